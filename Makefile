@@ -1,0 +1,115 @@
+# Ingot. `make` alone lists what there is to do.
+
+.DEFAULT_GOAL := help
+SHELL         := bash
+.SHELLFLAGS   := -euo pipefail -c
+# Steps run one after another, also with -j: the go tool uses every core itself.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/version.Version=$(VERSION)'
+ARGS     ?=
+FUZZTIME ?= 10s
+
+# $(call run,COMMAND) shows the command on one line, then runs it.
+run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
+
+# Starts a throw-away PostgreSQL server for the command that follows.
+with_postgres = go run ./internal/db/dbtest/pgserver --
+
+# Every package but the end-to-end tests, which need the built programs.
+packages = $$(go list ./... | grep -v '^ingot/e2e')
+
+# A line for every file that git would see, to tell whether a test run changed any.
+# Files that cannot be read (deleted but still tracked) have none.
+tree_state = git ls-files -z --cached --others --exclude-standard | \
+	{ xargs -0 -r sha256sum 2>/dev/null || true; } | LC_ALL=C sort -k 2
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Run
+.PHONY: up build
+
+up: setup build ## build and run a server with a demo org here (ARGS="--listen 127.0.0.1:9000")
+	$(call run,exec bin/ingot up --demo $(ARGS))
+
+build: ## build bin/ingot and bin/ingot-init
+	$(if $(wildcard cmd/ingot-init),$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init))
+	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
+
+##@ Check
+.PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check
+
+TEST_STEPS := setup-test tree-save fmt-check vet lint test-unit test-e2e fuzz tree-check
+
+test: ## everything that has to pass before a change goes in
+	@began=$$SECONDS; \
+	for step in $(TEST_STEPS); do \
+		echo "== $$step"; \
+		$(MAKE) --no-print-directory $$step || { \
+			echo "make test: FAILED at '$$step' after $$((SECONDS - began)) s (again: make $$step)"; exit 1; }; \
+	done; \
+	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
+
+test-unit: ## unit and integration tests, race detector on (ARGS="-run Name")
+	$(call run,$(with_postgres) go test -race -shuffle=on $(ARGS) $(packages))
+
+test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf client
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
+		go test -count=1 -timeout 30m $(ARGS) ./e2e/...)
+
+fuzz: ## every fuzz test for FUZZTIME, 10s each unless told
+	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
+
+soak: ## the long forms: soak tests, and five minutes of each fuzz test
+	$(call run,INGOT_SOAK=1 $(with_postgres) go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
+	$(call run,FUZZTIME=5m scripts/fuzz)
+
+lint: .tools/bin/golangci-lint ## the linters of .golangci.yml
+	$(call run,.tools/bin/golangci-lint run ./...)
+
+vet:
+	$(call run,go vet ./...)
+
+fmt: .tools/bin/golangci-lint ## format the Go source
+	$(call run,.tools/bin/golangci-lint fmt ./...)
+
+fmt-check: .tools/bin/golangci-lint
+	$(call run,.tools/bin/golangci-lint fmt --diff ./...)
+
+# The state at the start and at the end of `make test` are compared, so that local
+# edits are fine and a test that writes into the tree is not.
+tree-save:
+	@mkdir -p .tools; $(tree_state) > .tools/tree-before
+
+tree-check:
+	@$(tree_state) | diff .tools/tree-before - > .tools/tree-diff || { \
+		echo 'the test run changed these files, or left them behind:'; \
+		sed -nE 's/^[<>] [0-9a-f]+ [ *]/  /p' .tools/tree-diff | sort -u; exit 1; }; \
+	echo '  no tracked file changed'
+
+##@ Measure
+.PHONY: bench
+
+bench: build ## benchmarks (ARGS are theirs)
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot go run ./bench $(ARGS))
+
+##@ Housekeeping
+.PHONY: setup setup-test clean
+
+setup: ## get what `make up` needs
+	@scripts/setup up
+
+setup-test: ## get what `make test` needs, system packages too when run by root
+	@scripts/setup test
+
+.tools/bin/cf .tools/bin/golangci-lint:
+	@scripts/setup test
+
+clean: ## remove what was built, but not the tools
+	$(call run,rm -rf bin bench/results)

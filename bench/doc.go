@@ -1,0 +1,23 @@
+// Bench measures Ingot as its users meet it: the built program, started as a
+// process, spoken to over HTTP.
+//
+//	go run ./bench [-run REGEXP] [-json FILE] [-profile DIR] [-short]
+//
+// It is a list of sections, one file each, registered in sections (main.go).
+// A section reports figures. Each stands beside a peer or a limit that was
+// measured in the same run, so that the ratio means something on any machine,
+// and is held against a goal where there is one. The program leaves with 1 when
+// a goal was missed, or a section could not be measured.
+//
+// Machines are noisy, and noise only ever slows things down. So a rate is the
+// best of several rounds, and the rounds of a figure and of its peer take turns,
+// so that a slow minute hits both. Times of single events (a start) are given as
+// median and worst.
+//
+// The program measured is built here, with the flags of the Makefile, unless
+// INGOT_BIN names one. Every server has a data directory and ports of its own.
+//
+// It may import the standard library, what is needed to measure a bare peer, and
+// clients of peers. It must not import the product: what it measures is reached
+// from outside, as by anybody else.
+package main

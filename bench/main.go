@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+// Section is one group of figures.
+type Section struct {
+	Name string
+	// About says in a line what is measured and how.
+	About string
+	Run   func(ctx context.Context, r *Report) error
+}
+
+// sections are all there are, in the order they run.
+var sections = []Section{
+	startSection,
+	memorySection,
+	tokensSection,
+}
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitMissed = 1 // a goal was missed, or something could not be measured
+	exitUsage  = 2
+)
+
+func main() {
+	// A reader of the output that leaves (| head) must not leave servers behind.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	var (
+		only     = flags.String("run", "", "run the sections whose name matches this `REGEXP`")
+		jsonFile = flags.String("json", "", "also write the figures to this `FILE`")
+		profiles = flags.String("profile", "", "put processor profiles of the server into this `DIR`, each of a round that is not counted")
+		short    = flags.Bool("short", false, "fewer and shorter rounds: shows that it works, not how fast")
+	)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	} else if err != nil {
+		return exitUsage
+	}
+	chosen, err := choose(*only)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err != nil {
+		fmt.Fprintf(errs, "bench: %s\n", err)
+		return exitUsage
+	}
+	if err := measure(ctx, chosen, &Report{Short: *short, ProfileDir: *profiles, out: out}, *jsonFile); err != nil {
+		fmt.Fprintf(errs, "bench: %s\n", err)
+		return exitMissed
+	}
+	return exitOK
+}
+
+func choose(pattern string) ([]Section, error) {
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	var chosen []Section
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.Name)
+		if wanted.MatchString(s.Name) {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-run: no section matches %q; there are %v", pattern, names)
+	}
+	return chosen, nil
+}
+
+// measure runs the sections. It fails when a goal was missed.
+func measure(ctx context.Context, chosen []Section, r *Report, jsonFile string) error {
+	scratch, err := os.MkdirTemp("", "ingot-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if r.ProfileDir != "" {
+		if err := os.MkdirAll(r.ProfileDir, 0o750); err != nil {
+			return err
+		}
+	}
+	r.Scratch = scratch
+	if r.Binary, err = binary(ctx, scratch); err != nil {
+		return err
+	}
+	r.begin(programVersion(ctx, r.Binary))
+	for _, s := range chosen {
+		r.enter(s)
+		err := s.Run(ctx, r)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		r.leave(err)
+	}
+	problem := r.finish()
+	if jsonFile != "" {
+		problem = errors.Join(problem, r.writeJSON(jsonFile))
+	}
+	return problem
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// binary is the program to measure: the one of INGOT_BIN, or one that is built
+// into dir as the Makefile does.
+func binary(ctx context.Context, dir string) (string, error) {
+	if given := os.Getenv("INGOT_BIN"); given != "" {
+		path, err := filepath.Abs(given)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return "", fmt.Errorf("INGOT_BIN: %w", err)
+		}
+		return path, nil
+	}
+	version := "dev"
+	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
+		version = strings.TrimSpace(string(out))
+	}
+	path := filepath.Join(dir, "ingot")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X ingot/internal/version.Version="+version, "-o", path, "ingot/cmd/ingot")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build ingot: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+func programVersion(ctx context.Context, program string) string {
+	out, err := exec.CommandContext(ctx, program, "version").Output()
+	if err != nil {
+		return "ingot"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// adminSecret and adminPassword are those of every server here.
+const (
+	adminSecret   = "bench-admin-secret"
+	adminPassword = "bench-admin-password"
+)
+
+// Server is a running ingot.
+type Server struct {
+	// API and Admin are host and port; empty until they are known.
+	API, Admin string
+	PID        int
+	// Launched is the moment before the process was made.
+	Launched time.Time
+
+	cmd    *exec.Cmd
+	log    string
+	exited chan struct{} // closed when the process is gone, then err is set
+	err    error
+}
+
+// freshDir is a data directory that does not exist yet.
+func (r *Report) freshDir() string {
+	return filepath.Join(r.Scratch, fmt.Sprintf("data-%08x", rand.Uint32()))
+}
+
+// Launch starts a server and does not wait for it.
+func (r *Report) Launch(dir string, args ...string) (*Server, error) {
+	s := &Server{log: dir + ".log", exited: make(chan struct{})}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	args = append([]string{"up", "--data-dir", dir, "--notifications-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0"}, args...)
+	// Not with the context: a server is asked to stop and not killed.
+	s.cmd = exec.Command(r.Binary, args...)
+	s.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "INGOT_") }),
+		"INGOT_ADMIN_CLIENT_SECRET="+adminSecret, "INGOT_ADMIN_PASSWORD="+adminPassword)
+	s.cmd.Stderr = log
+	s.Launched = time.Now()
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.PID = s.cmd.Process.Pid
+	go func() {
+		s.err = s.cmd.Wait()
+		close(s.exited)
+	}()
+	return s, nil
+}
+
+// Start starts a server on free ports and waits until it is ready.
+func (r *Report) Start(ctx context.Context) (*Server, error) {
+	dir := r.freshDir()
+	s, err := r.Launch(dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.findEndpoints(ctx, filepath.Join(dir, "endpoints.json")); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if _, err := s.Await(ctx, "/readyz"); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// patience is how long a server may take to start or to stop.
+const patience = 30 * time.Second
+
+func (s *Server) findEndpoints(ctx context.Context, file string) error {
+	for time.Since(s.Launched) < patience {
+		var found struct{ API, Admin string }
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &found)
+		}
+		if err == nil {
+			s.API, s.Admin = strings.TrimPrefix(found.API, "http://"), strings.TrimPrefix(found.Admin, "http://")
+			return nil
+		}
+		if err := s.tick(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the server wrote no endpoints\n%s", s.tail())
+}
+
+// Await asks for path every millisecond until it is answered with 200, and
+// returns how long that was after the launch.
+func (s *Server) Await(ctx context.Context, path string) (time.Duration, error) {
+	var w *wire
+	defer func() {
+		if w != nil {
+			_ = w.conn.Close()
+		}
+	}()
+	request := get(s.API, path)
+	for time.Since(s.Launched) < patience {
+		var status int
+		var err error
+		if w == nil {
+			w, err = dial(ctx, s.API)
+		}
+		if err == nil {
+			if status, err = w.do(request); err != nil {
+				_ = w.conn.Close()
+			}
+		}
+		if err != nil {
+			w = nil
+		} else if status == http.StatusOK {
+			return time.Since(s.Launched), nil
+		}
+		if err := s.tick(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("the server did not answer %s with 200\n%s", path, s.tail())
+}
+
+// tick waits a millisecond, and fails when the server is gone.
+func (s *Server) tick(ctx context.Context) error {
+	select {
+	case <-s.exited:
+		return fmt.Errorf("the server ended before it was ready: %s\n%s", s.cmd.ProcessState, s.tail())
+	default:
+		return pause(ctx, time.Millisecond)
+	}
+}
+
+// Stop asks the server to stop and waits; one that does not is killed.
+func (s *Server) Stop() error {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+		return fmt.Errorf("the server did not stop within %s\n%s", patience, s.tail())
+	}
+	if s.err != nil {
+		return fmt.Errorf("the server ended: %w\n%s", s.err, s.tail())
+	}
+	return nil
+}
+
+// tail is the end of the server's log.
+func (s *Server) tail() string {
+	text, _ := os.ReadFile(s.log)
+	lines := strings.SplitAfter(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "")
+}
+
+// freePort finds a port for a server that has to be told one. It is below the
+// range from which the system takes ports by itself: otherwise the polling
+// connections could be given the very port that the server is about to open.
+func freePort(ctx context.Context) (string, error) {
+	var l net.ListenConfig
+	var err error
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		var opened net.Listener
+		if opened, err = l.Listen(ctx, "tcp", addr); err == nil {
+			return addr, opened.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port: %w", err)
+}
+
+// setUp is for the calls that prepare a measurement and are not measured.
+var setUp = &http.Client{Timeout: 30 * time.Second}
+
+// Call does one request and decodes its JSON answer.
+func (s *Server) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.API+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	res, err := setUp.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// Token gets a token by some grant.
+func (s *Server) Token(ctx context.Context, authorization string, form url.Values) (string, error) {
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Authorization": {authorization}}
+	err := s.Call(ctx, http.MethodPost, "/oauth/token", header, []byte(form.Encode()), &answer)
+	return answer.Token, err
+}
+
+// Create posts JSON as an administrator.
+func (s *Server) Create(ctx context.Context, token, path string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}}
+	return s.Call(ctx, http.MethodPost, path, header, text, nil)
+}
+
+// Profile gets a processor profile of the server while during runs.
+func (s *Server) Profile(ctx context.Context, seconds int, file string, during func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- s.fetchProfile(ctx, seconds, file) }()
+	err := during()
+	return errors.Join(err, <-done)
+}
+
+func (s *Server) fetchProfile(ctx context.Context, seconds int, file string) error {
+	at := "http://" + s.Admin + "/debug/pprof/profile?seconds=" + strconv.Itoa(seconds)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	res, err := setUp.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	profile, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("profile: %s: %s", res.Status, profile)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, profile, 0o644)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/jessevdk/go-flags"
+
+	"ingot/internal/oplog"
+	"ingot/internal/system"
+	"ingot/internal/version"
+)
+
+// options are all commands with their flags.
+type options struct {
+	Up   upOptions `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
+	Keys struct {
+		Rotate struct {
+			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
+		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
+	} `command:"keys" description:"Manage encryption keys"`
+	Version struct{} `command:"version" description:"Say which version this is"`
+	Help    struct{} `command:"help" description:"Say how a command is used"`
+}
+
+// upOptions are the flags of `ingot up`.
+type upOptions struct {
+	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
+	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
+	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
+	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh to app instances (nothing listens there in this version)"`
+	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
+	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps (not used in this version)"`
+	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
+	SMTPURL             string `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://HOST:PORT of the mail server (not used in this version)"`
+	AuthURL             string `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
+	Demo                bool   `long:"demo" env:"INGOT_DEMO" description:"Create an org and a space to try things out in (not used in this version)"`
+	PasswordGrant       string `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	LogLevel            string `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
+	LogFormat           string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
+}
+
+// defaultDataDir is empty when there is no good place.
+func (p *process) defaultDataDir() string {
+	switch {
+	case p.uid == 0:
+		return "/var/lib/ingot"
+	case filepath.IsAbs(p.getenv("XDG_DATA_HOME")):
+		return filepath.Join(p.getenv("XDG_DATA_HOME"), "ingot")
+	case filepath.IsAbs(p.getenv("HOME")):
+		return filepath.Join(p.getenv("HOME"), ".local", "share", "ingot")
+	}
+	return ""
+}
+
+// usageError is a call we do not understand.
+type usageError struct {
+	problem string
+	command string // whose help to read
+}
+
+func (e *usageError) Error() string { return e.problem }
+
+// errHelp asks for help, which is its text.
+type errHelp struct{ text string }
+
+func (e *errHelp) Error() string { return e.text }
+
+// parse reads arguments and environment. It returns the command as its words.
+func (p *process) parse() (*options, string, error) {
+	o := &options{}
+	parser := flags.NewNamedParser("ingot", flags.HelpFlag|flags.PassDoubleDash)
+	parser.ShortDescription = "Cloud Foundry compatible application platform"
+	if _, err := parser.AddGroup("Commands", "", o); err != nil {
+		return nil, "", err
+	}
+	all := optionsOf(parser.Command)
+	p.applyDefaults(all)
+	parser.UnknownOptionHandler = func(name string, _ flags.SplitArgument, _ []string) ([]string, error) {
+		return nil, errors.New(unknownFlag(name, all))
+	}
+	rest, err := parser.ParseArgs(p.args)
+	command := active(parser.Command)
+	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
+		return nil, command, &errHelp{help.Message}
+	}
+	if err == nil && command == "help" {
+		return nil, command, p.help(parser, rest)
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q", rest[0])
+	}
+	if err != nil {
+		return nil, command, &usageError{oneLine(err.Error()), command}
+	}
+	return o, command, p.ignoreEmpty(o, all)
+}
+
+// ignoreEmpty gives back the default where a variable is set to nothing: that
+// counts as not set, while a flag with an empty value is the caller's will.
+func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
+	for _, opt := range all {
+		if !opt.IsSetDefault() || opt.EnvDefaultKey == "" || p.getenv(opt.EnvDefaultKey) != "" {
+			continue
+		}
+		if len(opt.Default) > 0 {
+			if err := opt.Set(&opt.Default[0]); err != nil {
+				return err
+			}
+		} else if opt.Value() == true {
+			o.Up.Demo = false
+		}
+	}
+	return nil
+}
+
+// help is the help of the whole, or of the command named.
+func (p *process) help(parser *flags.Parser, about []string) error {
+	if len(about) > 0 {
+		other := *p
+		other.args = append(slices.Clone(about), "--help")
+		_, _, err := other.parse()
+		return err
+	}
+	var b strings.Builder
+	parser.Active = nil
+	parser.WriteHelp(&b)
+	return &errHelp{b.String()}
+}
+
+// applyDefaults tells the parser the defaults, and the environment as we are
+// given it.
+func (p *process) applyDefaults(all []*flags.Option) {
+	c := system.DefaultConfig()
+	known := map[string]string{
+		"data-dir": p.defaultDataDir(), "listen": c.Listen, "notifications-listen": c.NotificationsListen,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine,
+		"password-grant": "on", "log-level": "info", "log-format": "auto",
+	}
+	for _, opt := range all {
+		if value := known[opt.LongName]; value != "" {
+			opt.Default, opt.DefaultMask = []string{value}, value
+		}
+		if value := p.getenv(opt.EnvDefaultKey); value != "" && opt.EnvDefaultKey != "" {
+			opt.Default = []string{value}
+		}
+	}
+}
+
+func optionsOf(c *flags.Command) []*flags.Option {
+	var all []*flags.Option
+	for _, g := range c.Groups() {
+		all = append(all, g.Options()...)
+	}
+	all = append(all, c.Options()...)
+	for _, sub := range c.Commands() {
+		all = append(all, optionsOf(sub)...)
+	}
+	return all
+}
+
+// active is the command that was given, as its words.
+func active(c *flags.Command) string {
+	var words []string
+	for c = c.Active; c != nil; c = c.Active {
+		words = append(words, c.Name)
+	}
+	return strings.Join(words, " ")
+}
+
+// config makes a configuration of the flags, and a logger.
+func (p *process) config(o upOptions) (system.Config, error) {
+	c := system.Config{
+		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
+		Domain: o.Domain, Engine: o.Engine, DatabaseURL: o.DatabaseURL, SMTPURL: o.SMTPURL, AuthURL: o.AuthURL, Demo: o.Demo,
+		PasswordGrant: o.PasswordGrant == "on",
+		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
+		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
+	}
+	var level slog.Level
+	switch {
+	case c.DataDir == "":
+		return c, errors.New("--data-dir: neither HOME nor XDG_DATA_HOME says where data goes; give a directory")
+	case o.PasswordGrant != "on" && o.PasswordGrant != "off":
+		return c, fmt.Errorf("--password-grant: %q is not one of on, off", o.PasswordGrant)
+	case !slices.Contains([]string{"auto", "human", "json"}, o.LogFormat):
+		return c, fmt.Errorf("--log-format: %q is not one of auto, human, json", o.LogFormat)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, o.LogLevel) || level.UnmarshalText([]byte(o.LogLevel)) != nil:
+		return c, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", o.LogLevel)
+	}
+	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
+	c.Log = oplog.New(p.err, human, level)
+	return c, c.Validate()
+}
+
+func versionText() string {
+	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// oneLine is a message on one line, in the usual quotes.
+func oneLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.ReplaceAll(s, "`", "'")
+}

@@ -1,0 +1,53 @@
+// Ingot is a Cloud Foundry compatible application platform and a notification
+// service in one program.
+//
+//	ingot up                      run the server
+//	ingot keys rotate-encryption  add a new encryption key
+//	ingot version, ingot help
+//
+// It leaves with 0 when it was asked to stop, 1 after a failure, and 2 when it
+// was called in a way it does not understand. What it tells people goes to
+// standard output, its log to standard error.
+//
+// This package reads arguments and signals and imports internal/system, which
+// is where everything is put together.
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// process is the world around the program, so that tests can be it.
+type process struct {
+	args     []string
+	getenv   func(string) string
+	uid      int
+	out, err io.Writer
+	// terminal says whether err is one.
+	terminal bool
+	signals  <-chan os.Signal
+	// exit ends the process at once.
+	exit func(code int)
+}
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	p := &process{
+		args: os.Args[1:], getenv: os.Getenv, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
+		terminal: term.IsTerminal(int(os.Stderr.Fd())), signals: signals, exit: os.Exit,
+	}
+	os.Exit(p.run())
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"ingot/internal/system"
+)
+
+// run does what the arguments say and returns the exit code.
+func (p *process) run() int {
+	o, command, err := p.parse()
+	if err == nil {
+		switch command {
+		case "up":
+			err = p.up(o.Up)
+		case "keys rotate-encryption":
+			err = p.rotate(o.Keys.Rotate.DataDir)
+		case "version":
+			fmt.Fprint(p.out, versionText())
+		default:
+			err = fmt.Errorf("there is no command %q", command)
+		}
+	}
+	var help *errHelp
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &help):
+		fmt.Fprintln(p.out, help.text)
+		return exitOK
+	case errors.As(err, &usage):
+		hint := "ingot help"
+		if usage.command != "" {
+			hint = "ingot " + usage.command + " --help"
+		}
+		fmt.Fprintf(p.err, "ingot: %s (see: %s)\n", usage.problem, hint)
+		return exitUsage
+	}
+	fmt.Fprintf(p.err, "ingot: %s\n", err)
+	return exitFailure
+}
+
+// up runs the server until it is asked to stop.
+func (p *process) up(o upOptions) error {
+	c, err := p.config(o)
+	if err != nil {
+		return &usageError{err.Error(), "up"}
+	}
+	s, err := system.New(c)
+	if err != nil {
+		return &usageError{err.Error(), "up"}
+	}
+	ctx, stop := p.untilAsked(c.Log)
+	defer stop()
+	if err := s.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop before it was ready
+		}
+		return err
+	}
+	p.welcome(s, c)
+	<-ctx.Done()
+	s.Stop()
+	c.Log.Info("stopped")
+	return nil
+}
+
+// untilAsked returns a context that ends with the first signal to stop. The
+// second ends the process.
+func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case sig := <-p.signals:
+				if !first {
+					p.exit(exitFailure)
+					return
+				}
+				log.Info("stopping; a second signal ends the server at once", "signal", sig.String())
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		close(done)
+	}
+}
+
+// rotate adds an encryption key.
+func (p *process) rotate(dataDir string) error {
+	if dataDir == "" {
+		return &usageError{"--data-dir: a directory is needed", "keys rotate-encryption"}
+	}
+	if p.getenv("INGOT_ENCRYPTION_KEY") != "" {
+		return errors.New("INGOT_ENCRYPTION_KEY is set, so the keys come from there: put a new key in front of the old one in that variable, separated by a comma")
+	}
+	if err := system.RotateEncryption(dataDir); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "A new encryption key is in front of the others in %s.\n"+
+		"The next start of the server uses it and encrypts all secrets again; keep the old keys until its log says that this is done.\n", dataDir)
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"ingot/internal/system"
+	"ingot/internal/version"
+)
+
+// welcome says where things are and what to do next.
+func (p *process) welcome(s *system.System, c system.Config) {
+	e := s.Endpoints()
+	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
+	p.table([][2]string{
+		{"Platform API", e.API},
+		{"Authorization server", e.Auth},
+		{"Notifications", e.Notifications},
+		{"Admin", e.Admin + " (health, metrics, profiling)"},
+		{"Data directory", e.DataDir},
+		{"Database", s.Database()},
+	})
+	if fresh := s.Generated(); fresh != (system.Generated{}) {
+		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only this once, and kept in %s:\n\n", s.SecretsDir())
+		var rows [][2]string
+		if fresh.AdminPassword != "" {
+			rows = append(rows, [2]string{"Password of the user admin", fresh.AdminPassword})
+		}
+		if fresh.AdminClientSecret != "" {
+			rows = append(rows, [2]string{"Secret of the client admin", fresh.AdminClientSecret})
+		}
+		p.table(rows)
+	} else if c.AuthURL == "" {
+		fmt.Fprintf(p.out, "\nThe first secrets of the user and of the client admin are kept in %s.\n", s.SecretsDir())
+	}
+	fmt.Fprint(p.out, "\nWhat to type next:\n\n")
+	for _, line := range next(s, c) {
+		fmt.Fprintf(p.out, "  %s\n", line)
+	}
+	fmt.Fprintln(p.out)
+}
+
+// next are the commands by which a user gets in.
+func next(s *system.System, c system.Config) []string {
+	api := s.Endpoints().API
+	switch {
+	case c.AuthURL != "":
+		return []string{"cf login -a " + api}
+	case !c.PasswordGrant:
+		return []string{"cf login -a " + api + " --sso"}
+	}
+	file := filepath.Join(s.SecretsDir(), "admin-password")
+	return []string{"cf api " + api, `cf auth admin "$(cat ` + shellQuote(file) + `)"`}
+}
+
+func (p *process) table(rows [][2]string) {
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
+	}
+	_ = w.Flush()
+}
+
+// shellQuote writes a word so that a shell reads it as it is.
+func shellQuote(s string) string {
+	plain := !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("/._-", c)
+	})
+	if plain && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/version"
+	"ingot/internal/web"
+)
+
+// root tells a client where everything is. A link that is null names something
+// a client may ask for and we do not have.
+func (a *API) root(w http.ResponseWriter, r *http.Request) error {
+	base, auth := baseURL(r), a.authURL(r)
+	type meta struct {
+		Version string `json:"version"`
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"links": map[string]*link{
+		"self":                href(base),
+		"cloud_controller_v2": nil,
+		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
+		"network_policy_v0":   href(base, "/networking/v0/external"),
+		"network_policy_v1":   href(base, "/networking/v1/external"),
+		"login":               href(auth),
+		"uaa":                 href(auth),
+		"credhub":             nil,
+		"routing":             href(base, "/routing"),
+		"logging":             nil,
+		"log_cache":           href(base),
+		"log_stream":          nil,
+		"app_ssh":             nil,
+	}})
+	return nil
+}
+
+// v3 lists the resources there are.
+func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
+	v3 := baseURL(r) + "/v3"
+	links := map[string]*link{"self": href(v3)}
+	for _, resource := range []string{"info", "users"} {
+		links[resource] = href(v3, "/", resource)
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
+	return nil
+}
+
+// info describes the platform.
+func (a *API) info(w http.ResponseWriter, r *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]any{
+		"name":           "Ingot",
+		"build":          version.Version,
+		"version":        0,
+		"description":    "A Cloud Foundry compatible application platform",
+		"osbapi_version": "2.17",
+		"cli_version":    map[string]string{"minimum": "", "recommended": ""},
+		"custom":         map[string]any{},
+		"rate_limits":    map[string]any{"enabled": false, "general_limit": 0, "reset_interval_in_minutes": 0},
+		"links": map[string]*link{
+			"self":    href(baseURL(r), "/v3/info"),
+			"support": href(""),
+		},
+	})
+	return nil
+}

@@ -1,0 +1,204 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+// codeValidity is how long a one-time code can be used.
+const codeValidity = 5 * time.Minute
+
+// authorization is a checked request for a code.
+type authorization struct {
+	client   *Client
+	redirect string // where to send the browser
+	asked    string // redirect_uri as given, for the comparison at the token endpoint
+	state    string
+	scopes   []string
+	pkce     string
+	nonce    string
+}
+
+// getAuthorize is GET /oauth/authorize: the first half of the code flow. A
+// user proves himself by the session of the login page, or by an access token
+// (which is how cf gets the one-time code for ssh).
+func (s *Server) getAuthorize(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	w.Header().Set("Cache-Control", "no-store")
+	a, err := s.parseAuthorize(ctx, r)
+	if err != nil {
+		// Without a proven client and address nothing may be redirected.
+		return err
+	}
+	if err := a.check(r.URL.Query()); err != nil {
+		a.refuse(w, r, err)
+		return nil
+	}
+	who, err := s.whoIs(r)
+	if err != nil {
+		return err
+	}
+	if who == nil {
+		if r.URL.Query().Get("prompt") == "none" {
+			a.refuse(w, r, oauthError("login_required", "The user is not logged in"))
+			return nil
+		}
+		http.Redirect(w, r, "/login?return_to="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
+		return nil
+	}
+	code, err := s.newCode(ctx, a, who)
+	if fault.CodeOf(err) == fault.BadRequest {
+		a.refuse(w, r, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, a.location("code", code), http.StatusFound)
+	return nil
+}
+
+// parseAuthorize proves the client and the address the answer goes to.
+func (s *Server) parseAuthorize(ctx context.Context, r *http.Request) (*authorization, error) {
+	q := r.URL.Query()
+	c, err := s.store.Client(ctx, q.Get("client_id"))
+	if errors.Is(err, ErrNotFound) {
+		return nil, oauthError("invalid_client", "There is no client %q", q.Get("client_id"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !c.Allows(GrantAuthorizationCode) {
+		return nil, oauthError("unauthorized_client", "The client %s may not use authorization codes", c.ID)
+	}
+	a := &authorization{
+		client: c, asked: q.Get("redirect_uri"), state: q.Get("state"), scopes: strings.Fields(q.Get("scope")), nonce: q.Get("nonce"),
+	}
+	switch {
+	case a.asked == "" && len(c.RedirectURIs) == 1:
+		a.redirect = c.RedirectURIs[0]
+	case slices.Contains(c.RedirectURIs, a.asked):
+		a.redirect = a.asked
+	default:
+		return nil, oauthError("invalid_request", "Invalid redirect %s did not match one of the registered values", a.asked)
+	}
+	return a, nil
+}
+
+// check looks at what may be wrong once the client is known.
+func (a *authorization) check(q url.Values) error {
+	if q.Get("response_type") != "code" {
+		return oauthError("unsupported_response_type", "Only response_type=code is supported")
+	}
+	a.pkce = q.Get("code_challenge")
+	method := q.Get("code_challenge_method")
+	switch {
+	case a.pkce == "" && a.client.Public:
+		return oauthError("invalid_request", "A public client must use PKCE: code_challenge is missing")
+	case a.pkce != "" && method != "S256":
+		return oauthError("invalid_request", "code_challenge_method must be S256")
+	case a.pkce != "" && len(a.pkce) != 43:
+		return oauthError("invalid_request", "code_challenge is not a SHA-256 in base64url")
+	}
+	return nil
+}
+
+func (a *authorization) location(key, value string) string {
+	u, err := url.Parse(a.redirect)
+	if err != nil {
+		return a.redirect
+	}
+	q := u.Query()
+	q.Set(key, value)
+	if a.state != "" {
+		q.Set("state", a.state)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// refuse tells the client, through the browser, why it gets no code.
+func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var e *fault.Error
+	kind, text := "server_error", "The authorization server failed"
+	if errors.As(err, &e) {
+		kind, text = e.Kind, e.Message
+	}
+	to := a.location("error", kind)
+	http.Redirect(w, r, to+"&error_description="+url.QueryEscape(text), http.StatusFound)
+}
+
+// principal is a user who proved himself in this request.
+type principal struct {
+	user     *User
+	authTime time.Time
+	// scopes bounds what may be granted: those of the token; nil means that
+	// the user logged in himself and has all of his.
+	scopes []string
+}
+
+// whoIs returns nil when nobody is logged in.
+func (s *Server) whoIs(r *http.Request) (*principal, error) {
+	ctx := r.Context()
+	if raw, ok := web.BearerToken(r); ok {
+		claims, err := s.verifier.Verify(ctx, raw)
+		if err != nil {
+			return nil, err
+		}
+		if !claims.IsUser() {
+			return nil, web.Insufficient("uaa.user")
+		}
+		u, err := s.activeUser(ctx, claims.UserID)
+		if err != nil {
+			return nil, err
+		}
+		return &principal{u, time.Unix(claims.AuthTime, 0), claims.Scope}, nil
+	}
+	session, err := s.session(r)
+	if err != nil || session == nil {
+		return nil, err
+	}
+	u, err := s.activeUser(ctx, session.UserID)
+	if fault.Is(err, fault.Unauthenticated) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &principal{u, session.AuthTime, nil}, nil
+}
+
+// newCode stores and returns a one-time code. There is no page of consent, so
+// that only clients whose scopes are approved beforehand get one.
+func (s *Server) newCode(ctx context.Context, a *authorization, who *principal) (string, error) {
+	names, err := s.groupNames(ctx, who.user.ID)
+	if err != nil {
+		return "", err
+	}
+	if who.scopes != nil {
+		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(who.scopes, n) })
+	}
+	scopes, err := userScopes(a.client, names, a.scopes)
+	if err != nil {
+		return "", err
+	}
+	for _, scope := range scopes {
+		if !slices.Contains(a.client.AutoApprove, "true") && !grantable(a.client.AutoApprove, scope) {
+			return "", oauthError("access_denied", "The client %s is not approved for the scope %s (see its autoapprove)", a.client.ID, scope)
+		}
+	}
+	text := randomText(32)
+	return text, s.store.SaveCode(ctx, &Code{
+		Hash: fingerprint(text), Kind: CodeAuthorization, ClientID: a.client.ID, UserID: who.user.ID, Scopes: scopes,
+		RedirectURI: a.asked, Challenge: a.pkce, Nonce: a.nonce, AuthTime: who.authTime,
+		Expires: s.now().Add(codeValidity), Family: newID(),
+	})
+}

@@ -1,0 +1,176 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Secrets are those of the first user and clients.
+type Secrets struct {
+	AdminPassword     string
+	AdminClientSecret string
+	// Components holds the secret of each of our own components, by client id.
+	Components map[string]string
+}
+
+// The clients of our own components.
+const (
+	ClientPlatform      = "ingot-platform"
+	ClientNotifications = "ingot-notifications"
+	ClientConsole       = "ingot-console"
+)
+
+// firstClients are the clients every server has. Their secrets are filled in
+// by Bootstrap; cf has an empty one, as everywhere in Cloud Foundry.
+func firstClients(consoleRedirects []string) []*Client {
+	return []*Client{
+		{
+			ID: "admin", GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
+			Authorities: []string{
+				"clients.admin", "clients.read", "clients.secret", "clients.write", "cloud_controller.admin", "password.write",
+				"scim.create", "scim.read", "scim.write", "uaa.admin", "uaa.resource",
+			},
+		},
+		{
+			ID: "cf", GrantTypes: []string{GrantPassword, GrantRefreshToken, GrantJWTBearer}, Authorities: []string{"uaa.none"},
+			Scopes: slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only", "cloud_controller.global_auditor"}),
+		},
+		{
+			ID: "ssh-proxy", GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
+			Scopes:       []string{"openid", "cloud_controller.read", "cloud_controller.write", "cloud_controller.admin", "uaa.user"},
+			RedirectURIs: []string{"http://localhost/"}, AutoApprove: []string{"true"},
+		},
+		{
+			ID: ClientPlatform, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
+			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write"},
+		},
+		{
+			ID: ClientNotifications, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
+			Authorities: []string{"scim.read", "cloud_controller.admin_read_only"},
+		},
+		{
+			ID: ClientConsole, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
+			Scopes:       slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only", "cloud_controller.global_auditor"}),
+			RedirectURIs: consoleRedirects, AutoApprove: []string{"true"},
+		},
+	}
+}
+
+// Bootstrap creates the groups, the user admin and the first clients where
+// they do not exist. What exists is left as it is, so that it may run at
+// every start and may be interrupted at any moment.
+func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirects []string, log *slog.Logger) error {
+	b := &bootstrap{store: store, hash: newHasher(2), log: log, now: time.Now().UTC()}
+	for _, name := range slices.Sorted(maps.Keys(groupSet())) {
+		if err := b.group(ctx, name); err != nil {
+			return fmt.Errorf("create the group %s: %w", name, err)
+		}
+	}
+	if err := b.admin(ctx, secrets.AdminPassword); err != nil {
+		return fmt.Errorf("create the user admin: %w", err)
+	}
+	for _, c := range firstClients(consoleRedirects) {
+		secret := secrets.Components[c.ID]
+		if c.ID == "admin" {
+			secret = secrets.AdminClientSecret
+		}
+		if err := b.client(ctx, c, secret); err != nil {
+			return fmt.Errorf("create the client %s: %w", c.ID, err)
+		}
+	}
+	return nil
+}
+
+func groupSet() map[string]bool {
+	set := map[string]bool{}
+	for _, name := range slices.Concat(defaultGroups, adminGroups, otherGroups) {
+		set[name] = true
+	}
+	return set
+}
+
+type bootstrap struct {
+	store Store
+	hash  *hasher
+	log   *slog.Logger
+	now   time.Time
+	ids   map[string]string
+}
+
+// group remembers the id of a group, creating it if needed. The ids come from
+// one listing: there are some dozens of groups and this runs at every start.
+func (b *bootstrap) group(ctx context.Context, name string) error {
+	if b.ids == nil {
+		page, _, err := b.store.Groups(ctx, Query{Start: 1, Count: maxCount})
+		if err != nil {
+			return err
+		}
+		b.ids = map[string]string{}
+		for _, g := range page {
+			b.ids[g.Name] = g.ID
+		}
+	}
+	if _, ok := b.ids[name]; ok {
+		return nil
+	}
+	g := &Group{ID: newID(), Name: name, Created: b.now, Modified: b.now}
+	err := b.store.CreateGroup(ctx, g)
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	b.ids[name] = g.ID
+	return err
+}
+
+func (b *bootstrap) admin(ctx context.Context, password string) error {
+	u, err := b.store.UserByName(ctx, "admin", OriginUAA)
+	if errors.Is(err, ErrNotFound) {
+		hash, err := b.hash.hash(ctx, password)
+		if err != nil {
+			return err
+		}
+		u = &User{
+			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: "admin", Active: true, Verified: true,
+			PasswordHash: hash, PasswordChanged: b.now, Created: b.now, Modified: b.now,
+		}
+		// Another server may have been quicker; its admin counts.
+		if err := b.store.CreateUser(ctx, u); errors.Is(err, ErrConflict) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	} else if u.Version > 0 {
+		// Somebody manages the user since: his memberships are not ours.
+		return nil
+	}
+	for _, name := range adminGroups {
+		err := b.store.AddMember(ctx, b.ids[name], Member{ID: u.ID, Type: MemberUser, Origin: OriginUAA})
+		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bootstrap) client(ctx context.Context, c *Client, secret string) error {
+	if _, err := b.store.Client(ctx, c.ID); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	hash, err := b.hash.hash(ctx, secret)
+	if err != nil {
+		return err
+	}
+	c.Secrets, c.Created, c.Modified = []string{hash}, b.now, b.now
+	err = b.store.CreateClient(ctx, c)
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/fault"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+func clientNotFound(id string) error {
+	return fault.New(fault.NotFound, "No client with requested id: %s", id).WithKind("not_found")
+}
+
+func (s *Server) listClients(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	page, total, err := s.store.Clients(r.Context(), q)
+	if err != nil {
+		return listFault(err)
+	}
+	out := make([]map[string]any, 0, len(page))
+	for _, c := range page {
+		out = append(out, c.body())
+	}
+	writeList(w, r, q, total, out)
+	return nil
+}
+
+func (s *Server) getClient(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "id")
+	c, err := s.store.Client(r.Context(), id)
+	if errors.Is(err, ErrNotFound) {
+		return clientNotFound(id)
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, c.body())
+	return nil
+}
+
+// mayGive refuses that a caller gives a client more than he has himself:
+// clients.write alone must not be a way to become administrator.
+func mayGive(r *http.Request, c *Client) error {
+	caller := token.FromContext(r.Context())
+	if caller.HasAny("uaa.admin", "clients.admin") {
+		return nil
+	}
+	for _, scope := range slices.Concat(c.Scopes, c.Authorities) {
+		if scope != "uaa.none" && !caller.HasAny(scope) && !strings.HasPrefix(scope, c.ID+".") {
+			return invalidClient("%s is not yours to give: it must be a scope of your own token or begin with %q", scope, c.ID+".")
+		}
+	}
+	return nil
+}
+
+// readClient decodes a client and keeps the members we do not know.
+func readClient(r *http.Request) (*clientBody, map[string]json.RawMessage, error) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	var body clientBody
+	var more map[string]json.RawMessage
+	for _, dest := range []any{&body, &more} {
+		again := r.Clone(r.Context())
+		again.Body = io.NopCloser(bytes.NewReader(raw))
+		if err := web.DecodeJSON(again, dest); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &body, more, nil
+}
+
+func (s *Server) createClient(w http.ResponseWriter, r *http.Request) error {
+	body, more, err := readClient(r)
+	if err != nil {
+		return err
+	}
+	c := &Client{ID: body.ID, Created: s.now(), Modified: s.now()}
+	body.apply(c, more)
+	if err := errors.Join(c.validate(), mayGive(r, c)); err != nil {
+		return err
+	}
+	if body.Secret == nil && !c.Public {
+		return invalidClient("client_secret is missing")
+	}
+	if err := s.createWithSecret(r.Context(), c, body.Secret); err != nil {
+		return err
+	}
+	s.log.InfoContext(r.Context(), "client created", "client", c.ID)
+	web.WriteJSON(w, http.StatusCreated, c.body())
+	return nil
+}
+
+func (s *Server) createWithSecret(ctx context.Context, c *Client, secret *string) error {
+	if secret != nil {
+		if len(*secret) > maxSecretBytes {
+			return invalidClient("client_secret is longer than %d bytes", maxSecretBytes)
+		}
+		hash, err := s.hash.hash(ctx, *secret)
+		if err != nil {
+			return err
+		}
+		c.Secrets = []string{hash}
+	}
+	err := s.store.CreateClient(ctx, c)
+	if errors.Is(err, ErrConflict) {
+		return fault.New(fault.Conflict, "Client already exists: %s", c.ID).WithKind("invalid_client")
+	}
+	return err
+}
+
+func (s *Server) updateClient(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "id")
+	body, more, err := readClient(r)
+	if err != nil {
+		return err
+	}
+	if body.ID != "" && body.ID != id {
+		return invalidClient("client_id in the body (%s) is not that of the address (%s)", body.ID, id)
+	}
+	c, err := s.store.UpdateClient(r.Context(), id, func(c *Client) error {
+		// Nor may he change a client that has more than he has.
+		if err := mayGive(r, c); err != nil {
+			return err
+		}
+		body.apply(c, more)
+		c.Modified = s.now()
+		return errors.Join(c.validate(), mayGive(r, c))
+	})
+	if errors.Is(err, ErrNotFound) {
+		return clientNotFound(id)
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, c.body())
+	return nil
+}
+
+func (s *Server) deleteClient(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "id")
+	c, err := s.store.DeleteClient(r.Context(), id)
+	if errors.Is(err, ErrNotFound) {
+		return clientNotFound(id)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.revoked.all(r.Context(), RevokeClient, id); err != nil {
+		return err
+	}
+	s.log.InfoContext(r.Context(), "client deleted", "client", id)
+	web.WriteJSON(w, http.StatusOK, c.body())
+	return nil
+}
+
+// changeSecret is PUT /oauth/clients/{id}/secret. Besides replacing it, a
+// second secret can be added and the older one deleted, so that a client can
+// change over without a gap. Only administrators change secrets of others; a
+// client changes its own by showing the old one.
+func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "id")
+	var body struct {
+		OldSecret  string  `json:"oldSecret"`
+		Secret     *string `json:"secret"`
+		ChangeMode string  `json:"changeMode"`
+	}
+	if err := web.DecodeJSON(r, &body); err != nil {
+		return err
+	}
+	if !may(r, "uaa.admin", "clients.admin") {
+		if token.FromContext(r.Context()).ClientID != id {
+			return web.Insufficient("uaa.admin", "clients.admin")
+		}
+		if _, err := s.authenticateClient(r.Context(), credentials{id, body.OldSecret, true}); err != nil {
+			return err
+		}
+	}
+	var hash, message string
+	switch body.ChangeMode {
+	case "", "UPDATE", "ADD":
+		if body.Secret == nil || *body.Secret == "" || len(*body.Secret) > maxSecretBytes {
+			return invalidClient("secret must be 1 to %d bytes", maxSecretBytes)
+		}
+		var err error
+		if hash, err = s.hash.hash(r.Context(), *body.Secret); err != nil {
+			return err
+		}
+	case "DELETE":
+	default:
+		return invalidClient("changeMode must be UPDATE, ADD or DELETE, not %q", body.ChangeMode)
+	}
+	_, err := s.store.UpdateClient(r.Context(), id, func(c *Client) error {
+		c.Modified = s.now()
+		switch body.ChangeMode {
+		case "ADD":
+			message = "Secret is added"
+			if len(c.Secrets) >= 2 {
+				return invalidClient("The client has two secrets already; delete one first")
+			}
+			c.Secrets = append(c.Secrets, hash)
+		case "DELETE":
+			message = "Secret is deleted"
+			if len(c.Secrets) < 2 {
+				return invalidClient("The client has one secret only; it cannot be deleted")
+			}
+			c.Secrets = c.Secrets[1:]
+		default:
+			message = "Secret is updated"
+			c.Secrets = []string{hash}
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return clientNotFound(id)
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "message": message})
+	return nil
+}

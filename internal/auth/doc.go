@@ -1,0 +1,19 @@
+// Package auth is the authorization server: it knows clients, users and
+// groups, proves who they are, and issues the tokens that every API of Ingot
+// accepts. It speaks UAA's dialect of OAuth2, OpenID Connect and SCIM as far
+// as the clients of Cloud Foundry use it.
+//
+//	grants     client_credentials, password (and passcode), refresh_token,
+//	           authorization_code with PKCE, jwt-bearer
+//	life of a refresh token
+//	           active ──used──▶ rotated ──(grace over, used again)──▶ family revoked
+//	             └───────────revoked or expired────────────▶ gone
+//	life of a one-time code
+//	           fresh ──taken──▶ used ──taken again──▶ tokens of the first use revoked
+//	life of a signing key
+//	           signing ──rotated──▶ verifying only ──its last token expired──▶ gone
+//
+// It may import fault, run, token, web and oplog; it must not import adapters
+// (what it stores goes through Store) nor the platform or the notification
+// service: those could use any other UAA instead.
+package auth

@@ -1,0 +1,189 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/uuid"
+
+	"ingot/internal/token"
+)
+
+// keyring holds the signing keys. The newest signs; the others only verify
+// until the last token they signed has expired.
+type keyring struct {
+	store Store
+	now   func() time.Time
+
+	mu     sync.RWMutex
+	signer jose.Signer
+	active []*loadedKey // newest first
+	loaded time.Time
+}
+
+type loadedKey struct {
+	id      string
+	private *rsa.PrivateKey
+	created time.Time
+}
+
+// reloadAfter bounds how often an unknown kid makes us look into the store.
+const reloadAfter = time.Second
+
+func newKeyring(store Store, now func() time.Time) *keyring { return &keyring{store: store, now: now} }
+
+// load reads the keys, and makes the first one when there is none.
+func (k *keyring) load(ctx context.Context) error {
+	keys, err := k.store.Keys(ctx)
+	if err != nil {
+		return fmt.Errorf("read the signing keys: %w", err)
+	}
+	if len(keys) == 0 {
+		if err := k.add(ctx, true); err != nil {
+			return err
+		}
+		if keys, err = k.store.Keys(ctx); err != nil {
+			return fmt.Errorf("read the signing keys: %w", err)
+		}
+	}
+	return k.use(keys)
+}
+
+func (k *keyring) use(keys []*Key) error {
+	active := make([]*loadedKey, 0, len(keys))
+	for _, key := range keys {
+		parsed, err := x509.ParsePKCS8PrivateKey(key.Private)
+		if err != nil {
+			return fmt.Errorf("signing key %s cannot be read: %w", key.ID, err)
+		}
+		private, ok := parsed.(*rsa.PrivateKey)
+		if !ok {
+			return fmt.Errorf("signing key %s is not an RSA key", key.ID)
+		}
+		active = append(active, &loadedKey{id: key.ID, private: private, created: key.Created})
+	}
+	if len(active) == 0 {
+		return errors.New("there is no signing key")
+	}
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: active[0].private, KeyID: active[0].id}},
+		(&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.signer, k.active, k.loaded = signer, active, k.now()
+	return nil
+}
+
+func (k *keyring) add(ctx context.Context, onlyIfNone bool) error {
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	return k.store.AddKey(ctx, &Key{ID: "key-" + uuid.NewString()[:8], Private: der, Created: k.now()}, onlyIfNone)
+}
+
+// rotate makes a new signing key and drops those whose tokens have all
+// expired: keep is the longest life of a token.
+func (k *keyring) rotate(ctx context.Context, keep time.Duration) error {
+	if err := k.add(ctx, false); err != nil {
+		return err
+	}
+	keys, err := k.store.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	// keys[i-1] replaced keys[i]: from then on keys[i] signed nothing.
+	for i := len(keys) - 1; i >= 2; i-- {
+		if k.now().Sub(keys[i-1].Created) > keep {
+			if err := k.store.DeleteKey(ctx, keys[i].ID); err != nil {
+				return err
+			}
+		}
+	}
+	return k.load(ctx)
+}
+
+// Key implements token.KeySource. A kid we do not know may be one that another
+// server process just made.
+func (k *keyring) Key(ctx context.Context, kid string) (any, error) {
+	if key := k.find(kid); key != nil {
+		return &key.private.PublicKey, nil
+	}
+	k.mu.RLock()
+	fresh := k.now().Sub(k.loaded) < reloadAfter
+	k.mu.RUnlock()
+	if !fresh {
+		if err := k.load(ctx); err != nil {
+			return nil, err
+		}
+		if key := k.find(kid); key != nil {
+			return &key.private.PublicKey, nil
+		}
+	}
+	return nil, fmt.Errorf("%w %q", token.ErrUnknownKey, kid)
+}
+
+func (k *keyring) find(kid string) *loadedKey {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, key := range k.active {
+		if key.id == kid {
+			return key
+		}
+	}
+	return nil
+}
+
+func (k *keyring) current() jose.Signer {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.signer
+}
+
+func (k *keyring) public() ([]map[string]any, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	out := make([]map[string]any, 0, len(k.active))
+	for _, key := range k.active {
+		shown, err := showKey(key)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+// showKey is a key as /token_keys lists it: a JWK with UAA's PEM beside it.
+func showKey(key *loadedKey) (map[string]any, error) {
+	jwk, err := json.Marshal(jose.JSONWebKey{Key: &key.private.PublicKey, KeyID: key.id, Algorithm: string(jose.RS256), Use: "sig"})
+	if err != nil {
+		return nil, err
+	}
+	shown := map[string]any{}
+	if err := json.Unmarshal(jwk, &shown); err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.private.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	shown["value"] = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	return shown, nil
+}

@@ -1,0 +1,204 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"ingot/internal/fault"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// revocations is the store's list of withdrawn tokens, held in memory because
+// every request of every API asks it.
+type revocations struct {
+	store Store
+	now   func() time.Time
+
+	mu   sync.RWMutex
+	list map[revocationKey]time.Time // until when tokens are withdrawn, by issue
+}
+
+type revocationKey struct {
+	kind    RevocationKind
+	subject string
+}
+
+func newRevocations(store Store, now func() time.Time) *revocations {
+	return &revocations{store: store, now: now, list: map[revocationKey]time.Time{}}
+}
+
+func (r *revocations) load(ctx context.Context) error {
+	all, err := r.store.Revocations(ctx, r.now())
+	if err != nil {
+		return fmt.Errorf("read the revoked tokens: %w", err)
+	}
+	list := make(map[revocationKey]time.Time, len(all))
+	for _, one := range all {
+		list[revocationKey{one.Kind, one.Subject}] = one.Before
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// What this process revoked while the list was read must not be lost.
+	for k, v := range r.list {
+		if _, ok := list[k]; !ok && r.now().Sub(v) < time.Minute {
+			list[k] = v
+		}
+	}
+	r.list = list
+	return nil
+}
+
+func (r *revocations) add(ctx context.Context, one Revocation) error {
+	if one.Before.IsZero() {
+		one.Before = r.now()
+	}
+	if err := r.store.Revoke(ctx, one); err != nil {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list[revocationKey{one.Kind, one.Subject}] = one.Before
+	return nil
+}
+
+// all withdraws what was issued to a user or client until now.
+func (r *revocations) all(ctx context.Context, kind RevocationKind, subject string) error {
+	return r.add(ctx, Revocation{Kind: kind, Subject: subject, Before: r.now(), Expires: r.now().Add(maxValidity)})
+}
+
+// covers reports whether a token is withdrawn.
+func (r *revocations) covers(c *token.Claims) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(r.list) == 0 {
+		return false
+	}
+	if _, ok := r.list[revocationKey{RevokeToken, c.ID}]; ok {
+		return true
+	}
+	return r.before(RevokeUser, c.UserID, c.IssuedAt) || r.before(RevokeClient, c.ClientID, c.IssuedAt)
+}
+
+// before compares in seconds, the precision of iat: a token that was issued in
+// the second of the revocation stays good, so that a login right after a
+// password change works.
+func (r *revocations) before(kind RevocationKind, subject string, issued int64) bool {
+	at, ok := r.list[revocationKey{kind, subject}]
+	return ok && subject != "" && issued < at.Unix()
+}
+
+// refresh reports whether a refresh token is withdrawn with its login, user or
+// client.
+func (r *revocations) refresh(t *Refresh) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	issued := t.Issued.Unix()
+	// A code used twice withdraws the login it began, by the login's id.
+	if _, ok := r.list[revocationKey{RevokeToken, t.Family}]; ok {
+		return true
+	}
+	return r.before(RevokeUser, t.UserID, issued) || r.before(RevokeClient, t.ClientID, issued)
+}
+
+// session reports whether a browser's login is withdrawn with its user.
+func (r *revocations) session(s *Session) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.before(RevokeUser, s.UserID, s.AuthTime.Unix())
+}
+
+// parseRefresh checks a refresh token's signature, issuer and times. Whether
+// it is still good is for the store to say.
+func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, error) {
+	bad := goneToken()
+	parsed, err := jwt.ParseSigned(raw, token.Algorithms)
+	if err != nil || len(parsed.Headers) != 1 {
+		return nil, bad
+	}
+	key, err := s.keys.Key(ctx, parsed.Headers[0].KeyID)
+	if errors.Is(err, token.ErrUnknownKey) {
+		return nil, bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	var c refreshClaims
+	if parsed.Claims(key, &c) != nil || c.Issuer != s.issuer || !token.IsRefreshID(c.ID) || s.now().Unix() >= c.ExpiresAt {
+		return nil, bad
+	}
+	return &c, nil
+}
+
+// revokeToken withdraws one token. Whoever holds a token may withdraw it:
+// `cf logout` presents each token to revoke itself.
+func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
+	ctx, jti := r.Context(), web.Param(r, "jti")
+	raw, ok := web.BearerToken(r)
+	if !ok {
+		return unauthenticated()
+	}
+	if rc, err := s.parseRefresh(ctx, raw); err == nil {
+		if rc.ID != jti {
+			return web.Insufficient("uaa.admin", "tokens.revoke")
+		}
+		return s.revokeRefresh(ctx, w, jti)
+	}
+	claims, err := s.verifier.Verify(ctx, raw)
+	if err != nil {
+		return err
+	}
+	if claims.ID != jti && claims.ID+"-r" != jti && !claims.HasAny("uaa.admin", "tokens.revoke") {
+		return web.Insufficient("uaa.admin", "tokens.revoke")
+	}
+	if token.IsRefreshID(jti) {
+		return s.revokeRefresh(ctx, w, jti)
+	}
+	expires := claims.Expiry()
+	if claims.ID != jti {
+		expires = s.now().Add(maxValidity)
+	}
+	if err := s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: jti, Expires: expires.Add(time.Minute)}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// revokeRefresh ends a login: the refresh token and all of its family.
+func (s *Server) revokeRefresh(ctx context.Context, w http.ResponseWriter, jti string) error {
+	stored, err := s.store.Refresh(ctx, jti)
+	if errors.Is(err, ErrNotFound) {
+		return fault.New(fault.NotFound, "There is no such token.").WithKind("not_found")
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.store.DeleteFamily(ctx, stored.Family); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *Server) revokeUser(w http.ResponseWriter, r *http.Request) error {
+	return s.revokeAll(w, r, RevokeUser)
+}
+
+func (s *Server) revokeClient(w http.ResponseWriter, r *http.Request) error {
+	return s.revokeAll(w, r, RevokeClient)
+}
+
+func (s *Server) revokeAll(w http.ResponseWriter, r *http.Request, kind RevocationKind) error {
+	if err := s.revoked.all(r.Context(), kind, web.Param(r, "id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}

@@ -1,0 +1,196 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/run"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// Options configure the authorization server.
+type Options struct {
+	Store Store
+	// BaseURL is where clients find the server; the issuer is derived of it.
+	BaseURL string
+	Log     *slog.Logger
+	// Shared says that other server processes use the same store.
+	Shared bool
+	// PasswordGrant allows users' passwords at the token endpoint, which
+	// `cf login` needs and RFC 9700 advises against.
+	PasswordGrant bool
+	// RefreshGrace is how long a rotated refresh token still works; 0 means
+	// two minutes.
+	RefreshGrace time.Duration
+	// Registry takes the metrics; nil keeps them unregistered.
+	Registry prometheus.Registerer
+	Limits   Limits
+	Now      func() time.Time
+}
+
+// Server is the authorization server.
+type Server struct {
+	store         Store
+	base, issuer  string
+	log           *slog.Logger
+	passwordGrant bool
+	grace         time.Duration
+	now           func() time.Time
+
+	keys       *keyring
+	hash       *hasher
+	remembered *remembered
+	revoked    *revocations
+	limits     *limiter
+	pages      *pages
+	verifier   *token.Verifier
+	// decoy is checked when there is no such user, so that the answer takes
+	// as long as for one that exists.
+	decoy  string
+	parts  *run.Group
+	minted *prometheus.CounterVec
+}
+
+// New returns a server; Start makes it ready.
+func New(o Options) (*Server, error) {
+	if o.Store == nil || o.BaseURL == "" {
+		return nil, errors.New("auth: a store and a base URL are needed")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.RefreshGrace == 0 {
+		o.RefreshGrace = 2 * time.Minute
+	}
+	pages, err := loadPages()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		store: o.Store, base: o.BaseURL, issuer: o.BaseURL + "/oauth/token", log: o.Log,
+		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
+		keys: newKeyring(o.Store, o.Now), hash: newHasher(2), remembered: newRemembered(),
+		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages,
+		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
+		}, []string{"grant"}),
+	}
+	if o.Registry != nil {
+		o.Registry.MustRegister(s.minted)
+	}
+	s.verifier = token.NewVerifier(token.Options{Issuer: s.issuer, Keys: s.keys, Revoked: s.revoked.covers, Now: o.Now})
+	parts := []run.Service{run.Every(10*time.Minute, s.purge)}
+	if o.Shared {
+		parts = append(parts, run.Every(2*time.Second, s.refreshShared))
+	}
+	s.parts = run.NewGroup(parts...)
+	return s, nil
+}
+
+// Start loads keys and revocations and begins the background work.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.keys.load(ctx); err != nil {
+		return err
+	}
+	if err := s.revoked.load(ctx); err != nil {
+		return err
+	}
+	if s.decoy == "" {
+		decoy, err := s.hash.hash(ctx, randomText(20))
+		if err != nil {
+			return err
+		}
+		s.decoy = decoy
+	}
+	return s.parts.Start(ctx)
+}
+
+// Stop ends the background work.
+func (s *Server) Stop() { s.parts.Stop() }
+
+// Issuer is the iss of every token.
+func (s *Server) Issuer() string { return s.issuer }
+
+// Verifier checks our tokens for an API that calls itself by one of audiences.
+func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifier.With(audiences...) }
+
+func (s *Server) purge(ctx context.Context) {
+	if err := s.store.Purge(ctx, s.now()); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "expired codes and tokens could not be removed", "error", err)
+	}
+}
+
+// refreshShared notices what other server processes changed.
+func (s *Server) refreshShared(ctx context.Context) {
+	if err := errors.Join(s.revoked.load(ctx), s.keys.load(ctx)); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "keys and revocations could not be read again", "error", err)
+	}
+}
+
+// Routes registers every endpoint with its authorization decision.
+func (s *Server) Routes(m *web.Mux) {
+	g := m.Group("auth", web.FormatOAuth, s.verifier)
+	const (
+		anyone = "part of the protocol by which one proves who one is"
+		client = "client credentials, checked by the handler"
+		cookie = "the login session's cookie or a token, checked by the handler"
+	)
+
+	g.Handle(http.MethodPost, "/oauth/token", web.Own(client), s.postToken)
+	g.Handle(http.MethodGet, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
+	g.Handle(http.MethodPost, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
+	g.Handle(http.MethodDelete, "/oauth/token/revoke/{jti}", web.Own("the token itself, or uaa.admin or tokens.revoke; refresh tokens count here"), s.revokeToken)
+	g.Handle(http.MethodGet, "/oauth/token/revoke/user/{id}", web.Scope("uaa.admin", "tokens.revoke"), s.revokeUser)
+	g.Handle(http.MethodGet, "/oauth/token/revoke/client/{id}", web.Scope("uaa.admin", "tokens.revoke"), s.revokeClient)
+
+	g.Handle(http.MethodGet, "/token_keys", web.Public("public keys"), s.getKeys)
+	g.Handle(http.MethodGet, "/token_key", web.Public("public key"), s.getKey)
+	g.Handle(http.MethodPost, "/token_keys/rotate", web.Scope("uaa.admin"), s.rotateKeys)
+	g.Handle(http.MethodPost, "/check_token", web.Own(client), s.checkToken)
+	g.Handle(http.MethodPost, "/introspect", web.Own(client), s.introspect)
+	g.Handle(http.MethodGet, "/userinfo", web.Scope("openid"), s.userInfo)
+	g.Handle(http.MethodPost, "/userinfo", web.Scope("openid"), s.userInfo)
+	g.Handle(http.MethodGet, "/.well-known/openid-configuration", web.Public("discovery"), s.discovery)
+
+	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
+	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
+	g.Handle(http.MethodGet, "/logout.do", web.Public("ends the session of the cookie it is given"), s.logout)
+	g.Handle(http.MethodGet, "/passcode", web.Own(cookie), s.passcode)
+
+	g.Handle(http.MethodGet, "/oauth/clients", web.Scope("clients.read", "clients.admin", "uaa.admin"), s.listClients)
+	g.Handle(http.MethodPost, "/oauth/clients", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.createClient)
+	g.Handle(http.MethodGet, "/oauth/clients/{id}", web.Scope("clients.read", "clients.admin", "uaa.admin"), s.getClient)
+	g.Handle(http.MethodPut, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.updateClient)
+	g.Handle(http.MethodDelete, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.deleteClient)
+	g.Handle(http.MethodPut, "/oauth/clients/{id}/secret", web.Scope("clients.secret", "clients.admin", "uaa.admin"), s.changeSecret)
+
+	g.Handle(http.MethodGet, "/Users", web.Scope("scim.read", "uaa.admin"), s.listUsers)
+	g.Handle(http.MethodPost, "/Users", web.Scope("scim.create", "scim.write", "uaa.admin"), s.createUser)
+	g.Handle(http.MethodGet, "/Users/{id}", web.Token("scim.read, uaa.admin, or the user himself"), s.getUser)
+	g.Handle(http.MethodPut, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user himself for his own name"), s.updateUser)
+	g.Handle(http.MethodPatch, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user himself for his own name"), s.patchUser)
+	g.Handle(http.MethodDelete, "/Users/{id}", web.Scope("scim.write", "uaa.admin"), s.deleteUser)
+	g.Handle(http.MethodPut, "/Users/{id}/password", web.Token("the user himself with his old password, or uaa.admin"), s.changePassword)
+	g.Handle(http.MethodGet, "/Users/{id}/status", web.Scope("scim.read", "uaa.admin"), s.userStatus)
+	g.Handle(http.MethodPatch, "/Users/{id}/status", web.Scope("scim.write", "uaa.admin"), s.setUserStatus)
+
+	g.Handle(http.MethodGet, "/Groups", web.Scope("scim.read", "uaa.admin"), s.listGroups)
+	g.Handle(http.MethodPost, "/Groups", web.Scope("scim.write", "uaa.admin"), s.createGroup)
+	g.Handle(http.MethodGet, "/Groups/{id}", web.Scope("scim.read", "uaa.admin"), s.getGroup)
+	g.Handle(http.MethodPut, "/Groups/{id}", web.Scope("scim.write", "uaa.admin"), s.updateGroup)
+	g.Handle(http.MethodPatch, "/Groups/{id}", web.Scope("scim.write", "uaa.admin"), s.patchGroup)
+	g.Handle(http.MethodDelete, "/Groups/{id}", web.Scope("scim.write", "uaa.admin"), s.deleteGroup)
+	g.Handle(http.MethodGet, "/Groups/{id}/members", web.Scope("scim.read", "uaa.admin"), s.listMembers)
+	g.Handle(http.MethodPost, "/Groups/{id}/members", web.Scope("scim.write", "uaa.admin"), s.addMember)
+	g.Handle(http.MethodGet, "/Groups/{id}/members/{member}", web.Scope("scim.read", "uaa.admin"), s.getMember)
+	g.Handle(http.MethodDelete, "/Groups/{id}/members/{member}", web.Scope("scim.write", "uaa.admin"), s.removeMember)
+}

@@ -1,0 +1,200 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/fault"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// getKeys is GET /token_keys: all keys that verify tokens, the signing one
+// first.
+func (s *Server) getKeys(w http.ResponseWriter, _ *http.Request) error {
+	keys, err := s.keys.public()
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"keys": keys})
+	return nil
+}
+
+// getKey is GET /token_key: the key that signs now.
+func (s *Server) getKey(w http.ResponseWriter, _ *http.Request) error {
+	keys, err := s.keys.public()
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, keys[0])
+	return nil
+}
+
+// rotateKeys is POST /token_keys/rotate: an extension of ours. Tokens signed
+// by the key before stay good.
+func (s *Server) rotateKeys(w http.ResponseWriter, r *http.Request) error {
+	if err := s.keys.rotate(r.Context(), maxValidity); err != nil {
+		return err
+	}
+	s.log.InfoContext(r.Context(), "the signing key was rotated")
+	return s.getKeys(w, r)
+}
+
+// resourceServer proves the caller of check_token and introspect: a client
+// with the authority uaa.resource, by its secret or by its own token.
+func (s *Server) resourceServer(r *http.Request) error {
+	if raw, ok := web.BearerToken(r); ok {
+		claims, err := s.verifier.Verify(r.Context(), raw)
+		if err != nil {
+			return err
+		}
+		if !claims.HasAny("uaa.resource") {
+			return web.Insufficient("uaa.resource")
+		}
+		return nil
+	}
+	id, secret, ok := r.BasicAuth()
+	if !ok {
+		return unauthenticated()
+	}
+	c, err := s.authenticateClient(r.Context(), credentials{id, secret, true})
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(c.Authorities, "uaa.resource") {
+		return web.Insufficient("uaa.resource")
+	}
+	return nil
+}
+
+// subjectAlive reports whether the user and client behind a token still exist:
+// what a resource server that asks us, rather than checking the signature,
+// wants to know.
+func (s *Server) subjectAlive(ctx context.Context, c *token.Claims) (bool, error) {
+	if c.UserID != "" {
+		if _, err := s.activeUser(ctx, c.UserID); fault.Is(err, fault.Unauthenticated) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	_, err := s.store.Client(ctx, c.ClientID)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// checkToken is POST /check_token.
+func (s *Server) checkToken(w http.ResponseWriter, r *http.Request) error {
+	if err := s.resourceServer(r); err != nil {
+		return err
+	}
+	form, err := postForm(r)
+	if err != nil {
+		return err
+	}
+	claims, err := s.verifier.Verify(r.Context(), form.Get("token"))
+	if fault.Is(err, fault.InvalidToken) {
+		return oauthError("invalid_token", "The token is not valid: it expired, was revoked, or was never issued here")
+	}
+	if err != nil {
+		return err
+	}
+	alive, err := s.subjectAlive(r.Context(), claims)
+	if err != nil {
+		return err
+	}
+	if !alive {
+		return oauthError("invalid_token", "The user or client of the token is gone")
+	}
+	for _, scope := range splitWords(form.Get("scopes")) {
+		if !claims.HasAny(scope) {
+			return oauthError("invalid_scope", "Some requested scopes are missing: %s", scope)
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, claims)
+	return nil
+}
+
+// introspect is POST /introspect (RFC 7662): a token that is not good is an
+// answer, not an error.
+func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
+	if err := s.resourceServer(r); err != nil {
+		return err
+	}
+	form, err := postForm(r)
+	if err != nil {
+		return err
+	}
+	claims, err := s.verifier.Verify(r.Context(), form.Get("token"))
+	alive := false
+	if err == nil {
+		alive, err = s.subjectAlive(r.Context(), claims)
+	}
+	if fault.Is(err, fault.InvalidToken) || err == nil && !alive {
+		web.WriteJSON(w, http.StatusOK, map[string]bool{"active": false})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Active bool `json:"active"`
+		*token.Claims
+	}{true, claims})
+	return nil
+}
+
+// userInfo is OpenID Connect's /userinfo.
+func (s *Server) userInfo(w http.ResponseWriter, r *http.Request) error {
+	claims := token.FromContext(r.Context())
+	if !claims.IsUser() {
+		return web.Insufficient("openid")
+	}
+	u, err := s.activeUser(r.Context(), claims.UserID)
+	if err != nil {
+		return err
+	}
+	out := map[string]any{
+		"sub": u.ID, "user_id": u.ID, "user_name": u.UserName, "origin": u.Origin,
+		"given_name": u.GivenName, "family_name": u.FamilyName, "name": strings.TrimSpace(u.GivenName + " " + u.FamilyName),
+		"email": u.Email, "email_verified": u.Verified, "phone_number": u.Phone,
+	}
+	if !u.Login.Previous.IsZero() {
+		out["previous_logon_time"] = u.Login.Previous.UnixMilli()
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// discovery is OpenID Connect's configuration document.
+func (s *Server) discovery(w http.ResponseWriter, r *http.Request) error {
+	base := requestBase(r)
+	grants := slices.DeleteFunc(slices.Clone(knownGrants), func(g string) bool { return g == GrantPassword && !s.passwordGrant })
+	web.WriteJSON(w, http.StatusOK, map[string]any{
+		"issuer":                                s.issuer,
+		"authorization_endpoint":                base + "/oauth/authorize",
+		"token_endpoint":                        base + "/oauth/token",
+		"jwks_uri":                              base + "/token_keys",
+		"userinfo_endpoint":                     base + "/userinfo",
+		"introspection_endpoint":                base + "/introspect",
+		"end_session_endpoint":                  base + "/logout.do",
+		"grant_types_supported":                 grants,
+		"response_types_supported":              []string{"code"},
+		"subject_types_supported":               []string{"public"},
+		"code_challenge_methods_supported":      []string{"S256"},
+		"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "client_secret_post", "none"},
+		"id_token_signing_alg_values_supported": []string{"RS256"},
+		"scopes_supported":                      []string{"openid", "profile", "email", "phone", "roles", "user_attributes"},
+		"claims_supported": []string{
+			"sub", "iss", "aud", "exp", "iat", "auth_time", "azp", "nonce", "user_name", "origin", "email", "email_verified",
+			"given_name", "family_name", "phone_number", "user_id", "zid", "scope",
+		},
+		"ui_locales_supported": []string{"en"},
+	})
+	return nil
+}

@@ -1,0 +1,257 @@
+package auth_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+	"ingot/internal/token"
+
+	"ingot/internal/auth"
+	"ingot/internal/db"
+	"ingot/internal/db/authdb"
+	"ingot/internal/db/dbtest"
+)
+
+func TestServerHonoursTheServiceContract(t *testing.T) {
+	t.Parallel()
+	runtest.Stress(t, func(t *testing.T) run.Service {
+		d := dbtest.New(t, db.SQLite)
+		if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
+			t.Fatal(err)
+		}
+		s, err := auth.New(auth.Options{Store: authdb.New(d), BaseURL: "http://127.0.0.1", Shared: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestKeysVerifyTokensAndRotate(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	old := f.admin()
+	keys := func() []map[string]any {
+		var body struct{ Keys []map[string]any }
+		if err := json.Unmarshal([]byte(f.want(f.call(http.MethodGet, "/token_keys", nil), 200).body), &body); err != nil {
+			t.Fatal(err)
+		}
+		return body.Keys
+	}
+	before := keys()
+	if len(before) != 1 {
+		t.Fatalf("%d keys at first", len(before))
+	}
+	for _, member := range []string{"kid", "kty", "alg", "use", "n", "e", "value"} {
+		if v, _ := before[0][member].(string); v == "" {
+			t.Errorf("the key lacks %s: %v", member, before[0])
+		}
+	}
+	if _, private := before[0]["d"]; private || strings.Contains(before[0]["value"].(string), "PRIVATE") {
+		t.Fatal("the private key is shown")
+	}
+
+	// Another service sees the keys over HTTP only.
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	if _, err := remote.Verify(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+
+	f.wantError(f.call(http.MethodPost, "/token_keys/rotate", nil), 401, "unauthorized")
+	f.clock.advance(5 * time.Second)
+	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(old)), 200)
+	after := keys()
+	if len(after) != 2 || after[0]["kid"] == before[0]["kid"] || after[1]["kid"] != before[0]["kid"] {
+		t.Fatalf("after rotation: %v", after)
+	}
+	if got := f.want(f.call(http.MethodGet, "/token_key", nil), 200).text("kid"); got != after[0]["kid"] {
+		t.Errorf("/token_key shows %s", got)
+	}
+	for name, tok := range map[string]string{"old": old, "new": f.admin()} {
+		if _, err := f.server.Verifier().Verify(t.Context(), tok); err != nil {
+			t.Errorf("%s token: %v", name, err)
+		}
+	}
+
+	// Keys go when no token of theirs can be alive.
+	f.clock.advance(91 * 24 * time.Hour)
+	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(f.admin())), 200)
+	f.clock.advance(5 * time.Second)
+	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(f.admin())), 200)
+	for _, k := range keys() {
+		if k["kid"] == before[0]["kid"] {
+			t.Error("the first key is still there")
+		}
+	}
+}
+
+func TestRemoteKeysNoticeRotation(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	if _, err := remote.Verify(t.Context(), f.admin()); err != nil {
+		t.Fatal(err)
+	}
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	_, err := token.NewVerifier(token.Options{Issuer: "x", Keys: token.NewRemoteKeys(dead.URL, http.DefaultClient)}).Verify(t.Context(), f.admin())
+	if !fault.Is(err, fault.Unavailable) {
+		t.Errorf("with the authorization server away: %v", err)
+	}
+}
+
+func TestVerifierChecksIssuerAudienceExpiry(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	tok := f.token(url.Values{"grant_type": {"client_credentials"}}, basic("ingot-platform", "platform-secret")).text("access_token")
+	if _, err := f.server.Verifier("notifications", "something").Verify(t.Context(), tok); err != nil {
+		t.Errorf("one of two audiences: %v", err)
+	}
+	if _, err := f.server.Verifier("cloud_controller").Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
+		t.Errorf("a foreign audience: %v", err)
+	}
+	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	if _, err := other.Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
+		t.Errorf("a foreign issuer: %v", err)
+	}
+	f.clock.advance(12*time.Hour + 29*time.Second)
+	if _, err := f.server.Verifier().Verify(t.Context(), tok); err != nil {
+		t.Errorf("within the allowed skew: %v", err)
+	}
+	f.clock.advance(2 * time.Second)
+	if _, err := f.server.Verifier().Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
+		t.Errorf("expired: %v", err)
+	}
+	f.clock.advance(-13 * time.Hour)
+	if _, err := f.server.Verifier().Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
+		t.Errorf("issued in the future: %v", err)
+	}
+}
+
+func TestCheckTokenAndIntrospect(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.user("eve", "pw")
+	tok := f.want(f.password("eve", "pw"), 200).text("access_token")
+	platform := basic("ingot-platform", "platform-secret")
+	check := func(form url.Values, edits ...edit) *answer {
+		return f.call(http.MethodPost, "/check_token", form, edits...)
+	}
+	introspect := func(tok string, edits ...edit) *answer {
+		return f.call(http.MethodPost, "/introspect", url.Values{"token": {tok}}, edits...)
+	}
+
+	a := f.want(check(url.Values{"token": {tok}}, platform), 200)
+	if a.text("user_name") != "eve" || a.text("client_id") != "cf" {
+		t.Errorf("answer %s", a.body)
+	}
+	f.want(check(url.Values{"token": {tok}, "scopes": {"openid,cloud_controller.read"}}, platform), 200)
+	f.wantError(check(url.Values{"token": {tok}, "scopes": {"uaa.admin"}}, platform), 400, "invalid_scope")
+	f.wantError(check(url.Values{"token": {"x.y.z"}}, platform), 400, "invalid_token")
+	f.wantError(check(url.Values{"token": {tok}}), 401, "unauthorized")
+	f.wantError(check(url.Values{"token": {tok}}, basic("ingot-platform", "wrong")), 401, "invalid_client")
+	f.wantError(check(url.Values{"token": {tok}}, basic("ingot-notifications", "notifications-secret")), 403, "insufficient_scope")
+
+	if a := f.want(introspect(tok, bearer(f.admin())), 200); a.json["active"] != true || a.text("user_id") != id {
+		t.Errorf("answer %s", a.body)
+	}
+	f.want(f.call(http.MethodDelete, "/Users/"+id, nil, bearer(f.admin())), 200)
+	for _, bad := range []string{tok, "x.y.z", ""} {
+		if a := f.want(introspect(bad, platform), 200); a.json["active"] != false || len(a.json) != 1 {
+			t.Errorf("token %.10q: %s", bad, a.body)
+		}
+	}
+	f.wantError(introspect(tok), 401, "unauthorized")
+}
+
+func TestUserInfoAndDiscovery(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.user("eve", "pw")
+	tok := f.want(f.password("eve", "pw"), 200).text("access_token")
+	a := f.want(f.call(http.MethodGet, "/userinfo", nil, bearer(tok)), 200)
+	if a.text("sub") != id || a.text("user_id") != id || a.text("user_name") != "eve" || a.text("email") != "eve@example.org" {
+		t.Errorf("answer %s", a.body)
+	}
+	f.wantError(f.call(http.MethodGet, "/userinfo", nil), 401, "unauthorized")
+	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(f.admin())), 403, "insufficient_scope")
+
+	d := f.want(f.call(http.MethodGet, "/.well-known/openid-configuration", nil), 200)
+	if d.text("issuer") != f.url+"/oauth/token" || d.text("jwks_uri") != f.url+"/token_keys" || d.text("token_endpoint") != f.url+"/oauth/token" {
+		t.Errorf("answer %s", d.body)
+	}
+}
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	revoke := func(f *fixture, jti, tok string) *answer {
+		return f.call(http.MethodDelete, "/oauth/token/revoke/"+jti, nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tok) })
+	}
+	t.Run("AsCFLogoutDoes", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t)
+		f.user("eve", "pw")
+		a := f.want(f.password("eve", "pw"), 200)
+		access, refresh := a.text("access_token"), a.text("refresh_token")
+		f.want(revoke(f, f.claims(refresh).ID, refresh), 200)
+		f.want(revoke(f, f.claims(access).ID, access), 200)
+		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(access)), 401, "invalid_token")
+		f.wantError(f.refresh(refresh), 401, "invalid_token")
+		f.want(f.password("eve", "pw"), 200)
+	})
+	t.Run("NotOfOthers", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t)
+		f.user("eve", "pw")
+		f.user("mallory", "pw")
+		victim := f.want(f.password("eve", "pw"), 200)
+		attacker := f.want(f.password("mallory", "pw"), 200)
+		for _, jti := range []string{f.claims(victim.text("access_token")).ID, f.claims(victim.text("refresh_token")).ID} {
+			f.wantError(revoke(f, jti, attacker.text("access_token")), 403, "insufficient_scope")
+			f.wantError(revoke(f, jti, attacker.text("refresh_token")), 403, "insufficient_scope")
+			f.want(revoke(f, jti, ""), 401)
+		}
+		f.want(f.refresh(victim.text("refresh_token")), 200)
+		f.want(revoke(f, f.claims(victim.text("access_token")).ID, f.admin()), 200)
+		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(victim.text("access_token"))), 401, "invalid_token")
+	})
+	t.Run("AllOfAUser", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t)
+		id := f.user("eve", "pw")
+		a := f.want(f.password("eve", "pw"), 200)
+		f.clock.advance(2 * time.Second)
+		f.want(f.call(http.MethodGet, "/oauth/token/revoke/user/"+id, nil, bearer(f.admin())), 200)
+		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
+		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
+	})
+}
+
+// Nothing that proves somebody may be in the log, at any level.
+func TestSecretsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.user("eve", "user-password-XYZ")
+	a := f.want(f.password("eve", "user-password-XYZ"), 200)
+	f.password("eve", "wrong-password-XYZ")
+	f.refresh(a.text("refresh_token"))
+	f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token")+"x"))
+	f.call(http.MethodPost, "/oauth/token?client_secret=query-secret-XYZ", url.Values{"grant_type": {"x"}}, basic("cf", ""))
+	log := f.log.String()
+	if !strings.Contains(log, "request_id") {
+		t.Fatal("the log has no request ids")
+	}
+	for _, secret := range []string{"password-XYZ", "query-secret-XYZ", adminSecret, a.text("refresh_token"), a.text("access_token")} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log holds %.20s…", secret)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+// Package pgproc runs a private PostgreSQL server for tests: a fresh data
+// directory, a socket that only its owner can reach, no TCP, and nothing left
+// behind when the process that started it ends, however it ends.
+//
+// It may import the standard library and the PostgreSQL driver. It must not be
+// imported by anything but dbtest and its programs.
+package pgproc

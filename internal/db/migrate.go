@@ -1,0 +1,174 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+)
+
+// Migrations are the schema of one service: files NNNNN_name.sql in the form of
+// goose, at the root of Files. Which ones a database has is kept in the table
+// NAME_migrations, so that each service moves on by itself.
+type Migrations struct {
+	Name  string
+	Files fs.FS
+}
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// Migrate brings the tables of one service to the newest version. Each file runs
+// in a transaction of its own, so that a failing one leaves nothing behind. Any
+// number of processes may call it at once: one works, the others wait and find
+// nothing to do. When the database is already at a version that Files does not
+// have, it changes nothing and returns a *NewerSchemaError.
+func (d *DB) Migrate(ctx context.Context, m Migrations) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if err := d.migrate(ctx, m); err != nil {
+		var newer *NewerSchemaError
+		if errors.As(err, &newer) {
+			return newer
+		}
+		return orContext(ctx, fmt.Errorf("migrate %s: %w", m.Name, err))
+	}
+	return nil
+}
+
+func (d *DB) migrate(ctx context.Context, m Migrations) error {
+	if !nameForm.MatchString(m.Name) {
+		return fmt.Errorf("%q is no name for migrations", m.Name)
+	}
+	if err := checkFiles(m.Files); err != nil {
+		return err
+	}
+	dialect := goose.DialectSQLite3
+	if d.dialect == Postgres {
+		dialect = goose.DialectPostgres
+	}
+	table := m.Name + "_migrations"
+	provider, err := goose.NewProvider(dialect, d.writer, m.Files,
+		goose.WithTableName(table),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()),
+	)
+	if err != nil {
+		return err
+	}
+	var known int64
+	for _, source := range provider.ListSources() {
+		known = max(known, source.Version)
+	}
+
+	// goose has locks of its own, but looks at the version table, and creates it,
+	// before it takes them. Ours is around everything.
+	unlock, err := d.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	found, err := d.schemaVersion(ctx, table)
+	if err != nil {
+		return err
+	}
+	if found > known {
+		return &NewerSchemaError{Name: m.Name, Found: found, Known: known}
+	}
+	applied, err := provider.Up(ctx)
+	var partial *goose.PartialError
+	if errors.As(err, &partial) {
+		applied = partial.Applied
+		err = fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	for _, r := range applied {
+		d.log.InfoContext(ctx, "migrated", "tables", m.Name, "version", r.Source.Version, "file", r.Source.Path, "took", r.Duration)
+	}
+	return err
+}
+
+// checkFiles refuses what would break the promise that a migration happens as a
+// whole.
+func checkFiles(files fs.FS) error {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(strings.ToUpper(string(text)), "+GOOSE NO TRANSACTION") {
+			return fmt.Errorf("%s: a migration must run in a transaction", name)
+		}
+	}
+	return nil
+}
+
+// postgresLock is the key of the advisory lock: "ingot" and a number, in ASCII.
+const postgresLock int64 = 0x696e676f74_01
+
+// lockMigrations waits until nobody else migrates this database.
+func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	// First among ourselves: waiting for the advisory lock holds a connection, and
+	// enough of those waiting would leave none for the one that works.
+	select {
+	case d.migrating <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	release, err := d.lockOthersOut(ctx)
+	if err != nil {
+		<-d.migrating
+		return nil, err
+	}
+	return func() { release(); <-d.migrating }, nil
+}
+
+func (d *DB) lockOthersOut(ctx context.Context) (unlock func(), err error) {
+	if d.dialect == SQLite {
+		// goose opens its own transactions, so none of SQLite's locks can be held
+		// around all of them. A lock on a file beside the database can, and the
+		// system frees it when a process dies. The file stays there: removing it
+		// would be a race.
+		return lockFile(ctx, d.path+"-migrate")
+	}
+	conn, err := d.writer.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", postgresLock); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return func() {
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", postgresLock)
+		if err != nil {
+			// Then the session must not go back to the pool with the lock.
+			conn.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it is the error we gave
+		}
+		conn.Close()
+	}, nil
+}
+
+// schemaVersion returns 0 when the database has none. It changes nothing.
+func (d *DB) schemaVersion(ctx context.Context, table string) (int64, error) {
+	exists := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
+	if d.dialect == Postgres {
+		exists = "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)"
+	}
+	var tables int
+	if err := d.writer.QueryRowContext(ctx, exists, table).Scan(&tables); err != nil || tables == 0 {
+		return 0, err
+	}
+	var version sql.NullInt64
+	err := d.writer.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+table).Scan(&version)
+	return version.Int64, err
+}

@@ -1,0 +1,100 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const defaultPostgresConns = 16
+
+func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) error {
+	secrets, err := secretsOf(rawURL)
+	if err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(rawURL)
+	if err != nil {
+		return fmt.Errorf("database URL: %w", hide(errors.Unwrap(err), secrets))
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "ingot"
+	}
+	if maxConns <= 0 {
+		maxConns = defaultPostgresConns
+	}
+	maxConns = max(maxConns, 2) // Migrate needs one for its lock and one to work
+	pool := stdlib.OpenDB(*config)
+	pool.SetMaxOpenConns(maxConns)
+	pool.SetMaxIdleConns(maxConns)
+	// Idle connections cost the server memory; a quiet process keeps none.
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	d.writer, d.reader = pool, pool
+
+	var encoding string
+	err = pool.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding)
+	if err == nil && encoding != "UTF8" {
+		err = fmt.Errorf("its encoding is %s; create it with ENCODING 'UTF8'", encoding)
+	}
+	if err != nil {
+		pool.Close()
+		return fmt.Errorf("database %s at %s: %w", config.Database, config.Host, hide(orContext(ctx, err), secrets))
+	}
+	return nil
+}
+
+// secretsOf returns the passwords in a URL, in each spelling in which a message
+// could show them.
+func secretsOf(rawURL string) ([]string, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The parser's own message quotes the URL.
+		return nil, errors.New("database URL cannot be read: special characters in the password must be percent-encoded")
+	}
+	var secrets []string
+	add := func(s string) {
+		if s != "" {
+			secrets = append(secrets, s, url.QueryEscape(s), url.PathEscape(s))
+		}
+	}
+	if password, ok := u.User.Password(); ok {
+		add(password)
+		_, raw, _ := strings.Cut(u.User.String(), ":")
+		add(raw)
+	}
+	for _, name := range []string{"password", "sslpassword"} {
+		for _, v := range u.Query()[name] {
+			add(v)
+		}
+	}
+	return secrets, nil
+}
+
+// hidden keeps an error's kind but not the secrets in its text.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.err }
+
+func hide(err error, secrets []string) error {
+	if err == nil {
+		return errors.New("it cannot be read")
+	}
+	text := err.Error()
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "…")
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &hidden{text, err}
+}

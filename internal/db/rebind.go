@@ -1,0 +1,237 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// statement is a query as one engine wants it.
+type statement struct {
+	text string
+	args int // how many placeholders it has
+	err  error
+}
+
+// rebinder translates queries and remembers what it translated. Mistakes are
+// remembered too.
+type rebinder struct {
+	dialect Dialect
+	mu      sync.Mutex
+	known   *lru[statement]
+}
+
+const knownStatements = 1024
+
+func newRebinder(d Dialect) *rebinder {
+	return &rebinder{dialect: d, known: newLRU[statement](knownStatements)}
+}
+
+func (r *rebinder) rebind(query string) statement {
+	r.mu.Lock()
+	s, ok := r.known.get(query)
+	r.mu.Unlock()
+	if ok {
+		return s
+	}
+	s = rebind(query, r.dialect)
+	r.mu.Lock()
+	r.known.put(query, s)
+	r.mu.Unlock()
+	return s
+}
+
+func rebind(query string, d Dialect) statement {
+	var out strings.Builder
+	out.Grow(len(query) + 16)
+	var args int
+	var ended bool // a semicolon was seen
+	var word string
+	for _, tok := range scan(query) {
+		if ended && tok.kind != comment && tok.kind != space {
+			return statement{err: errors.New("more than one statement in a query")}
+		}
+		text := tok.text
+		switch tok.kind {
+		case placeholder:
+			args++
+			if d == Postgres {
+				text = "$" + strconv.Itoa(args)
+			}
+		case doubled:
+			text = "?"
+			if d == SQLite {
+				return statement{err: errors.New("?? is a PostgreSQL operator, SQLite has none with a question mark")}
+			}
+		case numbered:
+			return statement{err: fmt.Errorf("placeholder %s is numbered, use plain ?", text)}
+		case unended:
+			return statement{err: errors.New("quote or comment without end, or a comment in a comment")}
+		case semicolon:
+			ended = true
+		case quoted:
+			if d == SQLite && isByteCollation(word, text) {
+				text = "BINARY"
+			}
+		}
+		if tok.kind != space && tok.kind != comment {
+			word = tok.text
+		}
+		out.WriteString(text)
+	}
+	return statement{text: out.String(), args: args}
+}
+
+// forSQLite puts COLLATE BINARY for COLLATE "C", which SQLite does not know by
+// that name, in text of any number of statements, such as migrations.
+func forSQLite(text string) string {
+	if !strings.Contains(text, `"C"`) {
+		return text
+	}
+	var out strings.Builder
+	var word string
+	for _, tok := range scan(text) {
+		if tok.kind == quoted && isByteCollation(word, tok.text) {
+			tok.text = "BINARY"
+		}
+		if tok.kind != space && tok.kind != comment {
+			word = tok.text
+		}
+		out.WriteString(tok.text)
+	}
+	return out.String()
+}
+
+func isByteCollation(word, name string) bool {
+	return name == `"C"` && strings.EqualFold(word, "COLLATE")
+}
+
+type tokenKind int
+
+const (
+	other       tokenKind = iota // a word, a number or a sign
+	space                        // white space
+	comment                      // -- to the end of the line, or /* */
+	quoted                       // '…', E'…', "…" or $tag$…$tag$
+	placeholder                  // ?
+	doubled                      // ??
+	numbered                     // ?1 or $1
+	semicolon                    //
+	unended                      // a quote or comment that is never closed
+)
+
+type token struct {
+	kind tokenKind
+	text string
+}
+
+// scan cuts SQL into tokens, as finely as finding placeholders needs. Joined
+// again, the tokens are the text.
+func scan(s string) []token {
+	var tokens []token
+	for len(s) > 0 {
+		kind, n := next(s)
+		// A backslash escapes only in E'…' strings: the E is a word by itself here.
+		if kind == quoted && s[0] == '\'' && len(tokens) > 0 && strings.EqualFold(tokens[len(tokens)-1].text, "E") {
+			kind, n = quote(s, '\'', true)
+		}
+		if n <= 0 {
+			kind, n = unended, len(s)
+		}
+		tokens = append(tokens, token{kind, s[:n]})
+		s = s[n:]
+	}
+	return tokens
+}
+
+// next returns the kind and length of the first token. A length of 0 means that
+// it has no end.
+func next(s string) (tokenKind, int) {
+	c := s[0]
+	switch {
+	case isSpace(c):
+		return space, span(s, isSpace)
+	case isWord(c):
+		return other, span(s, isWordOrDollar)
+	case c == ';':
+		return semicolon, 1
+	case c == '\'' || c == '"':
+		return quote(s, c, false)
+	case strings.HasPrefix(s, "--"):
+		if i := strings.IndexByte(s, '\n'); i >= 0 {
+			return comment, i + 1
+		}
+		return comment, len(s)
+	case strings.HasPrefix(s, "/*"):
+		return comment, blockComment(s)
+	case c == '?':
+		switch {
+		case strings.HasPrefix(s, "??"):
+			return doubled, 2
+		case len(s) > 1 && isDigit(s[1]):
+			return numbered, 1 + span(s[1:], isDigit)
+		}
+		return placeholder, 1
+	case c == '$':
+		return dollar(s)
+	}
+	return other, 1
+}
+
+func quote(s string, q byte, backslash bool) (tokenKind, int) {
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && backslash:
+			i++
+		case s[i] == q && i+1 < len(s) && s[i+1] == q:
+			i++
+		case s[i] == q:
+			return quoted, i + 1
+		}
+	}
+	return unended, 0
+}
+
+// blockComment returns the length of a comment, and 0 when it has no end or
+// another inside: PostgreSQL counts inner ones, SQLite does not.
+func blockComment(s string) int {
+	end := strings.Index(s[2:], "*/")
+	if end < 0 || strings.Contains(s[2:2+end], "/*") {
+		return 0
+	}
+	return end + 4
+}
+
+func dollar(s string) (tokenKind, int) {
+	if len(s) > 1 && isDigit(s[1]) {
+		return numbered, 1 + span(s[1:], isDigit)
+	}
+	n := 1 + span(s[1:], isWord)
+	if n >= len(s) || s[n] != '$' {
+		return other, 1
+	}
+	tag := s[:n+1]
+	end := strings.Index(s[len(tag):], tag)
+	if end < 0 {
+		return unended, 0
+	}
+	return quoted, end + 2*len(tag)
+}
+
+func span(s string, in func(byte) bool) int {
+	for i := range len(s) {
+		if !in(s[i]) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isWord(c byte) bool {
+	return c == '_' || isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+func isWordOrDollar(c byte) bool { return c == '$' || isWord(c) }

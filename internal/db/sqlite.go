@@ -1,0 +1,143 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+)
+
+// SQLite is one writer connection and a few readers on one file in WAL mode:
+// readers never wait for the writer, nor it for them.
+//
+// synchronous=FULL makes every commit wait until the disk has it, so that nothing
+// acknowledged is lost to a power cut. Measured with BenchmarkCommit on two cores
+// and a disk that flushes in 70 µs: 95 µs a commit (10,500 a second) against 26 µs
+// (39,000 a second) with NORMAL, which may lose the last commits. The difference
+// is that one flush: count a millisecond on a common SSD, ten on a turning disk,
+// and write related rows in one transaction. PostgreSQL, serializable and durable
+// on the same disk, took 220 µs for one client and 110 to 135 µs a commit for
+// sixteen; when all sixteen wrote one row, 310 µs.
+const (
+	minReaders = 4
+	maxReaders = 8
+
+	// Caches are small, in KiB for each connection: the operating system caches
+	// the file anyway, and an idle server is to stay small.
+	writerCache = 2048
+	readerCache = 1024
+
+	// Prepared statements kept by the writer and by each reader; one takes about
+	// 7 KiB.
+	writerStatements = 512
+	readerStatements = 128
+
+	// How long SQLite itself waits for a lock that another process holds. Short,
+	// because it cannot be interrupted meanwhile; Update tries again by itself.
+	busyTimeout = 500 * time.Millisecond
+)
+
+func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
+	path, err := sqlitePath(path)
+	if err != nil {
+		return err
+	}
+	if err := createPrivate(path); err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	d.path = path
+
+	d.writer, err = openLite(path, writerCache, writerStatements, url.Values{
+		"_txlock":       {"immediate"},
+		"_journal_mode": {"WAL"},
+		"_synchronous":  {"FULL"},
+	})
+	if err != nil {
+		return err
+	}
+	d.writer.SetMaxOpenConns(1)
+	d.writer.SetMaxIdleConns(1)
+	// The first connection also turns a new file into WAL mode, before any reader.
+	if err := d.writer.PingContext(ctx); err != nil {
+		d.writer.Close()
+		return fmt.Errorf("database file %s: %w", path, orContext(ctx, err))
+	}
+	var mode string
+	err = d.writer.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
+	if err == nil && mode != "wal" {
+		err = fmt.Errorf("journal mode is %q, want wal: is it on a network file system?", mode)
+	}
+	if err != nil {
+		d.writer.Close()
+		return fmt.Errorf("database file %s: %w", path, orContext(ctx, err))
+	}
+
+	d.reader, err = openLite(path, readerCache, readerStatements, url.Values{"_query_only": {"1"}})
+	if err != nil {
+		d.writer.Close()
+		return err
+	}
+	readers := min(max(maxConns, minReaders), maxReaders)
+	d.reader.SetMaxOpenConns(readers)
+	d.reader.SetMaxIdleConns(readers)
+	// A quiet server gives back the caches of its readers.
+	d.reader.SetConnMaxIdleTime(5 * time.Minute)
+	return nil
+}
+
+func sqlitePath(path string) (string, error) {
+	switch {
+	case path == "" || strings.HasSuffix(path, "/"):
+		return "", errors.New("database URL sqlite:PATH has no file name")
+	case strings.Contains(path, ":memory:"):
+		return "", errors.New("database URL sqlite:PATH: a database in memory is not supported, use a file in a temporary directory")
+	case strings.ContainsRune(path, '?'):
+		return "", errors.New("database URL sqlite:PATH takes no parameters after a question mark")
+	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
+		return "", errors.New("database URL: write sqlite:PATH, without slashes before a relative path")
+	}
+	return filepath.Abs(path)
+}
+
+// createPrivate creates a missing file so that only we can read it. SQLite gives
+// the WAL and the shared memory file the same mode. It must not open a file that
+// exists: closing it would drop the locks that SQLite holds on it for another DB
+// of this process.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func openLite(path string, cacheKiB, statements int, params url.Values) (*sql.DB, error) {
+	params.Set("_busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10))
+	params.Set("_foreign_keys", "1")
+	params.Set("_dqs", "0")       // "x" is a name, never a string, as in PostgreSQL
+	params.Set("_defensive", "1") // no statement may damage the file
+	params.Set("_error_rc", "1")
+	params["_pragma"] = []string{
+		"cache_size(-" + strconv.Itoa(cacheKiB) + ")",
+		"case_sensitive_like(1)",
+		"journal_size_limit(16777216)", // a WAL that grew once does not stay large
+	}
+	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}
+	connector, err := sqlite.NewConnector(file.String())
+	if err != nil {
+		return nil, fmt.Errorf("database file %s: %w", path, err)
+	}
+	return sql.OpenDB(liteConnector{connector, statements}), nil
+}

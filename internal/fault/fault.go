@@ -1,0 +1,128 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Code says what kind of failure it is. The values are Cloud Foundry's error
+// names, so that the v3 API needs no second vocabulary; the other faces
+// translate them.
+type Code string
+
+// The codes in use. Package web holds the table of statuses and numbers; a
+// code missing there fails a test.
+const (
+	Internal            Code = "UnknownError"
+	BadRequest          Code = "BadRequest"
+	MessageParse        Code = "MessageParseError"
+	BadQuery            Code = "BadQueryParameter"
+	InvalidToken        Code = "InvalidAuthToken"
+	Unauthenticated     Code = "NotAuthenticated"
+	Forbidden           Code = "NotAuthorized"
+	FeatureDisabled     Code = "FeatureDisabled"
+	UnknownRoute        Code = "NotFound"
+	NotFound            Code = "ResourceNotFound"
+	MethodNotAllowed    Code = "MethodNotAllowed"
+	NotAcceptable       Code = "NotAcceptable"
+	Conflict            Code = "Conflict"
+	PreconditionFailed  Code = "PreconditionFailed"
+	TooLarge            Code = "RequestTooLarge"
+	UnsupportedMedia    Code = "UnsupportedMediaType"
+	Unprocessable       Code = "UnprocessableEntity"
+	RateLimited         Code = "RateLimitExceeded"
+	Unavailable         Code = "ServiceUnavailable"
+	InsufficientStorage Code = "InsufficientStorage"
+)
+
+// Error is a failure whose meaning to the user is known.
+type Error struct {
+	Code Code
+	// Message is written for the user: what happened, why, what to do next.
+	// It never holds secrets or internals.
+	Message string
+	// More holds further problems of the same request, each a whole message.
+	More []string
+	// Kind refines Code for one face: OAuth's error word, for example. Empty
+	// means the face derives it from Code.
+	Kind string
+	// Need lists the scopes of which one would have been enough.
+	Need []string
+	// RetryAfter tells the caller when trying again makes sense.
+	RetryAfter time.Duration
+	// Err is the cause, for the log only.
+	Err error
+}
+
+// New makes an error whose message is formatted for the user.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap gives err a meaning. The cause stays reachable through errors.Is and
+// errors.As and is never shown to the user.
+func Wrap(err error, code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
+}
+
+// Invalid collects the problems of one request. It returns nil when there are
+// none, so that validation can end with `return fault.Invalid(problems...)`.
+func Invalid(problems ...string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Error{Code: Unprocessable, Message: problems[0], More: problems[1:]}
+}
+
+// WithKind returns a copy of e with the face-specific word set.
+func (e *Error) WithKind(kind string) *Error {
+	c := *e
+	c.Kind = kind
+	return &c
+}
+
+// After returns a copy of e that tells the caller when to try again.
+func (e *Error) After(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
+	return &c
+}
+
+// Messages is Message followed by More.
+func (e *Error) Messages() []string {
+	return append([]string{e.Message}, e.More...)
+}
+
+// Error is for the log: code, all messages and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Code))
+	b.WriteString(": ")
+	b.WriteString(strings.Join(e.Messages(), "; "))
+	if e.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of the outermost *Error in err's chain, Internal for
+// any other error, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return Internal
+}
+
+// Is reports whether err carries code.
+func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }

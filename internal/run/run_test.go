@@ -1,0 +1,101 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEveryHonoursTheContract(t *testing.T) {
+	t.Parallel()
+	runtest.Stress(t, func(*testing.T) run.Service {
+		return run.Every(time.Microsecond, func(context.Context) {})
+	})
+}
+
+func TestGroupHonoursTheContract(t *testing.T) {
+	t.Parallel()
+	runtest.Stress(t, func(*testing.T) run.Service {
+		return run.NewGroup(
+			run.Every(time.Microsecond, func(context.Context) {}),
+			run.Every(time.Hour, func(context.Context) {}),
+		)
+	})
+}
+
+// part records when it is started and stopped.
+type part struct {
+	run.Part
+	name string
+	fail error
+	log  *[]string
+}
+
+func (p *part) Start(ctx context.Context) error {
+	return p.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		*p.log = append(*p.log, "start "+p.name)
+		spawn(func() { <-work.Done() })
+		return p.fail
+	})
+}
+
+func (p *part) Stop() {
+	p.Halt(func() { *p.log = append(*p.log, "stop "+p.name) })
+}
+
+func TestGroupStopsInReverse(t *testing.T) {
+	t.Parallel()
+	var log []string
+	g := run.NewGroup(&part{name: "a", log: &log}, &part{name: "b", log: &log})
+	if err := g.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	g.Stop()
+	want := []string{"start a", "start b", "stop b", "stop a"}
+	if !slices.Equal(log, want) {
+		t.Errorf("got %v, want %v", log, want)
+	}
+}
+
+func TestGroupUndoesAFailedStart(t *testing.T) {
+	t.Parallel()
+	var log []string
+	broken := errors.New("no port")
+	g := run.NewGroup(&part{name: "a", log: &log}, &part{name: "b", log: &log, fail: broken}, &part{name: "c", log: &log})
+	if err := g.Start(context.Background()); !errors.Is(err, broken) {
+		t.Fatalf("Start = %v, want %v", err, broken)
+	}
+	want := []string{"start a", "start b", "stop a"}
+	if !slices.Equal(log, want) {
+		t.Errorf("got %v, want %v", log, want)
+	}
+}
+
+func TestStopWaitsForTheWork(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{})
+	var ended atomic.Bool
+	s := run.Every(time.Hour, func(ctx context.Context) {
+		close(entered)
+		<-ctx.Done()
+		ended.Store(true)
+	})
+	if err := s.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	s.Stop()
+	if !ended.Load() {
+		t.Error("Stop returned before the work had ended")
+	}
+}

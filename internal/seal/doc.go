@@ -1,0 +1,20 @@
+// Package seal encrypts the secret columns of the database.
+//
+// A sealed value is one line of printable text,
+//
+//	s1.<key id>.<base64url of nonce and ciphertext>
+//
+// made with AES-256-GCM. "s1" is the version of this form; the key id says
+// which key of the keyring opens it, so that keys can be rotated while old
+// values are still around. Every value is bound to a place (the additional
+// data, usually "table.column" and the row's key): copied to another row or
+// column it no longer opens, so someone who can write to the database but has
+// no key cannot move one tenant's password into another tenant's row.
+//
+// A random 96-bit nonce is drawn for every value. That is safe for about four
+// thousand million values under one key, far beyond what one installation
+// writes between two rotations.
+//
+// It may import the standard library only, and knows nothing about databases.
+// It must not import any other package of Ingot.
+package seal

@@ -1,0 +1,204 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config is everything a server can be told. DefaultConfig has the defaults;
+// only DataDir has none.
+type Config struct {
+	DataDir             string
+	Listen              string
+	NotificationsListen string
+	SSHListen           string // validated; nothing listens there yet
+	AdminListen         string
+	Domain              string
+	Engine              string // validated; there is none yet
+	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
+	// DataDir.
+	DatabaseURL string
+	SMTPURL     string // validated; nothing sends mail yet
+	// AuthURL is an external authorization server; empty means the built-in
+	// one.
+	AuthURL       string
+	Demo          bool // accepted; there is nothing to fill with examples yet
+	PasswordGrant bool
+
+	// AdminPassword and AdminClientSecret are used on the first start; empty
+	// ones are generated then.
+	AdminPassword     string
+	AdminClientSecret string
+	// EncryptionKey, when set, is used instead of the key file.
+	EncryptionKey string
+
+	// Log is the operator's log; nil discards it.
+	Log *slog.Logger
+}
+
+// Engines are the values of Config.Engine.
+var Engines = []string{"auto", "container", "process"}
+
+// DefaultConfig is what `ingot up` does when it is told nothing.
+func DefaultConfig() Config {
+	return Config{
+		Listen:              "127.0.0.1:8080",
+		NotificationsListen: "127.0.0.1:8081",
+		SSHListen:           "127.0.0.1:2222",
+		AdminListen:         "127.0.0.1:8082",
+		Domain:              "localhost",
+		Engine:              "auto",
+		PasswordGrant:       true,
+	}
+}
+
+// Validate says what is wrong with the values, by the flags they are given
+// with. It looks at nothing outside of them.
+func (c Config) Validate() error {
+	checks := []struct {
+		flag string
+		err  error
+	}{
+		{"data-dir", notEmpty(c.DataDir)},
+		{"listen", checkAddress(c.Listen)},
+		{"notifications-listen", checkAddress(c.NotificationsListen)},
+		{"ssh-listen", checkAddress(c.SSHListen)},
+		{"admin-listen", checkAddress(c.AdminListen)},
+		{"domain", checkDomain(c.Domain)},
+		{"engine", oneOf(c.Engine, Engines)},
+		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"smtp-url", checkURL(c.SMTPURL, "smtp", "smtps")},
+		{"auth-url", checkURL(c.AuthURL, "http", "https")},
+	}
+	for _, check := range checks {
+		if check.err != nil {
+			return fmt.Errorf("--%s: %w", check.flag, check.err)
+		}
+	}
+	return nil
+}
+
+func notEmpty(s string) error {
+	if s == "" {
+		return errors.New("a value is needed")
+	}
+	return nil
+}
+
+func oneOf(value string, allowed []string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%q is not one of %s", value, strings.Join(allowed, ", "))
+}
+
+func checkAddress(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT, for example 127.0.0.1:8080", s)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q has no port between 0 and 65535", s)
+	}
+	if strings.ContainsAny(host, " /@") {
+		return fmt.Errorf("%q has no valid host", s)
+	}
+	return nil
+}
+
+// checkDomain accepts a host name. An address is refused: names below it, such
+// as api.DOMAIN, could not exist.
+func checkDomain(s string) error {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return fmt.Errorf("%q is an address; a name is needed, because api.DOMAIN and others are names below it", s)
+	}
+	if s == "" || len(s) > 200 {
+		return errors.New("a host name of at most 200 characters is needed")
+	}
+	for _, label := range strings.Split(s, ".") {
+		if !validLabel(label) {
+			return fmt.Errorf("%q is not a host name", s)
+		}
+	}
+	return nil
+}
+
+func validLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
+	})
+}
+
+// checkDatabaseURL never quotes the value: it may hold a password.
+func checkDatabaseURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	if path, ok := strings.CutPrefix(s, "sqlite:"); ok {
+		if path == "" {
+			return errors.New("sqlite:PATH needs a path")
+		}
+		return nil
+	}
+	if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
+		return errors.New("it must begin with sqlite: or postgres://")
+	}
+	if _, err := url.Parse(s); err != nil {
+		return errors.New("it is not a URL; special characters in the password must be percent-encoded")
+	}
+	return nil
+}
+
+// checkURL never quotes the value either.
+func checkURL(s string, schemes ...string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	example := schemes[0] + "://host:port"
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is not a URL, for example %s", example)
+	case !slices.Contains(schemes, u.Scheme):
+		return fmt.Errorf("it must begin with %s://", strings.Join(schemes, ":// or "))
+	case u.Hostname() == "":
+		return fmt.Errorf("the host is missing, for example %s", example)
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("it must not have a query or a fragment")
+	case schemes[0] == "http" && u.User != nil:
+		return errors.New("it must not hold a user name or password")
+	}
+	return nil
+}
+
+// normal is the configuration with one spelling for everything.
+func (c Config) normal() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return c, err
+	}
+	c.DataDir = dir
+	c.Domain = strings.ToLower(c.Domain)
+	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
+	if c.DatabaseURL == "" {
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "ingot.db")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

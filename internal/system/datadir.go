@@ -1,0 +1,136 @@
+package system
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/version"
+)
+
+// dataDir is a data directory that is ours alone while the lock is held. The
+// lock belongs to the open file, so that it ends with the process however that
+// ends; the file itself stays, because removing it would be a race.
+type dataDir struct {
+	path string
+	lock *os.File
+}
+
+// openDataDir creates the directory when it is missing, locks it, and checks
+// that this ingot understands what is in it.
+func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w; choose another with --data-dir", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	// It may be a directory with other uses: not ours to change.
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		log.Warn("other users of this machine can look into the data directory; chmod 700 keeps them out",
+			"data_dir", path, "mode", fmt.Sprintf("%04o", perm))
+	}
+	lock, err := lockDataDir(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.checkVersion(); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func lockDataDir(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("another ingot%s is already using %s; stop it or choose another --data-dir", holder(f), path)
+		_ = f.Close()
+		return nil, err
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("data directory: lock: %w", err)
+	}
+	return f, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// holder says who holds the lock, if it has come to writing that down.
+func holder(f *os.File) string {
+	text, err := io.ReadAll(io.LimitReader(f, 32))
+	if pid, convErr := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && convErr == nil {
+		return fmt.Sprintf(" (pid %d)", pid)
+	}
+	return ""
+}
+
+func (d *dataDir) file(name ...string) string {
+	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// close releases the lock.
+func (d *dataDir) close() {
+	_ = d.lock.Truncate(0)
+	_ = d.lock.Close()
+}
+
+// versionFile is DIR/version.json.
+type versionFile struct {
+	Format int    `json:"format"`
+	Ingot  string `json:"ingot"` // who wrote it, for people
+}
+
+func (d *dataDir) checkVersion() error {
+	path := d.file("version.json")
+	ours := versionFile{Format: version.DataFormat, Ingot: version.Version}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeJSON(path, ours, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var found versionFile
+	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {
+		return fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another --data-dir", path)
+	}
+	if found.Format > version.DataFormat {
+		return fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format %d: "+
+			"run that version or a newer one, or choose another --data-dir. Nothing was changed",
+			d.path, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
+	}
+	if found == ours {
+		return nil
+	}
+	return writeJSON(path, ours, 0o600)
+}

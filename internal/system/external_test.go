@@ -1,0 +1,111 @@
+package system
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+	"ingot/internal/uaaclient"
+	"ingot/internal/web"
+)
+
+// TestExternalAuthorizationServer uses one Ingot as the authorization server of
+// another, which starts while that one does not answer yet.
+func TestExternalAuthorizationServer(t *testing.T) {
+	t.Parallel()
+	uaa := startSystem(t, testConfig(t))
+	admin := adminToken(t, uaa)
+	target, err := url.Parse(uaa.Endpoints().API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = &http.Transport{DisableKeepAlives: true}
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !open.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(gate.Close)
+
+	c := testConfig(t)
+	c.AuthURL = gate.URL + "/"
+	s := startSystem(t, c)
+	base := s.Endpoints().API
+
+	a := call(t, http.MethodGet, base+"/readyz", "", nil)
+	if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, partAuth) {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	links, _ := call(t, http.MethodGet, base+"/", "", nil).json(t)["links"].(map[string]any)
+	for _, name := range []string{"login", "uaa"} {
+		if l, _ := links[name].(map[string]any); l["href"] != gate.URL {
+			t.Errorf("link %s: %v", name, links[name])
+		}
+	}
+	if a := call(t, http.MethodPost, base+"/oauth/token", "", nil); a.status != http.StatusNotFound {
+		t.Errorf("it serves tokens itself: %d", a.status)
+	}
+
+	if a := call(t, http.MethodGet, base+"/v3/users/x", admin, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("a token that cannot be checked yet: %d %v %s", a.status, a.header, a.body)
+	}
+	open.Store(true)
+
+	// From "wait" it goes to an answer, and never over "wrong".
+	deadline := time.Now().Add(time.Minute)
+	for {
+		a := call(t, http.MethodGet, base+"/v3/users/x", admin, nil)
+		if a.status == http.StatusNotFound {
+			break
+		}
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			t.Fatalf("%d %v %s", a.status, a.header, a.body)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it never noticed")
+		}
+	}
+	if a := call(t, http.MethodGet, base+"/readyz", "", nil); a.status != http.StatusOK {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+}
+
+func TestExternalAuthHonoursTheContract(t *testing.T) {
+	t.Parallel()
+	uaa := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": "http://uaa.example.org/oauth/token"})
+	}))
+	t.Cleanup(uaa.Close)
+	client := uaaclient.NewHTTPClient()
+	t.Cleanup(client.CloseIdleConnections)
+	for name, base := range map[string]string{"there": uaa.URL, "away": "http://127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runtest.Stress(t, func(*testing.T) run.Service { return newExternalAuth(base, client, discard, func() {}) })
+		})
+	}
+}
+
+func TestFormatOf(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3, "/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {
+		if got := formatOf(placeOrigin, path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	if formatOf(placeAuth, "/") != web.FormatOAuth || formatOf(placeNotifications, "/Users") != web.FormatNotifications {
+		t.Error("a host of its own decides the format")
+	}
+}

@@ -1,0 +1,59 @@
+package system
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// writeFile makes a file appear whole and durable, or not at all: whoever
+// reads it never sees a part, and what was written before a crash is there
+// after it.
+func writeFile(path string, content []byte, mode os.FileMode) (err error) {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	_, err = tmp.Write(content)
+	if err == nil {
+		err = tmp.Chmod(mode)
+	}
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if closeErr := tmp.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	err = os.Rename(tmp.Name(), path)
+	if err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func writeJSON(path string, v any, mode os.FileMode) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(text, '\n'), mode)
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	return d.Sync()
+}

@@ -1,0 +1,152 @@
+package system
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+// place is where a request belongs, by its host name.
+type place int
+
+const (
+	placeApp           place = iota // some app's route
+	placeOrigin                     // platform and authorization server together
+	placeAuth                       // the authorization server alone
+	placeNotifications              // the notification service
+)
+
+func (p place) String() string {
+	return [...]string{"app", "origin", "auth", "notifications"}[p]
+}
+
+// routes are the route tables. A nil one is not served by this server.
+type routes struct {
+	origin, auth, notifications *web.Mux
+}
+
+func (t *routes) at(p place) *web.Mux {
+	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeNotifications: t.notifications}[p]
+}
+
+// front is the door of every public listener: it sends each request to the
+// route table of its host name. Before the tables are there it knows about
+// health only.
+type front struct {
+	domain string
+	log    *slog.Logger
+	health *web.Mux
+	live   atomic.Pointer[routes]
+}
+
+// place finds where a Host header leads. What is not exactly one of ours is an
+// app's.
+func (f *front) place(hostHeader string) place {
+	host, ok := hostName(hostHeader)
+	if !ok {
+		return placeApp
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return placeOrigin
+	}
+	switch host {
+	case "", "localhost", f.domain, "api." + f.domain:
+		return placeOrigin
+	case "uaa." + f.domain, "login." + f.domain:
+		return placeAuth
+	case "notifications." + f.domain:
+		return placeNotifications
+	}
+	return placeApp
+}
+
+// hostName takes the name or address out of a Host header: without port,
+// brackets and the root's dot, in lower case.
+func hostName(header string) (host string, ok bool) {
+	host = header
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && i > strings.LastIndexByte(host, ']') {
+		port := host[i+1:]
+		if strings.Contains(host[:i], ":") && !strings.HasSuffix(host[:i], "]") {
+			// More colons without brackets: an IPv6 address is never written so here.
+			return "", false
+		}
+		if port != "" {
+			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+				return "", false
+			}
+		}
+		host = host[:i]
+	}
+	if strings.HasPrefix(host, "[") || strings.HasSuffix(host, "]") {
+		inner, found := strings.CutPrefix(host, "[")
+		inner, closed := strings.CutSuffix(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		return inner, found && closed && err == nil && addr.Is6()
+	}
+	return strings.ToLower(strings.TrimSuffix(host, ".")), true
+}
+
+// ServeHTTP answers on the listener that has every host name.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.place(r.Host)) }
+
+// only answers on a listener that belongs to one service, whatever the name.
+func (f *front) only(p place) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, p) })
+}
+
+func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
+	live := f.live.Load()
+	switch {
+	case live != nil && live.at(p) != nil:
+		live.at(p).ServeHTTP(w, r)
+	case live != nil || p == placeApp:
+		unknownRoute(w, r)
+	case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
+		f.health.ServeHTTP(w, r)
+	default:
+		web.WriteError(w, r, formatOf(p, r.URL.Path), f.log,
+			fault.New(fault.Unavailable, "The server is starting; try again in a moment.").After(time.Second))
+	}
+}
+
+// formatOf is the form in which a client of that place and path expects errors.
+func formatOf(p place, path string) web.Format {
+	switch {
+	case p == placeNotifications:
+		return web.FormatNotifications
+	case p == placeAuth:
+		return web.FormatOAuth
+	}
+	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/Users", "/Groups", "/.well-known/"} {
+		if strings.HasPrefix(path, prefix) {
+			return web.FormatOAuth
+		}
+	}
+	return web.FormatV3
+}
+
+// unknownRoute answers like Cloud Foundry's router does for a host that no app
+// has.
+func unknownRoute(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Cf-Routererror", "unknown_route")
+	h.Set("Cache-Control", "no-cache, no-store")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(w, "404 Not Found: Requested route ('%s') does not exist.\n", printable(r.Host)) //nolint:gosec // plain text, and browsers are told not to guess
+}
+
+// printable writes control and foreign characters as escapes.
+func printable(s string) string {
+	quoted := strconv.QuoteToASCII(s)
+	return quoted[1 : len(quoted)-1]
+}

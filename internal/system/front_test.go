@@ -1,0 +1,145 @@
+package system
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"ingot/internal/web"
+)
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	f := &front{domain: "example.org"}
+	for host, want := range map[string]place{
+		"127.0.0.1":            placeOrigin,
+		"127.0.0.1:8080":       placeOrigin,
+		"10.1.2.3:80":          placeOrigin,
+		"[::1]":                placeOrigin,
+		"[::1]:8080":           placeOrigin,
+		"[fe80::1%eth0]:8080":  placeOrigin,
+		"localhost":            placeOrigin,
+		"LOCALHOST:8080":       placeOrigin,
+		"localhost.":           placeOrigin,
+		"localhost:":           placeOrigin,
+		"":                     placeOrigin, // HTTP/1.0
+		"example.org":          placeOrigin,
+		"Example.ORG.:443":     placeOrigin,
+		"api.example.org":      placeOrigin,
+		"API.example.org:8080": placeOrigin,
+
+		"uaa.example.org":           placeAuth,
+		"login.example.org:8080":    placeAuth,
+		"notifications.example.org": placeNotifications,
+
+		"app.apps.example.org":        placeApp,
+		"example.com":                 placeApp,
+		"api.localhost":               placeApp, // of another domain
+		"xapi.example.org":            placeApp,
+		"api.example.org.evil.com":    placeApp,
+		"api.example.org..":           placeApp,
+		"evil.com:80@api.example.org": placeApp,
+		"api.example.org:80@evil.com": placeApp,
+		"api.example.org:abc":         placeApp,
+		"api.example.org:99999":       placeApp,
+		"api.example.org:80:80":       placeApp,
+		"api.example.org:-1":          placeApp,
+		"::1":                         placeApp, // needs brackets
+		"[::1":                        placeApp,
+		"::1]":                        placeApp,
+		"[::1]x":                      placeApp,
+		"[::1]x:80":                   placeApp,
+		"[127.0.0.1]":                 placeApp,
+		"[localhost]":                 placeApp,
+		"[[::1]]":                     placeApp,
+		"127.1":                       placeApp,
+		"0x7f.0.0.1":                  placeApp,
+		"localhost\x00":               placeApp,
+		"localhost\n":                 placeApp,
+		"\tlocalhost":                 placeApp,
+		"localhost/..":                placeApp,
+		".":                           placeOrigin, // the root's own name: empty
+		"..":                          placeApp,
+		":":                           placeOrigin,
+	} {
+		if got := f.place(host); got != want {
+			t.Errorf("%q goes to %s, want %s", host, got, want)
+		}
+	}
+}
+
+func TestPlaceNames(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[place]string{placeApp: "app", placeOrigin: "origin", placeAuth: "auth", placeNotifications: "notifications"} {
+		if p.String() != want {
+			t.Errorf("%d is %q, want %q", p, p, want)
+		}
+	}
+}
+
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	mux := func(name string) *web.Mux {
+		m := web.NewMux(web.FormatV3, discard, nil)
+		m.Group(name, web.FormatV3, nil).Handle(http.MethodGet, "/who", web.Public("a test"), func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := w.Write([]byte(name))
+			return err
+		})
+		return m
+	}
+	f := &front{domain: "localhost", log: discard}
+	f.live.Store(&routes{origin: mux("origin"), auth: mux("auth"), notifications: mux("notifications")})
+	for host, want := range map[string]string{
+		"api.localhost:1": "origin", "uaa.localhost": "auth", "notifications.localhost": "notifications",
+		"shop.apps.localhost":    "404 Not Found: Requested route ('shop.apps.localhost') does not exist.\n",
+		"shop.localhost:8080":    "404 Not Found: Requested route ('shop.localhost:8080') does not exist.\n",
+		"a\r\nSet-Cookie: x\x00": `404 Not Found: Requested route ('a\r\nSet-Cookie: x\x00') does not exist.` + "\n",
+		"<script>\u202e":         `404 Not Found: Requested route ('<script>\u202e') does not exist.` + "\n",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/who", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, r)
+		if w.Body.String() != want {
+			t.Errorf("%q: %q, want %q", host, w.Body, want)
+		}
+		if strings.HasPrefix(want, "404") {
+			if w.Code != http.StatusNotFound || w.Header().Get("X-Cf-Routererror") != "unknown_route" ||
+				!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+				t.Errorf("%q: %d %v", host, w.Code, w.Header())
+			}
+		}
+	}
+	// Without a built-in authorization server its names are nobody's.
+	f.live.Store(&routes{origin: mux("origin"), notifications: mux("notifications")})
+	r := httptest.NewRequest(http.MethodGet, "/who", nil)
+	r.Host = "uaa.localhost"
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	if w.Header().Get("X-Cf-Routererror") != "unknown_route" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w = httptest.NewRecorder()
+	f.only(placeNotifications).ServeHTTP(w, r)
+	if w.Body.String() != "notifications" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	for want, addr := range map[string]net.TCPAddr{
+		"http://127.0.0.1:8080":        {IP: net.IPv4(127, 0, 0, 1), Port: 8080},
+		"http://127.0.0.1:1":           {IP: net.IPv4zero, Port: 1},
+		"http://127.0.0.1:2":           {IP: net.IPv6unspecified, Port: 2},
+		"http://[::1]:3":               {IP: net.IPv6loopback, Port: 3},
+		"http://192.0.2.1:4":           {IP: net.IPv4(192, 0, 2, 1), Port: 4},
+		"http://[fe80::1%25eth0]:8080": {IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 8080},
+	} {
+		if got := urlOf(&addr); got != want {
+			t.Errorf("%v: %s, want %s", &addr, got, want)
+		}
+	}
+}

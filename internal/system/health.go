@@ -1,0 +1,132 @@
+package system
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"ingot/internal/web"
+)
+
+// readiness knows which parts work. The zero value knows of none.
+type readiness struct {
+	mu     sync.Mutex
+	order  []string
+	checks map[string]func(context.Context) error
+	state  map[string]bool
+}
+
+// expect adds parts that are not ready until ready says so.
+func (h *readiness) expect(parts ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == nil {
+		h.state, h.checks = map[string]bool{}, map[string]func(context.Context) error{}
+	}
+	for _, p := range parts {
+		if !slices.Contains(h.order, p) {
+			h.order = append(h.order, p)
+		}
+		h.state[p] = false
+	}
+}
+
+// ready says that a part works. check, if given, is asked each time from then
+// on.
+func (h *readiness) ready(part string, check func(context.Context) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state[part] = true
+	h.checks[part] = check
+}
+
+// missing lists the parts that do not work, in the order they start.
+func (h *readiness) missing(ctx context.Context) []string {
+	h.mu.Lock()
+	out := []string{}
+	ask := map[string]func(context.Context) error{}
+	order := slices.Clone(h.order)
+	for _, part := range order {
+		if !h.state[part] {
+			out = append(out, part)
+		} else if check := h.checks[part]; check != nil {
+			ask[part] = check
+		}
+	}
+	h.mu.Unlock()
+	for _, part := range order {
+		if check := ask[part]; check != nil && check(ctx) != nil {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+const readyTimeout = 2 * time.Second
+
+// healthRoutes registers /healthz and /readyz.
+func healthRoutes(m *web.Mux, h *readiness) {
+	g := m.Group("health", web.FormatV3, nil)
+	const probe = "load balancers and supervisors ask it and have no token; it says nothing but which parts work"
+	g.Handle(http.MethodGet, "/healthz", web.Public(probe), func(w http.ResponseWriter, _ *http.Request) error {
+		writeHealth(w, http.StatusOK, map[string]any{"status": "ok"})
+		return nil
+	})
+	g.Handle(http.MethodGet, "/readyz", web.Public(probe), func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		if missing := h.missing(ctx); len(missing) > 0 {
+			w.Header().Set("Retry-After", "1")
+			writeHealth(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "not_ready": missing})
+			return nil
+		}
+		writeHealth(w, http.StatusOK, map[string]any{"status": "ok"})
+		return nil
+	})
+}
+
+func writeHealth(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Cache-Control", "no-store")
+	web.WriteJSON(w, status, body)
+}
+
+// newRegistry returns the metrics of this process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// adminRoutes registers what only the operator's listener has.
+func adminRoutes(m *web.Mux, r *prometheus.Registry) {
+	g := m.Group("admin", web.FormatV3, nil)
+	const operators = "on the operator's own listener, which is on loopback unless told otherwise; it holds no secrets"
+	g.Handle(http.MethodGet, "/metrics", web.Public(operators), plain(promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r})))
+
+	// A profile runs for as long as it is asked to.
+	long := g.Within(web.Limits{Body: 1 << 20, Read: web.DefaultLimits.Read})
+	for path, h := range map[string]http.HandlerFunc{
+		"/debug/pprof/":        pprof.Index,
+		"/debug/pprof/{name}":  pprof.Index,
+		"/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/symbol":  pprof.Symbol,
+		"/debug/pprof/trace":   pprof.Trace,
+	} {
+		long.Handle(http.MethodGet, path, web.Public(operators), plain(h))
+	}
+}
+
+// plain makes a web.Handler of an ordinary one.
+func plain(h http.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}

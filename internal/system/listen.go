@@ -1,0 +1,99 @@
+package system
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+
+	"ingot/internal/web"
+)
+
+// listeners are the open ports.
+type listeners struct {
+	public, notifications, admin net.Listener
+}
+
+// openListeners opens all ports or none.
+func openListeners(ctx context.Context, c Config) (*listeners, error) {
+	l := &listeners{}
+	for _, port := range []struct {
+		flag, addr string
+		into       *net.Listener
+	}{
+		{"listen", c.Listen, &l.public},
+		{"notifications-listen", c.NotificationsListen, &l.notifications},
+		{"admin-listen", c.AdminListen, &l.admin},
+	} {
+		opened, err := web.Listen(ctx, port.flag, port.addr)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		*port.into = opened
+		if !loopback(opened.Addr()) {
+			c.Log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that ends TLS in front, or listen on 127.0.0.1",
+				"flag", "--"+port.flag, "address", opened.Addr().String())
+		}
+	}
+	return l, nil
+}
+
+func (l *listeners) close() {
+	for _, opened := range []net.Listener{l.public, l.notifications, l.admin} {
+		if opened != nil {
+			_ = opened.Close()
+		}
+	}
+}
+
+func loopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// urlOf is how a client on this machine reaches an address.
+func urlOf(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return "http://" + a.String()
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	if tcp.Zone != "" {
+		host += "%25" + tcp.Zone
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+// Endpoints says where everything is. It is also the content of
+// DIR/endpoints.json while the server runs.
+type Endpoints struct {
+	API           string `json:"api"`
+	Auth          string `json:"auth"`
+	Notifications string `json:"notifications"`
+	Admin         string `json:"admin"`
+	Domain        string `json:"domain"`
+	DataDir       string `json:"data_dir"`
+	PID           int    `json:"pid"`
+}
+
+func (l *listeners) endpoints(c Config) Endpoints {
+	e := Endpoints{
+		API:           urlOf(l.public.Addr()),
+		Notifications: urlOf(l.notifications.Addr()),
+		Admin:         urlOf(l.admin.Addr()),
+		Domain:        c.Domain,
+		DataDir:       c.DataDir,
+		PID:           os.Getpid(),
+	}
+	e.Auth = e.API
+	if c.AuthURL != "" {
+		e.Auth = c.AuthURL
+	}
+	return e
+}
+
+const endpointsFile = "endpoints.json"

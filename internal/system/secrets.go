@@ -1,0 +1,164 @@
+package system
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/auth"
+	"ingot/internal/seal"
+)
+
+// The files in DIR/secrets.
+const (
+	secretsDir        = "secrets"
+	keysFile          = "encryption-keys"
+	adminPasswordFile = "admin-password"
+	adminClientFile   = "admin-client-secret"
+)
+
+// componentClients are our own clients. Each has a file with its secret.
+var componentClients = []string{auth.ClientPlatform, auth.ClientNotifications, auth.ClientConsole}
+
+// secrets are what the server needs to know and nobody else.
+type secrets struct {
+	keys              *seal.Keyring
+	adminPassword     string
+	adminClientSecret string
+	components        map[string]string
+	// fresh are those made up in this start, to be shown once.
+	fresh Generated
+}
+
+// Generated are the secrets that were made up by this start; empty ones were
+// not.
+type Generated struct {
+	AdminPassword     string
+	AdminClientSecret string
+}
+
+// loadSecrets reads DIR/secrets and creates what is missing. Files come before
+// the database: a server that is killed in between finds the same secrets
+// again, and stores them then.
+func loadSecrets(d *dataDir, c Config) (*secrets, error) {
+	dir := d.file(secretsDir)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	keys, created, err := seal.LoadOrCreate(filepath.Join(dir, keysFile), c.EncryptionKey)
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		c.Log.Info("a new encryption key was made; back it up, apart from the database", "file", filepath.Join(dir, keysFile))
+	}
+	s := &secrets{keys: keys, components: map[string]string{}}
+	for _, name := range componentClients {
+		if s.components[name], _, err = loadSecret(filepath.Join(dir, name), machineSecret); err != nil {
+			return nil, err
+		}
+	}
+	if c.AuthURL != "" { // the administrator is not ours
+		return s, nil
+	}
+	if s.adminPassword, s.fresh.AdminPassword, err = adminSecret(dir, adminPasswordFile, "INGOT_ADMIN_PASSWORD", c.AdminPassword, humanSecret, c.Log); err != nil {
+		return nil, err
+	}
+	s.adminClientSecret, s.fresh.AdminClientSecret, err = adminSecret(dir, adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", c.AdminClientSecret, machineSecret, c.Log)
+	return s, err
+}
+
+// adminSecret is loadSecret for a secret that the operator may choose. fresh
+// is the value when we made it up.
+func adminSecret(dir, name, variable, chosen string, makeUp func() string, log *slog.Logger) (value, fresh string, err error) {
+	path := filepath.Join(dir, name)
+	first := makeUp
+	if chosen != "" {
+		first = func() string { return chosen }
+	}
+	value, created, err := loadSecret(path, first)
+	switch {
+	case err != nil:
+		return "", "", err
+	case created && chosen == "":
+		return value, value, nil
+	case chosen != "" && chosen != value:
+		log.Warn(variable+" is ignored: it counts on the first start only", "kept_in", path)
+	}
+	return value, "", nil
+}
+
+// loadSecret reads a secret, or stores what makeUp returns when there is none.
+func loadSecret(path string, makeUp func() string) (value string, created bool, err error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		value = makeUp()
+		if strings.TrimRight(value, "\r\n") != value {
+			return "", false, fmt.Errorf("secret for %s: it must not end with a line break", path)
+		}
+		return value, true, wrapSecret(writeFile(path, []byte(value+"\n"), 0o600))
+	}
+	if err != nil {
+		return "", false, wrapSecret(err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", false, fmt.Errorf("secrets: %s is not a regular file", path)
+	}
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return "", false, fmt.Errorf("secrets: %s can be read or written by others (mode %04o): run chmod 600 %s, and change the secret if someone else may have read it", path, perm, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, wrapSecret(err)
+	}
+	value = strings.TrimRight(string(text), "\r\n")
+	if value == "" {
+		return "", false, fmt.Errorf("secrets: %s is empty; remove it to have a new one made, or restore it", path)
+	}
+	return value, false, nil
+}
+
+func wrapSecret(err error) error {
+	if err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	return nil
+}
+
+// humanSecret can be typed and pasted: letters and digits only, 130 bits.
+func humanSecret() string { return rand.Text() }
+
+// machineSecret is 32 bytes in a form that needs no quoting anywhere.
+func machineSecret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// RotateEncryption puts a new encryption key before the others. Servers use it
+// from their next start on.
+func RotateEncryption(dataDir string) error {
+	dir := filepath.Join(dataDir, secretsDir)
+	// One at a time: two would both start from the same keys, and the later
+	// would drop the key of the earlier.
+	lock, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("%s holds no secrets: has `ingot up` been run with this --data-dir? (%w)", dataDir, err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := flock(lock, unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return seal.Rotate(filepath.Join(dir, keysFile))
+}

@@ -1,0 +1,359 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/api"
+	"ingot/internal/auth"
+	"ingot/internal/db"
+	"ingot/internal/db/authdb"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/run"
+	"ingot/internal/uaaclient"
+	"ingot/internal/web"
+)
+
+// The parts that have to work before the server is ready.
+const (
+	partSecrets  = "secrets"
+	partDatabase = "database"
+	partAuth     = "authorization server"
+	partPlatform = "platform"
+)
+
+// System is a whole server. It is a run.Service.
+type System struct {
+	config Config
+	part   run.Part
+	// undo takes back what start did, last first. Only start and stop touch
+	// it, and part sees that they do not meet.
+	undo []func()
+
+	endpoints atomic.Pointer[Endpoints]
+	generated atomic.Pointer[Generated]
+	built     atomic.Pointer[building]
+}
+
+var _ run.Service = (*System)(nil)
+
+// building is what one start put together, as far as routes are concerned.
+type building struct {
+	health    *readiness
+	front     *front
+	admin     *web.Mux
+	registry  *prometheus.Registry
+	metrics   *web.Metrics
+	endpoints Endpoints
+}
+
+// New returns a server that is not running. It fails when the configuration is
+// not valid.
+func New(c Config) (*System, error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	return &System{config: c}, nil
+}
+
+// Start returns when the server is ready. Nothing is left of a start that
+// failed.
+func (s *System) Start(ctx context.Context) error {
+	return s.part.Launch(ctx, func(context.Context, func(func())) error {
+		err := s.start(ctx)
+		if err != nil {
+			s.unwind()
+		}
+		return err
+	})
+}
+
+// Stop lets requests under way finish, stops every part, and leaves the data
+// directory to the next server.
+func (s *System) Stop() { s.part.HaltGently(s.unwind) }
+
+// Endpoints says where everything is; zero before Start opened the ports.
+func (s *System) Endpoints() Endpoints {
+	if e := s.endpoints.Load(); e != nil {
+		return *e
+	}
+	return Endpoints{}
+}
+
+// Generated returns the secrets that this start made up, to be shown once.
+func (s *System) Generated() Generated {
+	if g := s.generated.Load(); g != nil {
+		return *g
+	}
+	return Generated{}
+}
+
+// SecretsDir is where secrets are kept.
+func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, secretsDir) }
+
+// Database names the database for people, without its password.
+func (s *System) Database() string {
+	if path, ok := strings.CutPrefix(s.config.DatabaseURL, "sqlite:"); ok {
+		return "SQLite, " + path
+	}
+	if u, err := url.Parse(s.config.DatabaseURL); err == nil {
+		return "PostgreSQL, " + strings.TrimPrefix(u.Path, "/") + " at " + u.Host
+	}
+	return "PostgreSQL"
+}
+
+func (s *System) later(f func()) { s.undo = append(s.undo, f) }
+
+func (s *System) unwind() {
+	for len(s.undo) > 0 {
+		last := len(s.undo) - 1
+		f := s.undo[last]
+		s.undo = s.undo[:last]
+		f()
+	}
+}
+
+// run starts a part and remembers to stop it.
+func (s *System) run(ctx context.Context, part run.Service) error {
+	if err := part.Start(ctx); err != nil {
+		return err
+	}
+	s.later(part.Stop)
+	return nil
+}
+
+func (s *System) start(ctx context.Context) error {
+	c := s.config
+	dir, err := openDataDir(c.DataDir, c.Log)
+	if err != nil {
+		return err
+	}
+	s.later(dir.close)
+
+	b, drain, err := s.openDoors(ctx, dir)
+	if err != nil {
+		return err
+	}
+	secrets, err := loadSecrets(dir, c)
+	if err != nil {
+		return err
+	}
+	s.generated.Store(&secrets.fresh)
+	b.health.ready(partSecrets, nil)
+
+	database, err := s.openDatabase(ctx, b, secrets)
+	if err != nil {
+		return err
+	}
+	if err := s.startServices(ctx, b, secrets, database); err != nil {
+		return err
+	}
+	s.later(drain)
+	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
+	return nil
+}
+
+// openDoors opens the ports and answers health checks there; everything else
+// is told to wait. drain stops the public ones.
+func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drain func(), err error) {
+	c := s.config
+	// What a server that was killed left behind leads nowhere.
+	_ = os.Remove(dir.file(endpointsFile))
+	ports, err := openListeners(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c)}
+	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform)
+	b.metrics = web.NewMetrics(b.registry)
+
+	starting := web.NewMux(web.FormatV3, c.Log, b.metrics)
+	healthRoutes(starting, b.health)
+	b.front = &front{domain: c.Domain, log: c.Log, health: starting}
+	b.admin = web.NewMux(web.FormatV3, c.Log, b.metrics)
+	healthRoutes(b.admin, b.health)
+	adminRoutes(b.admin, b.registry)
+
+	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
+	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	// All are stopped, started or not: that is what closes their ports.
+	for _, server := range []*web.Server{admin, notifications, public} {
+		s.later(server.Stop)
+	}
+	for _, server := range []*web.Server{admin, notifications, public} {
+		if err := server.Start(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := writeJSON(dir.file(endpointsFile), b.endpoints, 0o644); err != nil {
+		return nil, nil, fmt.Errorf("data directory: %w", err)
+	}
+	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
+	s.endpoints.Store(&b.endpoints)
+	s.built.Store(b)
+	return b, func() { stopTogether(public, notifications) }, nil
+}
+
+func stopTogether(parts ...run.Service) {
+	var all sync.WaitGroup
+	for _, p := range parts {
+		all.Go(p.Stop)
+	}
+	all.Wait()
+}
+
+func (s *System) openDatabase(ctx context.Context, b *building, secrets *secrets) (*db.DB, error) {
+	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.keys, Log: s.config.Log})
+	if err != nil {
+		return nil, err
+	}
+	s.later(func() {
+		if err := d.Close(); err != nil {
+			s.config.Log.Warn("the database did not close cleanly", "error", err)
+		}
+	})
+	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations} {
+		if err := d.Migrate(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	b.health.ready(partDatabase, d.Ping)
+	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
+	return d, s.run(ctx, &background{work: func(ctx context.Context) { s.reseal(ctx, d, sealed) }})
+}
+
+// reseal encrypts with the newest key what older ones did.
+func (s *System) reseal(ctx context.Context, d *db.DB, columns []db.SealedColumn) {
+	n, err := d.Reseal(ctx, columns)
+	switch {
+	case ctx.Err() != nil: // stopped; the next start goes on
+	case err != nil:
+		s.config.Log.Error("not every secret could be encrypted with the newest key; keep the older ones", "error", err)
+	case n > 0:
+		s.config.Log.Info("secrets were encrypted again with the newest key; older keys are no longer needed", "values", n)
+	}
+}
+
+func (s *System) startServices(ctx context.Context, b *building, secrets *secrets, d *db.DB) error {
+	c := s.config
+	client := uaaclient.NewHTTPClient()
+	s.later(client.CloseIdleConnections)
+
+	platform := platformdb.New(d)
+	directory := directory{uaaclient.New(uaaclient.Options{
+		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
+	})}
+	// Two may publish at once; what the later one has seen is the newer.
+	var publishing sync.Mutex
+	publish := func(a authority) {
+		publishing.Lock()
+		defer publishing.Unlock()
+		b.front.live.Store(s.routes(b, a, platform, directory))
+	}
+
+	a, err := s.authority(ctx, b, secrets, d, client, publish)
+	if err != nil {
+		return err
+	}
+	if err := s.run(ctx, a); err != nil {
+		return err
+	}
+	if err := s.run(ctx, run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, platform) })); err != nil {
+		return err
+	}
+	b.health.ready(partPlatform, nil)
+	if c.AuthURL == "" {
+		b.health.ready(partAuth, nil)
+	}
+	publish(a)
+	return nil
+}
+
+// consoleRedirects are where the console takes its codes; there is none yet.
+var consoleRedirects []string
+
+// authority makes the built-in authorization server with its first users and
+// clients, or the way to the one elsewhere.
+func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
+	c := s.config
+	if c.AuthURL != "" {
+		var external *externalAuth
+		external = newExternalAuth(c.AuthURL, client, c.Log, func() {
+			b.health.ready(partAuth, nil)
+			publish(external)
+		})
+		return external, nil
+	}
+	store := authdb.New(d)
+	err := auth.Bootstrap(ctx, store, auth.Secrets{
+		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+	}, consoleRedirects, c.Log)
+	if err != nil {
+		return nil, fmt.Errorf("first users and clients: %w", err)
+	}
+	return auth.New(auth.Options{
+		Store: store, BaseURL: b.endpoints.API, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+	})
+}
+
+// routes builds the route tables. It is done again when an external
+// authorization server became known: its verifier is another one then.
+func (s *System) routes(b *building, a authority, store *platformdb.Store, names directory) *routes {
+	c := s.config
+	options := api.Options{
+		Store: platformStore{store}, Directory: names, Verifier: a.Verifier(api.Audience), Log: c.Log,
+	}
+	if c.AuthURL != "" {
+		options.AuthURL = func(*http.Request) string { return c.AuthURL }
+	}
+	t := &routes{
+		origin:        web.NewMux(web.FormatV3, c.Log, b.metrics),
+		notifications: web.NewMux(web.FormatNotifications, c.Log, b.metrics),
+	}
+	api.New(options).Routes(t.origin)
+	a.Routes(t.origin)
+	if c.AuthURL == "" {
+		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
+		a.Routes(t.auth)
+		healthRoutes(t.auth, b.health)
+	}
+	healthRoutes(t.origin, b.health)
+	healthRoutes(t.notifications, b.health)
+	return t
+}
+
+// jobsKept is how long the end of a job can be asked for.
+const jobsKept = 90 * 24 * time.Hour
+
+func (s *System) purgeJobs(ctx context.Context, store *platformdb.Store) {
+	if err := store.PurgeJobs(ctx, time.Now().Add(-jobsKept)); err != nil && ctx.Err() == nil {
+		s.config.Log.Warn("old jobs could not be removed", "error", err)
+	}
+}
+
+// background is a part that does one thing and is done.
+type background struct {
+	run.Part
+	work func(context.Context)
+}
+
+func (b *background) Start(ctx context.Context) error {
+	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { b.work(work) })
+		return nil
+	})
+}
+
+func (b *background) Stop() { b.Halt(nil) }

@@ -1,0 +1,76 @@
+package token
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Claims is what a verified access token says, in UAA's vocabulary.
+type Claims struct {
+	ID        string   `json:"jti"`
+	Subject   string   `json:"sub"`
+	Issuer    string   `json:"iss"`
+	Audience  Audience `json:"aud,omitempty"`
+	Scope     []string `json:"scope"`
+	ClientID  string   `json:"client_id"`
+	CID       string   `json:"cid,omitempty"`
+	AZP       string   `json:"azp,omitempty"`
+	GrantType string   `json:"grant_type,omitempty"`
+	UserID    string   `json:"user_id,omitempty"`
+	UserName  string   `json:"user_name,omitempty"`
+	Email     string   `json:"email,omitempty"`
+	Origin    string   `json:"origin,omitempty"`
+	ZoneID    string   `json:"zid,omitempty"`
+	// Authorities repeats the scopes of a client's own token, as UAA does.
+	Authorities []string `json:"authorities,omitempty"`
+	Revocable   bool     `json:"revocable,omitempty"`
+	// RevSig changes when the credentials behind the token change.
+	RevSig    string `json:"rev_sig,omitempty"`
+	AuthTime  int64  `json:"auth_time,omitempty"`
+	IssuedAt  int64  `json:"iat"`
+	NotBefore int64  `json:"nbf,omitempty"`
+	ExpiresAt int64  `json:"exp"`
+}
+
+// IsUser reports whether a person stands behind the token, not only a client.
+func (c *Claims) IsUser() bool { return c.UserID != "" }
+
+// HasAny reports whether the token carries at least one of scopes.
+func (c *Claims) HasAny(scopes ...string) bool {
+	return slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(c.Scope, s) })
+}
+
+// Expiry is the moment from which the token is no longer valid.
+func (c *Claims) Expiry() time.Time { return time.Unix(c.ExpiresAt, 0).UTC() }
+
+// Audience is a JWT audience: a list that may be written as a single string.
+type Audience []string
+
+// UnmarshalJSON accepts both spellings.
+func (a *Audience) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		*a = Audience{s}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+type contextKey struct{}
+
+// NewContext returns ctx carrying claims.
+func NewContext(ctx context.Context, c *Claims) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// FromContext returns the claims of the request, or nil when the route needs
+// none.
+func FromContext(ctx context.Context) *Claims {
+	c, _ := ctx.Value(contextKey{}).(*Claims)
+	return c
+}

@@ -1,0 +1,72 @@
+package uaaclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// User is what we read of a user.
+type User struct {
+	ID       string `json:"id"`
+	UserName string `json:"userName"`
+	Origin   string `json:"origin"`
+}
+
+// idsAtOnce bounds the length of a filter, and so of the request's URL.
+const idsAtOnce = 50
+
+// UsersByID returns those of ids that the server knows.
+func (c *Client) UsersByID(ctx context.Context, ids []string) (map[string]User, error) {
+	found := make(map[string]User, len(ids))
+	for len(ids) > 0 {
+		n := min(len(ids), idsAtOnce)
+		if err := c.users(ctx, idFilter(ids[:n]), n, found); err != nil {
+			return found, err
+		}
+		ids = ids[n:]
+	}
+	return found, nil
+}
+
+// idFilter writes `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM
+// filter, so that an id cannot add to it.
+func idFilter(ids []string) string {
+	terms := make([]string, len(ids))
+	for i, id := range ids {
+		quoted, _ := json.Marshal(id) // of a string: cannot fail
+		terms[i] = "id eq " + string(quoted)
+	}
+	return strings.Join(terms, " or ")
+}
+
+// users reads all pages of a list. The server may make pages smaller than
+// asked for.
+func (c *Client) users(ctx context.Context, filter string, count int, into map[string]User) error {
+	for start := 1; ; {
+		var page struct {
+			Resources []User `json:"resources"`
+			Total     int    `json:"totalResults"`
+		}
+		err := c.get(ctx, "/Users", url.Values{
+			"filter": {filter}, "attributes": {"id,userName,origin"},
+			"startIndex": {strconv.Itoa(start)}, "count": {strconv.Itoa(count)},
+		}, &page)
+		if err != nil {
+			return err
+		}
+		for _, u := range page.Resources {
+			into[u.ID] = u
+		}
+		start += len(page.Resources)
+		if start > page.Total {
+			return nil
+		}
+		if len(page.Resources) == 0 {
+			return errors.New("the list of users ends before its total")
+		}
+	}
+}

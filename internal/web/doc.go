@@ -1,0 +1,13 @@
+// Package web is the plumbing under every HTTP face of Ingot: the route table
+// with its authorization decisions, request ids, limits, panic recovery, and
+// the one place where errors become responses.
+//
+//	Server ─▶ Pipeline (request id, recovery, access log) ─▶ Mux ─▶ route:
+//	          limits ─▶ Access decision ─▶ handler ─▶ error to body
+//
+// A route cannot be registered without an Access, and nothing outside this
+// package may make a router of its own (the house rules test it), so that no
+// route escapes the decision.
+//
+// It may import fault, oplog, run and token; it must not know any service.
+package web
