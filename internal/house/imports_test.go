@@ -31,19 +31,19 @@ func match(pattern, path string) bool {
 // The parts of the house. A package that does not exist yet is simply not there.
 var (
 	nouns    = set{"internal/cf/...", "internal/fault/..."}
-	stores   = set{"internal/db/*db"} // one a service: authdb, cfdb, notifydb
+	stores   = set{"internal/db/*db"} // one a service: authdb, platformdb, notifydb
 	database = set{"internal/db/..."}
 	engines  = set{"internal/engine/process/...", "internal/engine/container/...", "internal/engine/kubernetes/..."}
 	adapters = union(database, engines, set{"internal/broker/...", "internal/mail/..."})
 	faces    = set{"internal/cli/...", "internal/api/...", "internal/console/...", "internal/notify/httpv1/...", "internal/notify/httpv2/..."}
-	services = set{"internal/controller/...", "internal/services/...", "internal/staging/...", "internal/notify/...", "internal/auth/..."}
+	services = set{"internal/platform/...", "internal/controller/...", "internal/services/...", "internal/staging/...", "internal/notify/...", "internal/auth/..."}
 	system   = set{"internal/system/..."}
 
 	authService   = set{"internal/auth/...", "internal/db/authdb/..."}
 	notifyService = set{"internal/notify/...", "internal/db/notifydb/..."}
 	platform      = set{
-		"internal/api/...", "internal/controller/...", "internal/staging/...", "internal/services/...",
-		"internal/router/...", "internal/logs/...", "internal/sshd/...", "internal/manifest/...", "internal/db/cfdb/...",
+		"internal/api/...", "internal/platform/...", "internal/controller/...", "internal/staging/...", "internal/services/...",
+		"internal/router/...", "internal/logs/...", "internal/sshd/...", "internal/manifest/...", "internal/db/platformdb/...",
 	}
 )
 
@@ -103,7 +103,7 @@ var rules = []rule{
 	{
 		name:   "stores do not know each other",
 		reason: "services meet over HTTP or through small interfaces, never through each other's tables",
-		apart:  []set{{"internal/db/authdb/..."}, {"internal/db/cfdb/..."}, {"internal/db/notifydb/..."}},
+		apart:  []set{{"internal/db/authdb/..."}, {"internal/db/platformdb/..."}, {"internal/db/notifydb/..."}},
 	},
 	{
 		name:   "the database knows no service",
@@ -218,10 +218,10 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/broker", "ingot/internal/notify/httpv2", []string{"adapters do not know faces"}},
 		{"internal/mail", "ingot/internal/db", []string{"adapters do not know each other"}},
 		{"internal/db", "ingot/internal/mail", []string{"adapters do not know each other"}},
-		{"internal/db/cfdb", "ingot/internal/db", nil},
-		{"internal/db/cfdb", "ingot/internal/cf", nil},
+		{"internal/db/platformdb", "ingot/internal/db", nil},
+		{"internal/db/platformdb", "ingot/internal/cf", nil},
 		{"internal/db/notifydb", "ingot/internal/notify", nil},
-		{"internal/db/notifydb", "ingot/internal/db/cfdb", []string{"stores do not know each other", "three services could live apart"}},
+		{"internal/db/notifydb", "ingot/internal/db/platformdb", []string{"stores do not know each other", "three services could live apart"}},
 		{"internal/db/authdb", "ingot/internal/notify", []string{"three services could live apart"}},
 		{"internal/db", "ingot/internal/auth", []string{"the database knows no service"}},
 		{"internal/db/dbtest", "ingot/internal/cf", []string{"the database knows no service"}},

@@ -29,7 +29,11 @@ type Config struct {
 	SMTPURL     string // validated; nothing sends mail yet
 	// AuthURL is an external authorization server; empty means the built-in
 	// one.
-	AuthURL       string
+	AuthURL string
+	// PublicURL is where clients reach the server, and so the issuer of its
+	// tokens; empty means the address it listens on. Several servers on one
+	// database need the same.
+	PublicURL     string
 	Demo          bool // accepted; there is nothing to fill with examples yet
 	PasswordGrant bool
 
@@ -77,6 +81,7 @@ func (c Config) Validate() error {
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"smtp-url", checkURL(c.SMTPURL, "smtp", "smtps")},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
+		{"public-url", checkURL(c.PublicURL, "http", "https")},
 	}
 	for _, check := range checks {
 		if check.err != nil {
@@ -194,6 +199,7 @@ func (c Config) normal() (Config, error) {
 	c.DataDir = dir
 	c.Domain = strings.ToLower(c.Domain)
 	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "ingot.db")
 	}

@@ -303,8 +303,12 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 	if err != nil {
 		return nil, fmt.Errorf("first users and clients: %w", err)
 	}
+	base := c.PublicURL
+	if base == "" {
+		base = b.endpoints.API
+	}
 	return auth.New(auth.Options{
-		Store: store, BaseURL: b.endpoints.API, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: store, BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
 	})
 }
 
