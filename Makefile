@@ -38,9 +38,11 @@ help: ## list the targets
 up: setup build ## build and run a server with a demo org here (ARGS="--listen 127.0.0.1:9000")
 	$(call run,exec bin/ingot up --demo $(ARGS))
 
-build: ## build bin/ingot and bin/ingot-init
-	$(if $(wildcard cmd/ingot-init),$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init))
-	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
+PROGRAMS := ingot ingot-init ingot-builder ingot-static
+
+build: ## build bin/ingot and the small programs beside it
+	$(foreach p,$(PROGRAMS),$(call run,$(GO_BUILD) -o bin/$(p) ./cmd/$(p))
+	)
 
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check
@@ -66,8 +68,10 @@ test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf cl
 fuzz: ## every fuzz test for FUZZTIME, 10s each unless told
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
-soak: ## the long forms: soak tests, and five minutes of each fuzz test
+soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of each fuzz test
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
+	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
+		$(with_postgres) go test -count=1 -timeout 3h -run Soak $(ARGS) ./e2e/...)
 	$(call run,FUZZTIME=5m scripts/fuzz)
 
 lint: .tools/bin/golangci-lint ## the linters of .golangci.yml

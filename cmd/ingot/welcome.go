@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
+	"ingot/internal/engine"
 	"ingot/internal/system"
 	"ingot/internal/version"
 )
@@ -21,6 +23,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		{"Admin", e.Admin + " (health, metrics, profiling)"},
 		{"Data directory", e.DataDir},
 		{"Database", s.Database()},
+		{"Apps", "http://NAME.apps." + c.Domain + port(e.API) + ", " + engineText(s.Engine())},
 	})
 	if fresh := s.Generated(); fresh != (system.Generated{}) {
 		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only this once, and kept in %s:\n\n", s.SecretsDir())
@@ -42,6 +45,23 @@ func (p *process) welcome(s *system.System, c system.Config) {
 	fmt.Fprintln(p.out)
 }
 
+// port is the port of an address, with its colon; none for the usual one.
+func port(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Port() == "" || u.Port() == "80" {
+		return ""
+	}
+	return ":" + u.Port()
+}
+
+// engineText says in a few words how apps run.
+func engineText(d engine.Description) string {
+	if d.Isolated {
+		return "in containers"
+	}
+	return "as plain processes WITHOUT isolation (" + d.Name + " engine)"
+}
+
 // next are the commands by which a user gets in.
 func next(s *system.System, c system.Config) []string {
 	api := s.Endpoints().API
@@ -52,7 +72,11 @@ func next(s *system.System, c system.Config) []string {
 		return []string{"cf login -a " + api + " --sso"}
 	}
 	file := filepath.Join(s.SecretsDir(), "admin-password")
-	return []string{"cf api " + api, `cf auth admin "$(cat ` + shellQuote(file) + `)"`}
+	lines := []string{"cf api " + api, `cf auth admin "$(cat ` + shellQuote(file) + `)"`}
+	if c.Demo {
+		return append(lines, "cf target -o demo -s dev", "cf push NAME")
+	}
+	return append(lines, "cf create-org ORG && cf create-space SPACE -o ORG && cf target -o ORG -s SPACE", "cf push NAME")
 }
 
 func (p *process) table(rows [][2]string) {

@@ -5,6 +5,7 @@ import "ingot/internal/token"
 // The scopes of the platform.
 const (
 	scopeRead          = "cloud_controller.read"
+	scopeWrite         = "cloud_controller.write"
 	scopeAdmin         = "cloud_controller.admin"
 	scopeAdminReadOnly = "cloud_controller.admin_read_only"
 	scopeGlobalAuditor = "cloud_controller.global_auditor"
@@ -13,6 +14,9 @@ const (
 // readers are the scopes of which one is needed to read anything at all. What
 // of it is decided by the resource.
 var readers = []string{scopeRead, scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor}
+
+// writers are the scopes of which one is needed to change anything.
+var writers = []string{scopeWrite, scopeAdmin}
 
 // readsAll reports whether the caller may see every resource.
 func readsAll(c *token.Claims) bool {

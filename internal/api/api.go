@@ -2,56 +2,57 @@ package api
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"ingot/internal/cf"
+	"ingot/internal/platform"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
 
 // Version is the v3 API version we speak. Clients switch features on by it:
 // from 3.211.0 on they expect embed=process_instances.
-const Version = "3.210.0"
+const Version = "3.211.0"
 
 // Audience is what tokens call this API.
 const Audience = "cloud_controller"
 
 // Options configure the API.
 type Options struct {
-	Store     Store
+	Store     cf.Store
+	Platform  *platform.Platform
 	Directory Directory
+	Runtime   Runtime
+	Signals   Signals
+	Blobs     Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
 	// AuthURL says where a client finds the authorization server; nil means
 	// on the origin it already talks to.
 	AuthURL func(*http.Request) string
-	Now     func() time.Time
+	// SSH is the address and host key fingerprint of the ssh gateway; empty
+	// means that there is none.
+	SSHAddress, SSHFingerprint string
+	Now                        func() time.Time
 }
 
 // API answers the v3 API.
 type API struct {
-	store     Store
+	store     cf.Store
+	platform  *platform.Platform
 	directory Directory
+	runtime   Runtime
+	signals   Signals
+	blobs     Blobs
 	verifier  *token.Verifier
 	log       *slog.Logger
 	authURL   func(*http.Request) string
 	now       func() time.Time
-}
 
-// Store keeps what the platform must not forget. Every method is one
-// transaction. Errors carry fault.NotFound or fault.Conflict where said;
-// any other error is the store's own failure.
-type Store interface {
-	// CreateUser fails with fault.Conflict when the guid is taken.
-	CreateUser(ctx context.Context, u *User) error
-	// User fails with fault.NotFound.
-	User(ctx context.Context, guid string) (*User, error)
-	// DeleteUser removes the user and stores job, both or neither. It fails
-	// with fault.NotFound.
-	DeleteUser(ctx context.Context, guid string, job *Job) error
-	// Job fails with fault.NotFound.
-	Job(ctx context.Context, guid string) (*Job, error)
+	sshAddress, sshFingerprint string
 }
 
 // Directory knows the names of users. It is the authorization server, seen
@@ -59,12 +60,70 @@ type Store interface {
 type Directory interface {
 	// UsersByID returns those of ids that are known; the others are absent.
 	UsersByID(ctx context.Context, ids []string) (map[string]DirectoryUser, error)
+	// UsersByName returns the users of these names, of any origin unless some
+	// are given.
+	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
 }
 
 // DirectoryUser is what the directory says about a user.
 type DirectoryUser struct {
+	ID       string
 	UserName string
 	Origin   string
+}
+
+// Runtime knows what runs.
+type Runtime interface {
+	// Usage returns what the running instances of a process use at the moment,
+	// by their guids. Instances of which nothing is known are absent.
+	Usage(ctx context.Context, instances []*cf.Instance) map[string]InstanceUsage
+	// RestartInstance ends one instance; a new one takes its place.
+	RestartInstance(ctx context.Context, processGUID string, index int) error
+}
+
+// InstanceUsage is what an instance uses.
+type InstanceUsage struct {
+	Time   time.Time
+	CPU    float64 // 1.0 is a whole processor
+	Memory int64   // bytes
+	Disk   int64
+	// LogRate is its output in bytes a second.
+	LogRate int64
+}
+
+// Signals tell the parts that make actual match desired that something
+// changed, after the change was stored. They never block and may be lost: all
+// of them also look by themselves from time to time.
+type Signals interface {
+	AppsChanged(guids ...string)
+	RoutesChanged(guids ...string)
+	BuildCreated(guid string)
+	JobCreated(guid string)
+}
+
+// Blobs keeps packages, droplets and buildpacks, by their guids.
+type Blobs interface {
+	// PutPackage stores a package made of a zip (which may be nil) and of
+	// files that are there already. pool names whose files these are: content
+	// is never matched across pools.
+	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64, matched []Resource) (sha256 string, err error)
+	OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	CopyPackage(ctx context.Context, from, to string) error
+	PutDroplet(ctx context.Context, guid string, r io.Reader) (sha256 string, size int64, err error)
+	OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	CopyDroplet(ctx context.Context, from, to string) error
+	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
+	DeleteBuildpack(ctx context.Context, guid string) error
+	// Match returns those of resources whose content is there already.
+	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
+}
+
+// Resource is a file of an app by its content.
+type Resource struct {
+	Path string
+	Mode string // octal
+	SHA1 string
+	Size int64
 }
 
 // New returns the API. Its routes are registered with Routes.
@@ -78,21 +137,20 @@ func New(o Options) *API {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &API{store: o.Store, directory: o.Directory, verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now}
+	return &API{
+		store: o.Store, platform: o.Platform, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
+		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
+	}
 }
 
 // Routes registers every route of the API with its authorization decision.
 func (a *API) Routes(m *web.Mux) {
 	g := m.Group("platform", web.FormatV3, a.verifier)
-	const discovery = "clients read it before they can log in"
-
-	g.Handle(http.MethodGet, "/", web.Public(discovery), a.root)
-	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
-	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
-
-	g.Handle(http.MethodPost, "/v3/users", web.Scope(scopeAdmin), a.createUser)
-	g.Handle(http.MethodGet, "/v3/users/{guid}", web.Scope(readers...), a.getUser)
-	g.Handle(http.MethodDelete, "/v3/users/{guid}", web.Scope(scopeAdmin), a.deleteUser)
-
-	g.Handle(http.MethodGet, "/v3/jobs/{guid}", web.Scope(readers...), a.getJob)
+	for _, register := range []func(*web.Group){
+		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
+		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.emptyRoutes, a.manifestRoutes,
+	} {
+		register(g)
+	}
 }

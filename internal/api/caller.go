@@ -135,3 +135,11 @@ func (c caller) notSuspended(tx cf.Tx, orgGUID string) error {
 func forbidden() error {
 	return fault.New(fault.Forbidden, "You are not authorized to perform the requested action")
 }
+
+// orForbidden is err, or the refusal when there is none.
+func orForbidden(err error) error {
+	if err != nil {
+		return err
+	}
+	return forbidden()
+}

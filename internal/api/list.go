@@ -104,6 +104,9 @@ func keysOf(v url.Values) func(func(string) bool) {
 }
 
 func (l listing) parseOne(out *list, name, value string) error {
+	if slices.Contains(l.extra, name) {
+		return nil
+	}
 	if f, ok := l.filters[name]; ok {
 		c, err := f.cond(name, value)
 		if err != nil {
@@ -137,9 +140,6 @@ func (l listing) parseOne(out *list, name, value string) error {
 	}
 	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") && slices.Contains(l.fields, strings.TrimSuffix(key, "]")) {
 		out.fields[strings.TrimSuffix(key, "]")] = splitValues(value)
-		return nil
-	}
-	if slices.Contains(l.extra, name) {
 		return nil
 	}
 	return badQuery("Unknown query parameter(s): '%s'. Valid parameters are: %s", name, l.known())
@@ -272,7 +272,7 @@ func timeConds(out *list, field, op, name, value string) error {
 		if err != nil {
 			return badQuery("%s has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'", title(name))
 		}
-		times = append(times, t)
+		times = append(times, storable(t))
 	}
 	add := func(op cf.Op, t time.Time) {
 		out.query.Where = append(out.query.Where, cf.Cond{Field: field, Op: op, Values: []any{t}})
@@ -300,6 +300,19 @@ func timeConds(out *list, field, op, name, value string) error {
 		return badQuery("Invalid relational operator: '%s'", op)
 	}
 	return nil
+}
+
+// storable keeps a time within what nanoseconds in 64 bits can say; everything
+// stored lies far within.
+func storable(t time.Time) time.Time {
+	first, last := time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2260, 1, 1, 0, 0, 0, 0, time.UTC)
+	switch {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
 }
 
 // page is the body of every list.

@@ -13,8 +13,9 @@ import (
 
 // link is a link to a resource, or null when it is nil.
 type link struct {
-	Href string `json:"href"`
-	Meta any    `json:"meta,omitempty"`
+	Href   string `json:"href"`
+	Method string `json:"method,omitempty"`
+	Meta   any    `json:"meta,omitempty"`
 }
 
 func href(parts ...string) *link {

@@ -7,12 +7,23 @@ import (
 	"ingot/internal/web"
 )
 
+func (a *API) rootRoutes(g *web.Group) {
+	const discovery = "clients read it before they can log in"
+	g.Handle(http.MethodGet, "/", web.Public(discovery), a.root)
+	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
+	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
+}
+
 // root tells a client where everything is. A link that is null names something
 // a client may ask for and we do not have.
 func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	base, auth := baseURL(r), a.authURL(r)
 	type meta struct {
 		Version string `json:"version"`
+	}
+	var ssh *link
+	if a.sshAddress != "" {
+		ssh = &link{Href: a.sshAddress, Meta: map[string]string{"host_key_fingerprint": a.sshFingerprint, "oauth_client": "ssh-proxy"}}
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": map[string]*link{
 		"self":                href(base),
@@ -27,7 +38,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"logging":             nil,
 		"log_cache":           href(base),
 		"log_stream":          nil,
-		"app_ssh":             nil,
+		"app_ssh":             ssh,
 	}})
 	return nil
 }
@@ -36,7 +47,11 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	v3 := baseURL(r) + "/v3"
 	links := map[string]*link{"self": href(v3)}
-	for _, resource := range []string{"info", "users"} {
+	for _, resource := range []string{
+		"apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
+		"info", "isolation_segments", "jobs", "organizations", "packages", "processes", "resource_matches", "roles", "routes", "spaces",
+		"stacks", "users",
+	} {
 		links[resource] = href(v3, "/", resource)
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})

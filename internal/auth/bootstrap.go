@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -79,7 +80,8 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 		if c.ID == "admin" {
 			secret = secrets.AdminClientSecret
 		}
-		if err := b.client(ctx, c, secret); err != nil {
+		_, component := secrets.Components[c.ID]
+		if err := b.client(ctx, c, secret, component); err != nil {
 			return fmt.Errorf("create the client %s: %w", c.ID, err)
 		}
 	}
@@ -159,8 +161,17 @@ func (b *bootstrap) admin(ctx context.Context, password string) error {
 	return nil
 }
 
-func (b *bootstrap) client(ctx context.Context, c *Client, secret string) error {
-	if _, err := b.store.Client(ctx, c.ID); !errors.Is(err, ErrNotFound) {
+// fingerprintsMember keeps the fingerprints of our components' secrets. Each
+// server of a shared database has its own; they are random and long, so that
+// the fingerprints tell nothing.
+const fingerprintsMember = "ingot_secret_fingerprints"
+
+func (b *bootstrap) client(ctx context.Context, c *Client, secret string, component bool) error {
+	have, err := b.store.Client(ctx, c.ID)
+	if err == nil && component {
+		return b.addSecret(ctx, have, secret)
+	}
+	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	hash, err := b.hash.hash(ctx, secret)
@@ -168,9 +179,47 @@ func (b *bootstrap) client(ctx context.Context, c *Client, secret string) error 
 		return err
 	}
 	c.Secrets, c.Created, c.Modified = []string{hash}, b.now, b.now
+	if component {
+		c.More = map[string]json.RawMessage{fingerprintsMember: fingerprintList(fingerprint(secret))}
+	}
 	err = b.store.CreateClient(ctx, c)
 	if errors.Is(err, ErrConflict) {
 		return nil
 	}
+	return err
+}
+
+func fingerprintList(prints ...string) json.RawMessage {
+	raw, _ := json.Marshal(prints) // of strings: cannot fail
+	return raw
+}
+
+// addSecret lets a further server of a shared database use its own secret.
+func (b *bootstrap) addSecret(ctx context.Context, c *Client, secret string) error {
+	known := func(c *Client) []string {
+		var prints []string
+		_ = json.Unmarshal(c.More[fingerprintsMember], &prints)
+		return prints
+	}
+	mine := fingerprint(secret)
+	if slices.Contains(known(c), mine) {
+		return nil
+	}
+	hash, err := b.hash.hash(ctx, secret)
+	if err != nil {
+		return err
+	}
+	_, err = b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
+		prints := known(c)
+		if slices.Contains(prints, mine) {
+			return nil
+		}
+		if c.More == nil {
+			c.More = map[string]json.RawMessage{}
+		}
+		c.Secrets = append(c.Secrets, hash)
+		c.More[fingerprintsMember] = fingerprintList(append(prints, mine)...)
+		return nil
+	})
 	return err
 }

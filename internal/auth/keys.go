@@ -23,6 +23,9 @@ import (
 type keyring struct {
 	store Store
 	now   func() time.Time
+	// settle is how old a key must be to sign: other server processes need a
+	// moment to learn of it.
+	settle time.Duration
 
 	mu     sync.RWMutex
 	signer jose.Signer
@@ -39,7 +42,16 @@ type loadedKey struct {
 // reloadAfter bounds how often an unknown kid makes us look into the store.
 const reloadAfter = time.Second
 
-func newKeyring(store Store, now func() time.Time) *keyring { return &keyring{store: store, now: now} }
+// keySettle is longer than other servers take to look for new keys.
+const keySettle = 3 * sharedInterval
+
+func newKeyring(store Store, now func() time.Time, shared bool) *keyring {
+	k := &keyring{store: store, now: now}
+	if shared {
+		k.settle = keySettle
+	}
+	return k
+}
 
 // load reads the keys, and makes the first one when there is none.
 func (k *keyring) load(ctx context.Context) error {
@@ -74,8 +86,15 @@ func (k *keyring) use(keys []*Key) error {
 	if len(active) == 0 {
 		return errors.New("there is no signing key")
 	}
+	signing := active[0]
+	for _, key := range active {
+		if k.now().Sub(key.created) >= k.settle {
+			signing = key
+			break
+		}
+	}
 	signer, err := jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: active[0].private, KeyID: active[0].id}},
+		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: signing.private, KeyID: signing.id}},
 		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		store: o.Store, base: o.BaseURL, issuer: o.BaseURL + "/oauth/token", log: o.Log,
 		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
-		keys: newKeyring(o.Store, o.Now), hash: newHasher(2), remembered: newRemembered(),
+		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), remembered: newRemembered(),
 		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages,
 		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
@@ -90,11 +90,14 @@ func New(o Options) (*Server, error) {
 	s.verifier = token.NewVerifier(token.Options{Issuer: s.issuer, Keys: s.keys, Revoked: s.revoked.covers, Now: o.Now})
 	parts := []run.Service{run.Every(10*time.Minute, s.purge)}
 	if o.Shared {
-		parts = append(parts, run.Every(2*time.Second, s.refreshShared))
+		parts = append(parts, run.Every(sharedInterval, s.refreshShared))
 	}
 	s.parts = run.NewGroup(parts...)
 	return s, nil
 }
+
+// sharedInterval is how often a server looks for what others changed.
+const sharedInterval = 2 * time.Second
 
 // Start loads keys and revocations and begins the background work.
 func (s *Server) Start(ctx context.Context) error {

@@ -22,7 +22,10 @@ type Config struct {
 	SSHListen           string // validated; nothing listens there yet
 	AdminListen         string
 	Domain              string
-	Engine              string // validated; there is none yet
+	Engine              string
+	// Programs is the directory of ingot-init, ingot-builder and ingot-static;
+	// empty means beside the running program.
+	Programs string
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
@@ -33,8 +36,9 @@ type Config struct {
 	// PublicURL is where clients reach the server, and so the issuer of its
 	// tokens; empty means the address it listens on. Several servers on one
 	// database need the same.
-	PublicURL     string
-	Demo          bool // accepted; there is nothing to fill with examples yet
+	PublicURL string
+	// Demo makes an organization and a space to begin in.
+	Demo          bool
 	PasswordGrant bool
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty

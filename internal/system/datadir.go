@@ -134,3 +134,16 @@ func (d *dataDir) checkVersion() error {
 	}
 	return writeJSON(path, ours, 0o600)
 }
+
+// scratch is an empty directory for what is only needed for a moment; what a
+// server that was killed left there is removed.
+func (d *dataDir) scratch() (string, error) {
+	dir := d.file("scratch")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	return dir, nil
+}

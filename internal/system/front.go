@@ -22,19 +22,22 @@ const (
 	placeOrigin                     // platform and authorization server together
 	placeAuth                       // the authorization server alone
 	placeNotifications              // the notification service
+	placeLogs                       // the log-cache API
 )
 
 func (p place) String() string {
-	return [...]string{"app", "origin", "auth", "notifications"}[p]
+	return [...]string{"app", "origin", "auth", "notifications", "logs"}[p]
 }
 
 // routes are the route tables. A nil one is not served by this server.
 type routes struct {
-	origin, auth, notifications *web.Mux
+	origin, auth, notifications, logs *web.Mux
+	// apps serves every other name.
+	apps http.Handler
 }
 
 func (t *routes) at(p place) *web.Mux {
-	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeNotifications: t.notifications}[p]
+	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeNotifications: t.notifications, placeLogs: t.logs}[p]
 }
 
 // front is the door of every public listener: it sends each request to the
@@ -64,6 +67,8 @@ func (f *front) place(hostHeader string) place {
 		return placeAuth
 	case "notifications." + f.domain:
 		return placeNotifications
+	case "log-cache." + f.domain:
+		return placeLogs
 	}
 	return placeApp
 }
@@ -107,6 +112,8 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
 	switch {
 	case live != nil && live.at(p) != nil:
 		live.at(p).ServeHTTP(w, r)
+	case live != nil && p == placeApp && live.apps != nil:
+		live.apps.ServeHTTP(w, r)
 	case live != nil || p == placeApp:
 		unknownRoute(w, r)
 	case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":

@@ -56,6 +56,9 @@ func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("secrets: %w", err)
 	}
+	if err := keyNotLost(filepath.Join(dir, keysFile), c); err != nil {
+		return nil, err
+	}
 	keys, created, err := seal.LoadOrCreate(filepath.Join(dir, keysFile), c.EncryptionKey)
 	if err != nil {
 		return nil, err
@@ -77,6 +80,25 @@ func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	}
 	s.adminClientSecret, s.fresh.AdminClientSecret, err = adminSecret(dir, adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", c.AdminClientSecret, machineSecret, c.Log)
 	return s, err
+}
+
+// keyNotLost refuses to make a new key for a database that was written with
+// another: what is sealed in it could not be opened.
+func keyNotLost(path string, c Config) error {
+	if c.EncryptionKey != "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return wrapSecret(err)
+	}
+	file, isFile := strings.CutPrefix(c.DatabaseURL, "sqlite:")
+	if !isFile {
+		return nil
+	}
+	if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+		return fmt.Errorf("the encryption keys are missing: %s is not there, but the database %s is; put the file back from your backup, or set INGOT_ENCRYPTION_KEY", path, file)
+	}
+	return nil
 }
 
 // adminSecret is loadSecret for a secret that the operator may choose. fresh

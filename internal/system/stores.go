@@ -4,48 +4,12 @@ import (
 	"context"
 
 	"ingot/internal/api"
-	"ingot/internal/db/platformdb"
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/staging/buildpacks"
 	"ingot/internal/uaaclient"
 )
-
-// platformStore hands the rows of the platform's tables to its API. Neither
-// knows the other's types.
-type platformStore struct{ rows *platformdb.Store }
-
-func (s platformStore) CreateUser(ctx context.Context, u *api.User) error {
-	return s.rows.CreateUser(ctx, (*platformdb.User)(u))
-}
-
-func (s platformStore) User(ctx context.Context, guid string) (*api.User, error) {
-	u, err := s.rows.User(ctx, guid)
-	return (*api.User)(u), err
-}
-
-func (s platformStore) DeleteUser(ctx context.Context, guid string, job *api.Job) error {
-	row := &platformdb.Job{
-		GUID: job.GUID, Operation: job.Operation, State: string(job.State),
-		Warnings: job.Warnings, Created: job.Created, Updated: job.Updated,
-	}
-	for _, e := range job.Errors {
-		row.Errors = append(row.Errors, platformdb.JobError(e))
-	}
-	return s.rows.DeleteUser(ctx, guid, row)
-}
-
-func (s platformStore) Job(ctx context.Context, guid string) (*api.Job, error) {
-	row, err := s.rows.Job(ctx, guid)
-	if err != nil {
-		return nil, err
-	}
-	job := &api.Job{
-		GUID: row.GUID, Operation: row.Operation, State: api.JobState(row.State),
-		Warnings: row.Warnings, Created: row.Created, Updated: row.Updated,
-	}
-	for _, e := range row.Errors {
-		job.Errors = append(job.Errors, api.JobError(e))
-	}
-	return job, nil
-}
 
 // directory lets the API ask the authorization server for names.
 type directory struct{ client *uaaclient.Client }
@@ -54,7 +18,85 @@ func (d directory) UsersByID(ctx context.Context, ids []string) (map[string]api.
 	found, err := d.client.UsersByID(ctx, ids)
 	users := make(map[string]api.DirectoryUser, len(found))
 	for id, u := range found {
-		users[id] = api.DirectoryUser{UserName: u.UserName, Origin: u.Origin}
+		users[id] = api.DirectoryUser(u)
 	}
 	return users, err
+}
+
+func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]api.DirectoryUser, error) {
+	found, err := d.client.UsersByName(ctx, names, origins)
+	users := make([]api.DirectoryUser, 0, len(found))
+	for _, u := range found {
+		users = append(users, api.DirectoryUser(u))
+	}
+	return users, err
+}
+
+// furnish stores what every platform has: a stack, the bundled buildpacks and
+// the shared domain of apps. It may run at every start.
+func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain string) error {
+	return store.Update(ctx, func(tx cf.Tx) error {
+		if err := missing(tx.Stacks(), cf.Where("name", p.Stack), func() *cf.Stack {
+			return &cf.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}
+		}); err != nil {
+			return err
+		}
+		if err := missing(tx.Domains(), cf.Where("name", "apps."+domain), func() *cf.Domain {
+			return &cf.Domain{Name: "apps." + domain}
+		}); err != nil {
+			return err
+		}
+		for i, b := range buildpacks.Bundled() {
+			if err := missing(tx.Buildpacks(), cf.Where("name", b.Name), func() *cf.Buildpack {
+				return &cf.Buildpack{
+					Name: b.Name, Position: i + 1, Enabled: true, State: cf.Ready, Lifecycle: "buildpack", Bundled: true,
+					Filename: b.Name + "-v" + buildpacks.Version + ".zip",
+				}
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// missing inserts a resource that is not there.
+func missing[T any](repo cf.Repo[T], q cf.Query, make func() *T) error {
+	_, err := repo.First(q)
+	if fault.Is(err, fault.NotFound) {
+		return repo.Insert(make())
+	}
+	return err
+}
+
+// The organization and space of --demo.
+const (
+	demoOrg   = "demo"
+	demoSpace = "dev"
+)
+
+// demonstrate makes an organization and a space to begin in, with the user
+// admin in both.
+func demonstrate(ctx context.Context, store cf.Store, p *platform.Platform, adminGUID string) error {
+	by := platform.Actor{GUID: adminGUID, Type: "user", Name: "admin"}
+	return store.Update(ctx, func(tx cf.Tx) error {
+		_, err := tx.Organizations().First(cf.Where("name", demoOrg))
+		if !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		org := &cf.Organization{Name: demoOrg}
+		if err := p.CreateOrganization(tx, by, org); err != nil {
+			return err
+		}
+		space := &cf.Space{Name: demoSpace, OrgGUID: org.GUID}
+		if err := p.CreateSpace(tx, by, space); err != nil {
+			return err
+		}
+		for _, t := range []cf.RoleType{cf.SpaceManager, cf.SpaceDeveloper} {
+			if err := p.GiveRole(tx, by, &cf.Role{Type: t, UserGUID: adminGUID, SpaceGUID: space.GUID}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

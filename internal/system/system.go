@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,6 +20,8 @@ import (
 	"ingot/internal/db"
 	"ingot/internal/db/authdb"
 	"ingot/internal/db/platformdb"
+	"ingot/internal/engine"
+	"ingot/internal/logs"
 	"ingot/internal/run"
 	"ingot/internal/uaaclient"
 	"ingot/internal/web"
@@ -43,6 +46,7 @@ type System struct {
 	endpoints atomic.Pointer[Endpoints]
 	generated atomic.Pointer[Generated]
 	built     atomic.Pointer[building]
+	engine    atomic.Pointer[engine.Description]
 }
 
 var _ run.Service = (*System)(nil)
@@ -97,6 +101,14 @@ func (s *System) Generated() Generated {
 		return *g
 	}
 	return Generated{}
+}
+
+// Engine describes what runs apps.
+func (s *System) Engine() engine.Description {
+	if d := s.engine.Load(); d != nil {
+		return *d
+	}
+	return engine.Description{}
 }
 
 // SecretsDir is where secrets are kept.
@@ -156,7 +168,7 @@ func (s *System) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startServices(ctx, b, secrets, database); err != nil {
+	if err := s.startServices(ctx, b, dir, secrets, database); err != nil {
 		return err
 	}
 	s.later(drain)
@@ -246,13 +258,23 @@ func (s *System) reseal(ctx context.Context, d *db.DB, columns []db.SealedColumn
 	}
 }
 
-func (s *System) startServices(ctx context.Context, b *building, secrets *secrets, d *db.DB) error {
+func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, secrets *secrets, d *db.DB) error {
 	c := s.config
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
 
-	platform := platformdb.New(d)
-	directory := directory{uaaclient.New(uaaclient.Options{
+	publicURL := c.PublicURL
+	if publicURL == "" {
+		publicURL = b.endpoints.API
+	}
+	r, err := s.openRuntime(ctx, dir, d, publicURL)
+	if err != nil {
+		return err
+	}
+	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
+		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
+	}
+	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
 	// Two may publish at once; what the later one has seen is the newer.
@@ -260,7 +282,7 @@ func (s *System) startServices(ctx context.Context, b *building, secrets *secret
 	publish := func(a authority) {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(s.routes(b, a, platform, directory))
+		b.front.live.Store(s.routes(b, a, r, names))
 	}
 
 	a, err := s.authority(ctx, b, secrets, d, client, publish)
@@ -270,15 +292,38 @@ func (s *System) startServices(ctx context.Context, b *building, secrets *secret
 	if err := s.run(ctx, a); err != nil {
 		return err
 	}
-	if err := s.run(ctx, run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, platform) })); err != nil {
-		return err
+	for _, part := range append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) })) {
+		if err := s.run(ctx, part); err != nil {
+			return err
+		}
 	}
+	if err := s.fillDemo(ctx, d, r); err != nil {
+		return fmt.Errorf("--demo: %w", err)
+	}
+	description := r.engine.Describe()
+	s.engine.Store(&description)
+	// Who waits for readiness finds the routes there.
+	publish(a)
 	b.health.ready(partPlatform, nil)
 	if c.AuthURL == "" {
 		b.health.ready(partAuth, nil)
 	}
-	publish(a)
 	return nil
+}
+
+// fillDemo makes something to begin with, if asked for.
+func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
+	if !s.config.Demo || s.config.AuthURL != "" {
+		return nil
+	}
+	admin, err := authdb.New(d).UserByName(ctx, "admin", auth.OriginUAA)
+	if errors.Is(err, auth.ErrNotFound) {
+		return nil // somebody removed him; then nobody waits for a demo
+	}
+	if err != nil {
+		return err
+	}
+	return demonstrate(ctx, r.store, r.platform, admin.ID)
 }
 
 // consoleRedirects are where the console takes its codes; there is none yet.
@@ -291,8 +336,8 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 	if c.AuthURL != "" {
 		var external *externalAuth
 		external = newExternalAuth(c.AuthURL, client, c.Log, func() {
-			b.health.ready(partAuth, nil)
 			publish(external)
+			b.health.ready(partAuth, nil)
 		})
 		return external, nil
 	}
@@ -314,10 +359,12 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, store *platformdb.Store, names directory) *routes {
+func (s *System) routes(b *building, a authority, r *runtime, names directory) *routes {
 	c := s.config
+	verifier := a.Verifier(api.Audience)
 	options := api.Options{
-		Store: platformStore{store}, Directory: names, Verifier: a.Verifier(api.Audience), Log: c.Log,
+		Store: r.store, Platform: r.platform, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
+		Verifier: verifier, Log: c.Log,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
@@ -325,8 +372,13 @@ func (s *System) routes(b *building, a authority, store *platformdb.Store, names
 	t := &routes{
 		origin:        web.NewMux(web.FormatV3, c.Log, b.metrics),
 		notifications: web.NewMux(web.FormatNotifications, c.Log, b.metrics),
+		logs:          web.NewMux(web.FormatV3, c.Log, b.metrics),
+		apps:          r.proxy,
 	}
 	api.New(options).Routes(t.origin)
+	for _, m := range []*web.Mux{t.origin, t.logs} {
+		logs.Routes(m.Group("logs", web.FormatV3, verifier), r.logs, r)
+	}
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
@@ -335,6 +387,7 @@ func (s *System) routes(b *building, a authority, store *platformdb.Store, names
 	}
 	healthRoutes(t.origin, b.health)
 	healthRoutes(t.notifications, b.health)
+	healthRoutes(t.logs, b.health)
 	return t
 }
 

@@ -103,6 +103,8 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	// RFC 6749, 2.3.1: both are form-encoded before they go into the header.
 	req.SetBasicAuth(url.QueryEscape(c.o.ClientID), url.QueryEscape(c.o.Secret))
+	// UAA takes them as they are unless it is told that they are encoded.
+	req.Header.Set("X-CF-ENCODED-CREDENTIALS", "true")
 	var answer struct {
 		AccessToken string  `json:"access_token"`
 		ExpiresIn   float64 `json:"expires_in"`

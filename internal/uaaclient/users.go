@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,7 +26,7 @@ func (c *Client) UsersByID(ctx context.Context, ids []string) (map[string]User, 
 	found := make(map[string]User, len(ids))
 	for len(ids) > 0 {
 		n := min(len(ids), idsAtOnce)
-		if err := c.users(ctx, idFilter(ids[:n]), n, found); err != nil {
+		if err := c.users(ctx, anyOf("id", ids[:n]), n, found); err != nil {
 			return found, err
 		}
 		ids = ids[n:]
@@ -32,13 +34,31 @@ func (c *Client) UsersByID(ctx context.Context, ids []string) (map[string]User, 
 	return found, nil
 }
 
-// idFilter writes `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM
-// filter, so that an id cannot add to it.
-func idFilter(ids []string) string {
-	terms := make([]string, len(ids))
-	for i, id := range ids {
-		quoted, _ := json.Marshal(id) // of a string: cannot fail
-		terms[i] = "id eq " + string(quoted)
+// UsersByName returns the users of these names, of any origin unless some are
+// given.
+func (c *Client) UsersByName(ctx context.Context, names, origins []string) ([]User, error) {
+	found := map[string]User{}
+	for len(names) > 0 {
+		n := min(len(names), idsAtOnce)
+		filter := anyOf("userName", names[:n])
+		if len(origins) > 0 {
+			filter = "(" + filter + ") and (" + anyOf("origin", origins) + ")"
+		}
+		if err := c.users(ctx, filter, n, found); err != nil {
+			return nil, err
+		}
+		names = names[n:]
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
+// anyOf writes `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM
+// filter, so that a value cannot add to it.
+func anyOf(attribute string, values []string) string {
+	terms := make([]string, len(values))
+	for i, v := range values {
+		quoted, _ := json.Marshal(v) // of a string: cannot fail
+		terms[i] = attribute + " eq " + string(quoted)
 	}
 	return strings.Join(terms, " or ")
 }

@@ -59,6 +59,10 @@ var meanings = map[fault.Code]meaning{
 	fault.InsufficientStorage: {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }
 
+// Number is Cloud Foundry's number of a code, for errors that are stored and
+// shown later.
+func Number(c fault.Code) int { return meanings[c].number }
+
 // WriteError answers the request with err. An error that carries no code is
 // written to the log under an id and shown as nothing but that id.
 func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logger, err error) {

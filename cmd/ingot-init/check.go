@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingot/internal/launch"
+)
+
+const (
+	firstPause   = 20 * time.Millisecond // between looks while starting; it grows
+	longestPause = 500 * time.Millisecond
+	// failedLooks in a row make a healthy instance unhealthy.
+	failedLooks = 3
+	loopback    = "127.0.0.1"
+)
+
+// needsLook tells whether there is anything to look at.
+func needsLook(c launch.Check) bool {
+	return c.Kind == launch.CheckHTTP || c.Kind == launch.CheckPort && len(c.Ports) > 0
+}
+
+// watchHealth looks until the instance is unhealthy or ctx ends. Its rules are
+// in the comment of launch.Check.
+func watchHealth(ctx context.Context, c launch.Check, post func(event)) {
+	c = c.WithDefaults()
+	deadline := time.Now().Add(c.Startup)
+	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
+		err := look(ctx, c)
+		if err == nil {
+			break
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance never healthy after %s: %s", c.Startup, err)})
+			return
+		}
+		if !sleep(ctx, min(pause, left)) {
+			return
+		}
+	}
+	post(event{kind: evHealthy})
+	for failures, pause := 0, c.Interval; sleep(ctx, pause); {
+		err := look(ctx, c)
+		if err == nil {
+			failures, pause = 0, c.Interval
+			continue
+		}
+		if failures++; failures == failedLooks {
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance became unhealthy: %s", err)})
+			return
+		}
+		pause = min(c.Interval, c.Invocation)
+	}
+}
+
+// watchReadiness looks until ctx ends.
+func watchReadiness(ctx context.Context, c launch.Check, post func(event)) {
+	c = c.WithDefaults()
+	for retry := firstPause; ; {
+		err := look(ctx, c)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := c.Interval
+		if err == nil {
+			post(event{kind: evReady})
+			retry = firstPause
+		} else {
+			post(event{kind: evNotReady, reason: err.Error()})
+			pause = retry
+			retry = min(retry*3/2, c.Interval, launch.ReadinessRetry)
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// sleep tells whether the time passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look returns what is wrong, in words for people.
+func look(ctx context.Context, c launch.Check) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Invocation)
+	defer cancel()
+	if c.Kind == launch.CheckHTTP {
+		return lookHTTP(ctx, c)
+	}
+	for _, port := range c.Ports {
+		conn, err := connect(ctx, c, port)
+		if err != nil {
+			return err
+		}
+		conn.Close()
+	}
+	return nil
+}
+
+// connect reaches a port of the instance, by whatever address it listens on.
+func connect(ctx context.Context, c launch.Check, port int) (net.Conn, error) {
+	var d net.Dialer
+	number := strconv.Itoa(port)
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(loopback, number))
+	if err == nil {
+		return conn, nil
+	}
+	for _, address := range ownAddresses() {
+		if conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(address, number)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, fmt.Errorf("port %d is not listening: %s", port, why(err, c.Invocation))
+}
+
+// ownAddresses are those that others reach the instance by.
+func ownAddresses() []string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var addresses []string
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			addresses = append(addresses, n.IP.String())
+		}
+	}
+	return addresses
+}
+
+func lookHTTP(ctx context.Context, c launch.Check) error {
+	port := c.Ports[0]
+	conn, err := connect(ctx, c, port)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	request := fmt.Sprintf("GET /%s HTTP/1.1\r\nHost: %s:%d\r\nUser-Agent: ingot-init\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+		strings.TrimPrefix(c.Endpoint, "/"), loopback, port)
+	if _, err := conn.Write([]byte(request)); err != nil {
+		return fmt.Errorf("no HTTP answer: %s", why(err, c.Invocation))
+	}
+	line, err := bufio.NewReaderSize(conn, 256).ReadSlice('\n')
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		return fmt.Errorf("no HTTP answer: %s", why(err, c.Invocation))
+	}
+	status, ok := parseStatus(string(line))
+	switch {
+	case !ok:
+		return errors.New("the answer is not HTTP")
+	case status != 200:
+		return fmt.Errorf("HTTP status %d", status)
+	}
+	return nil
+}
+
+// parseStatus reads "HTTP/1.1 200 OK".
+func parseStatus(line string) (status int, ok bool) {
+	version, rest, _ := strings.Cut(line, " ")
+	digits, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	status, err := strconv.Atoi(digits)
+	return status, strings.HasPrefix(version, "HTTP/1.") && err == nil && len(digits) == 3
+}
+
+// why is the innermost of an error, without what it wraps.
+func why(err error, limit time.Duration) string {
+	var timeout net.Error
+	var number syscall.Errno
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer within %s", limit)
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.Is(err, io.EOF):
+		return "connection closed"
+	}
+	return err.Error()
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ingot/internal/launch"
+)
+
+func TestParseStatus(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]int{
+		"HTTP/1.1 200 OK\r\n": 200, "HTTP/1.0 404\r\n": 404, "HTTP/1.1 500 Internal Server Error": 500,
+		"": 0, "HTTP/1.1": 0, "SSH-2.0-x 200 OK": 0, "HTTP/1.1 20 OK": 0, "HTTP/1.1 abc": 0, "HTTP/2 200": 0,
+	} {
+		if got, ok := parseStatus(line); ok != (want != 0) || ok && got != want {
+			t.Errorf("%q: %d, %v", line, got, ok)
+		}
+	}
+}
+
+// listener answers each connection with a text.
+func listener(t *testing.T, address, answer string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if answer != "" {
+				_, _ = c.Read(make([]byte, 1000))
+				_, _ = c.Write([]byte(answer))
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	addr, _ := l.Addr().(*net.TCPAddr)
+	return addr.Port
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	port := func(kind launch.CheckKind, ports ...int) launch.Check {
+		return launch.Check{Kind: kind, Ports: ports, Endpoint: "/health", Invocation: 5 * time.Second}
+	}
+	open := listener(t, loopback, "")
+	closed := freePort(t)
+	for _, test := range []struct {
+		name  string
+		check launch.Check
+		want  string
+	}{
+		{"port", port(launch.CheckPort, open), ""},
+		{"all ports", port(launch.CheckPort, open, closed), "is not listening: connection refused"},
+		{"http 200", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n")), ""},
+		{"http looks at the first port only", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"), closed), ""},
+		{"http 500", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 500 No\r\n\r\n")), "HTTP status 500"},
+		{"http 302", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")), "HTTP status 302"},
+		{"http nobody", port(launch.CheckHTTP, closed), "connection refused"},
+		{"http hangs up", port(launch.CheckHTTP, open), "no HTTP answer: "},
+		{"not http", port(launch.CheckHTTP, listener(t, loopback, strings.Repeat("220 smtp", 100))), "not HTTP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := look(context.Background(), test.check)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestLookTimesOut(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", loopback+":0") // and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr, _ := l.Addr().(*net.TCPAddr)
+	err = look(context.Background(), launch.Check{Kind: launch.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
+	if err == nil || err.Error() != "no HTTP answer: no answer within 30ms" {
+		t.Error(err)
+	}
+}
+
+func TestLookFindsWhoListensElsewhere(t *testing.T) {
+	t.Parallel()
+	addresses := ownAddresses()
+	if len(addresses) == 0 {
+		t.Skip("this machine has no address but loopback")
+	}
+	check := launch.Check{Kind: launch.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: 5 * time.Second}
+	if err := look(context.Background(), check); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if !sleep(ctx, 59*time.Second) || sleep(ctx, time.Hour) {
+			t.Error("it does not know the time")
+		}
+	})
+}

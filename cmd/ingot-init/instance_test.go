@@ -1,0 +1,412 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ingot/internal/launch"
+)
+
+func body(r launch.Record) launch.EventBody {
+	var b launch.EventBody
+	if err := json.Unmarshal(r.Payload, &b); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// TestCodependence has one member wait for a file, so that all run before it ends.
+func TestCodependence(t *testing.T) {
+	t.Parallel()
+	const (
+		main     = "APP/PROC/WEB: Exited with status "
+		sidecar  = "APP/PROC/WEB/SIDECAR/A: Exited with status "
+		together = "Codependent step exited"
+	)
+	for _, test := range []struct {
+		name   string
+		ends   int // the member
+		how    string
+		oneOff bool
+		status int
+		exit   launch.Exit
+	}{
+		{"main exits with 0", 0, "exit 0", false, 0, launch.Exit{Status: 0, Description: together}},
+		{"main exits with 3", 0, "exit 3", false, 3, launch.Exit{Status: 3, Description: main + "3"}},
+		{"main is killed", 0, "kill -9 $$", false, 137, launch.Exit{Status: 137, Description: main + "137"}},
+		{"main crashes", 0, "kill -SEGV $$", false, 139, launch.Exit{Status: 139, Description: main + "139"}},
+		{"sidecar exits with 0", 1, "exit 0", false, 0, launch.Exit{Status: 0, Description: together}},
+		{"sidecar exits with 3", 1, "exit 3", false, 3, launch.Exit{Status: 3, Description: sidecar + "3"}},
+		{"sidecar is killed", 1, "kill -9 $$", false, 137, launch.Exit{Status: 137, Description: sidecar + "137"}},
+		{"one-off finishes", 0, "exit 0", true, 0, launch.Exit{}},
+		{"one-off fails", 0, "exit 3", true, 3, launch.Exit{Status: 3, Description: main + "3"}},
+		{"one-off, sidecar finishes", 1, "exit 0", true, 0, launch.Exit{Status: 143, Description: together}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			members := []launch.Member{shell("web", forever), shell("a", forever), shell("b", forever)}
+			members[test.ends] = shell(members[test.ends].Name, `trap '`+test.how+`' USR1; echo up; while :; do sleep 1000 & wait; done`)
+			s := spec(members...)
+			s.OneOff = test.oneOff
+			i := start(t, s)
+			i.until("v0 ready")
+			for !slices.Contains(i.lines(launch.Stdout, test.ends), "up") {
+				i.next()
+			}
+			state, err := launch.ReadState(i.dir)
+			if err != nil || state.Phase != launch.Running || !state.Ready {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			if err := syscall.Kill(state.Members[test.ends].PID, syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			if got := i.end(); got != test.exit {
+				t.Errorf("%+v\nwant %+v", got, test.exit)
+			}
+			for n := range members {
+				lines := i.lines(launch.Stdout, n)
+				want := fmt.Sprintf("Exit status %d", test.status)
+				event := fmt.Sprintf("v%d exited status=%d", n, test.status)
+				if n != test.ends {
+					want, event = "Exit status 143", fmt.Sprintf("v%d exited status=143 signaled cancelled", n)
+				}
+				if lines[len(lines)-1] != want || !strings.Contains(i.transcript(), event) {
+					t.Errorf("member %d: %q, want %q and %q in:\n%s", n, lines, want, event, i.transcript())
+				}
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := func(args ...string) launch.Member {
+		m := shell("web", "")
+		m.Args = args
+		return m
+	}
+	elsewhere := shell("web", "true")
+	elsewhere.Dir = plain + "-none"
+	for _, test := range []struct {
+		name   string
+		member launch.Member
+		status int
+		line   string
+	}{
+		{"no such program", program("no-such-program", "x"), 127, "no-such-program: no such file or directory"},
+		{"no such path", program("/no/such/program"), 127, "/no/such/program: no such file or directory"},
+		{"not executable", program(plain), 126, plain + ": permission denied"},
+		{"a directory", program(os.TempDir()), 126, os.TempDir() + ": permission denied"},
+		{"no such directory", elsewhere, 126, elsewhere.Dir + ": no such directory"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			i := start(t, spec(test.member, shell("a", forever)))
+			want := launch.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", test.status)}
+			if got := i.end(); got != want {
+				t.Errorf("%+v", got)
+			}
+			if got := i.lines(launch.Stderr, 0); !slices.Equal(got, []string{test.line}) {
+				t.Errorf("%q", got)
+			}
+			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, []string{fmt.Sprintf("Exit status %d", test.status)}) {
+				t.Errorf("%q", got)
+			}
+			if strings.Contains(i.transcript(), "started") {
+				t.Error(i.transcript())
+			}
+		})
+	}
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789", 7000)
+	for _, test := range []struct {
+		name, script string
+		out, err     []string
+	}{
+		{"both streams", "echo a; echo b >&2; echo c", []string{"a", "c"}, []string{"b"}},
+		{"no line break at the end", "printf 'a\\nb'; printf c >&2", []string{"a", "b"}, []string{"c"}},
+		{"any bytes", `printf 'a\000\377\r b\n\n'`, []string{"a\x00\xff\r b", ""}, nil},
+		{"a long line", `printf 0123456789%.0s $(seq 7000)`, []string{long[:launch.MaxLineSize], long[launch.MaxLineSize:]}, nil},
+		{"nothing", "true", nil, nil},
+		{"its own environment", `echo $HOME; pwd; cat`, []string{os.TempDir(), os.TempDir()}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := spec(shell("web", test.script))
+			s.OneOff = true
+			i := start(t, s)
+			if got := i.end(); got != (launch.Exit{}) {
+				t.Errorf("%+v", got)
+			}
+			out := append(slices.Clone(test.out), "Exit status 0")
+			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, out) {
+				t.Errorf("%.200q\nwant %.200q", got, out)
+			}
+			if got := i.lines(launch.Stderr, 0); !slices.Equal(got, test.err) {
+				t.Errorf("%.200q\nwant %.200q", got, test.err)
+			}
+		})
+	}
+}
+
+// TestOutputOfAnOrphanDoesNotHoldUpTheExit has a child of the member keep its
+// output open after it.
+func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
+	t.Parallel()
+	i := start(t, spec(
+		shell("web", `sh -c 'trap "" TERM; while :; do sleep 1000; done' & printf last; exit 4`),
+		shell("a", `trap 'kill %1; exit 0' USR1; trap '' TERM; echo up; while :; do sleep 1000 & wait; done`)))
+	i.until("o0 Exit status 4")
+	out := i.lines(launch.Stdout, 0)
+	if !slices.Equal(out, []string{"last", "Exit status 4"}) {
+		t.Errorf("%q", out)
+	}
+	for !slices.Contains(i.lines(launch.Stdout, 1), "up") {
+		i.next()
+	}
+	state, err := launch.ReadState(i.dir)
+	if err != nil || state.Phase != launch.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	if err := syscall.Kill(state.Members[1].PID, syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if got := i.end(); got != (launch.Exit{Status: 4, Description: "APP/PROC/WEB: Exited with status 4"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []int64{0, 1000} {
+		s := spec(actor(t, "web", "lines 200"))
+		s.OneOff, s.LogRate = true, rate
+		i := start(t, s)
+		i.end()
+		passed := int64(len(i.lines(launch.Stdout, 0)) - 1) // the exit is always told
+		var lines, bytes int64
+		for _, r := range i.records {
+			if r.Kind == launch.Event && body(r).Event == launch.EventDropped {
+				lines += body(r).Lines
+				bytes += body(r).Bytes
+			}
+		}
+		if lines+passed != 200 || bytes != lines*100 || rate == 0 && passed > 0 || rate > 0 && (passed < 10 || passed > 100) {
+			t.Errorf("rate %d: %d passed, %d dropped, %d bytes", rate, passed, lines, bytes)
+		}
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			i := start(t, spec(shell("web", `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`), shell("a", forever)))
+			i.until("o0 up")
+			i.signal(sig)
+			if got := i.end(); got != (launch.Exit{Status: 7, Stopped: true}) {
+				t.Errorf("%+v", got)
+			}
+			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, []string{"up", "bye", "Exit status 7"}) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestStopWhatIsStubborn(t *testing.T) {
+	t.Parallel()
+	s := spec(shell("web", `trap '' TERM; echo up; while :; do sleep 1000; done`), shell("a", forever))
+	s.Grace = 300 * time.Millisecond
+	i := start(t, s)
+	i.until("o0 up")
+	begin := time.Now()
+	i.signal(syscall.SIGTERM)
+	i.until("v1 exited status=143 signaled cancelled")
+	i.signal(syscall.SIGTERM) // changes nothing
+	if got := i.end(); got != (launch.Exit{Status: 137, Stopped: true}) {
+		t.Errorf("%+v", got)
+	}
+	if took := time.Since(begin); took < s.Grace {
+		t.Errorf("killed after %s", took)
+	}
+	out := i.lines(launch.Stdout, 0)
+	if out[len(out)-1] != "Exit status 137 (exceeded 300ms graceful shutdown interval)" {
+		t.Errorf("%q", out)
+	}
+	if !strings.Contains(i.transcript(), "v0 exited status=137 signaled cancelled overdue") {
+		t.Error(i.transcript())
+	}
+}
+
+func TestSignalsAreForwarded(t *testing.T) {
+	t.Parallel()
+	i := start(t, spec(
+		shell("web", `trap 'echo hup' HUP; trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo winch' WINCH; trap 'echo quit' QUIT; echo up; while :; do sleep 1000 & wait; done`),
+		shell("a", forever)))
+	i.until("o0 up")
+	for name, sig := range map[string]syscall.Signal{
+		"hup": syscall.SIGHUP, "usr1": syscall.SIGUSR1, "usr2": syscall.SIGUSR2, "winch": syscall.SIGWINCH, "quit": syscall.SIGQUIT,
+	} {
+		i.signal(sig)
+		i.until("o0 " + name)
+	}
+	i.signal(syscall.SIGTERM)
+	if got := i.end(); got.Status != 143 || !got.Stopped {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	s := spec(shell("web", forever))
+	s.OneOff, s.Timeout = true, 100*time.Millisecond
+	if got := start(t, s).end(); got != (launch.Exit{Status: 143, Description: "Timed out after 100ms"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// soon is a check that does not take long to decide.
+func soon(kind launch.CheckKind, ports ...int) launch.Check {
+	return launch.Check{Kind: kind, Ports: ports, Endpoint: "/", Invocation: 5 * time.Second, Interval: 10 * time.Millisecond}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	t.Run("never", func(t *testing.T) {
+		t.Parallel()
+		port := freePort(t)
+		s := spec(shell("web", forever))
+		s.Health = soon(launch.CheckPort, port)
+		s.Health.Startup = 200 * time.Millisecond
+		want := fmt.Sprintf("Instance never healthy after 200ms: port %d is not listening: connection refused", port)
+		i := start(t, s)
+		if got := i.end(); got != (launch.Exit{Status: 143, Description: want}) {
+			t.Errorf("%+v", got)
+		}
+		if !strings.Contains(i.transcript(), "v0 unhealthy ("+want+")") || strings.Contains(i.transcript(), "v0 healthy") {
+			t.Error(i.transcript())
+		}
+	})
+	t.Run("port", func(t *testing.T) {
+		t.Parallel()
+		port, other := freePort(t), freePort(t)
+		address := fmt.Sprintf("%s:%d", loopback, port)
+		s := spec(actor(t, "web", "listen "+address), actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, other)))
+		s.Health = soon(launch.CheckPort, port, other)
+		i := start(t, s)
+		i.until("v0 started")
+		i.until("v0 healthy")
+		i.until("v0 ready")
+		i.signal(syscall.SIGUSR1) // stops to listen
+		want := fmt.Sprintf("Instance became unhealthy: port %d is not listening: connection refused", port)
+		if got := i.end(); got != (launch.Exit{Status: 143, Description: want}) {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		port := freePort(t)
+		s := spec(actor(t, "web", fmt.Sprintf("serve %s:%d", loopback, port)))
+		s.Health = soon(launch.CheckHTTP, port)
+		i := start(t, s)
+		i.until("v0 healthy")
+		i.signal(syscall.SIGUSR1)
+		if got := i.end(); got != (launch.Exit{Status: 143, Description: "Instance became unhealthy: HTTP status 500"}) {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("readiness", func(t *testing.T) {
+		t.Parallel()
+		port := freePort(t)
+		s := spec(actor(t, "web", fmt.Sprintf("serve %s:%d", loopback, port)))
+		s.Readiness = soon(launch.CheckHTTP, port)
+		i := start(t, s)
+		i.until("v0 healthy")
+		i.until("v0 ready")
+		for range 3 {
+			i.signal(syscall.SIGUSR1)
+			i.until("v0 not-ready (HTTP status 500)")
+			if state, err := launch.ReadState(i.dir); err != nil || state.Ready || state.Phase != launch.Running {
+				t.Errorf("%+v, %v", state, err)
+			}
+			i.signal(syscall.SIGUSR1)
+			i.until("v0 ready")
+		}
+		i.signal(syscall.SIGTERM)
+		if got := i.end(); !got.Stopped {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestLinksLittle keeps out what would make every instance larger.
+func TestLinksLittle(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	for _, name := range []string{"net/http", "crypto/tls", "crypto/x509", "encoding/xml", "os/exec", "os/user", "regexp", "log/slog", "text/template"} {
+		if slices.Contains(linked, name) {
+			t.Errorf("%s is linked", name)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{nil, exitUsage},
+		{[]string{"a", "b"}, exitUsage},
+		{[]string{"--unknown", "a"}, exitUsage},
+		{[]string{empty}, exitFailure},
+	} {
+		cmd := exec.CommandContext(t.Context(), program, test.args...)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != test.want || len(out) == 0 {
+			t.Errorf("%q: %d, %s", test.args, got, out)
+		}
+	}
+}
+
+func TestRecordsGoOnInTheSameDirectory(t *testing.T) {
+	t.Parallel()
+	i := start(t, spec(shell("web", "echo hello")))
+	i.end()
+	again := exec.CommandContext(t.Context(), program, i.dir)
+	if out, err := again.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w, err := launch.OpenWriter(filepath.Join(i.dir, launch.RecordsDir), launch.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * uint64(len(i.records)); w.Last() != want {
+		t.Errorf("%d records, want %d", w.Last(), want)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

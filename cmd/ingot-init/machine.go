@@ -1,0 +1,422 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/launch"
+)
+
+// The life of an instance. step is the whole of it: events in, actions out, no
+// clock and no I/O, so that every path can be tested.
+//
+//	               begin
+//	unborn ───────────────────▶ starting ──healthy──▶ running
+//	  │                            │                     │
+//	  │ stop            member exited, stop, timed out, unhealthy
+//	  │                            ▼                     │
+//	  │                         stopping ◀───────────────┘
+//	  │                            │  │ grace over
+//	  │           all members gone │  ▼
+//	  │                            │ killing
+//	  │                            ▼  │ all members gone
+//	  └───────────────────────▶ sweeping    what the members left behind is killed
+//	                               │ swept
+//	                               ▼
+//	                             ended
+//
+// A member goes its own way inside of that:
+//
+//	waiting ──gate open──▶ launching ──started──▶ alive ──exited──▶ gone
+//	   │                       └───────failed to start───────────────▲
+//	   └────────the instance is stopping: it never starts────────────┘
+//
+// Where to add what is not there yet:
+//   - an order of starts (a sidecar before the main process): machine.gate
+//     decides whether a waiting member may start, and is asked again after every
+//     event. What it needs to know (that a member started, or passed a check of
+//     its own) is kept in member.
+//   - restart policies of members: machine.fatal decides whether an exit ends
+//     the instance; one that does not puts the member back to waiting.
+type state int
+
+const (
+	unborn state = iota
+	starting
+	running
+	stopping
+	killing
+	sweeping
+	ended
+)
+
+var stateNames = [...]string{"unborn", "starting", "running", "stopping", "killing", "sweeping", "ended"}
+
+func (s state) String() string { return stateNames[s] }
+
+// phase is what the world is told of the state.
+func (s state) phase() launch.Phase {
+	switch s {
+	case unborn, starting:
+		return launch.Starting
+	case running:
+		return launch.Running
+	case stopping, killing, sweeping:
+		return launch.Stopping
+	default:
+		return launch.Ended
+	}
+}
+
+type eventKind int
+
+const (
+	evBegin     eventKind = iota
+	evStarted             // member runs
+	evExited              // the members in exits ended, or could not be started
+	evHealthy             // the health check passed
+	evUnhealthy           // it failed for good; reason is a whole sentence
+	evReady               // the readiness check passed
+	evNotReady            // it failed; reason says why
+	evStop                // somebody asked for it
+	evTimeout             // a one-off took too long
+	evGraceOver           //
+	evSwept               // no process is left
+)
+
+var eventNames = [...]string{"begin", "started", "exited", "healthy", "unhealthy", "ready", "not ready", "stop", "timeout", "grace over", "swept"}
+
+func (k eventKind) String() string { return eventNames[k] }
+
+type event struct {
+	kind   eventKind
+	member int
+	exits  []exit
+	reason string
+}
+
+// exit is how a member ended. Those that are noticed together are in one event:
+// none of them was told to go because of another.
+type exit struct {
+	member   int
+	status   int // 128 + signal when killed
+	signaled bool
+	oom      bool
+}
+
+type actionKind int
+
+const (
+	doStart   actionKind = iota // the member; evStarted or evExited comes of it
+	doTerm                      // the member's process group
+	doKill                      // the same, at once
+	doCheck                     // begin to look whether the instance is healthy
+	doWatch                     // begin to look whether it is ready
+	doUncheck                   // look no more
+	doGrace                     // evGraceOver when the grace is over
+	doSweep                     // kill what is left; evSwept when nothing is
+	doTell                      // write body, and before it line, if any, to the member's output
+	doLeave
+)
+
+var actionNames = [...]string{"start", "term", "kill", "check", "watch", "uncheck", "grace", "sweep", "tell", "leave"}
+
+func (k actionKind) String() string { return actionNames[k] }
+
+type action struct {
+	kind   actionKind
+	member int
+	body   launch.EventBody
+	line   string
+}
+
+// plan is what does not change.
+type plan struct {
+	sources  []string // of the members; the first is the main process
+	oneOff   bool
+	health   bool // there is something to look at before the instance is healthy
+	ready    bool // the same for readiness
+	grace    time.Duration
+	deadline time.Duration // of a one-off
+}
+
+type memberPhase int
+
+const (
+	waiting memberPhase = iota
+	launching
+	alive
+	gone
+)
+
+var memberPhaseNames = [...]string{"waiting", "launching", "alive", "gone"}
+
+func (p memberPhase) String() string { return memberPhaseNames[p] }
+
+type member struct {
+	phase   memberPhase
+	told    bool // to go
+	overdue bool // it had to be killed
+	never   bool // it was not even started
+	exit    exit
+}
+
+type machine struct {
+	plan    plan
+	state   state
+	members []member
+	started bool // all members were alive at once
+	ready   bool
+	// Why it ended: the first of these to happen.
+	cause   string // the description, if it was not a member's exit
+	stopped bool
+	culprit int // the member that exited first, or none
+}
+
+const none = -1
+
+func newMachine(p plan) machine {
+	return machine{plan: p, members: make([]member, len(p.sources)), culprit: none}
+}
+
+// step returns the machine after an event, and what is to be done, in order. An
+// event that means nothing in the present state changes nothing.
+func (m machine) step(e event) (machine, []action) {
+	m.members = slices.Clone(m.members)
+	var do []action
+	live := m.state == starting || m.state == running
+	switch e.kind {
+	case evBegin:
+		if m.state == unborn {
+			m.state = starting
+		}
+	case evStarted:
+		do = m.memberStarted(e.member)
+	case evExited:
+		do = m.membersExited(e.exits)
+	case evHealthy:
+		if m.state == starting && m.started {
+			do = m.healthy()
+		}
+	case evUnhealthy:
+		if live {
+			m.cause = e.reason
+			do = append(do, tell(launch.EventBody{Event: launch.EventUnhealthy, Reason: e.reason}))
+			do = append(do, m.stop()...)
+		}
+	case evReady:
+		if m.state == running && !m.ready {
+			m.ready = true
+			do = append(do, tell(launch.EventBody{Event: launch.EventReady}))
+		}
+	case evNotReady:
+		if m.state == running && m.ready {
+			m.ready = false
+			do = append(do, tell(launch.EventBody{Event: launch.EventNotReady, Reason: e.reason}))
+		}
+	case evStop:
+		if live || m.state == unborn {
+			m.stopped = true
+			do = m.stop()
+		}
+	case evTimeout:
+		if live {
+			m.cause = fmt.Sprintf("Timed out after %s", m.plan.deadline)
+			do = m.stop()
+		}
+	case evGraceOver:
+		if m.state == stopping {
+			m.state = killing
+			do = m.kill()
+		}
+	case evSwept:
+		if m.state == sweeping {
+			m.state = ended
+			x := m.exit()
+			do = append(do, tell(launch.EventBody{
+				Event: launch.EventEnded, Status: x.Status, OOM: x.OOM, Stopped: x.Stopped, Reason: x.Description,
+			}), action{kind: doLeave})
+		}
+	}
+	return m, append(do, m.settle()...)
+}
+
+func tell(body launch.EventBody) action { return action{kind: doTell, body: body} }
+
+// settle does what follows from where things stand now.
+func (m *machine) settle() []action {
+	var do []action
+	switch m.state {
+	case starting:
+		for i := range m.members {
+			if m.members[i].phase == waiting && m.gate(i) {
+				m.members[i].phase = launching
+				do = append(do, action{kind: doStart, member: i})
+			}
+		}
+		if !m.started && m.all(alive) {
+			m.started = true
+			do = append(do, tell(launch.EventBody{Event: launch.EventStarted}))
+			if m.plan.health {
+				do = append(do, action{kind: doCheck})
+			} else {
+				do = append(do, m.healthy()...)
+			}
+		}
+	case stopping, killing:
+		if m.all(gone) {
+			m.state = sweeping
+			do = append(do, action{kind: doSweep})
+		}
+	}
+	return do
+}
+
+// gate tells whether a waiting member may start. All start together.
+func (m *machine) gate(int) bool { return true }
+
+// fatal tells whether a member's exit ends the instance. Every one does: members
+// depend on each other.
+func (m *machine) fatal(int) bool { return true }
+
+func (m *machine) all(p memberPhase) bool {
+	return !slices.ContainsFunc(m.members, func(b member) bool { return b.phase != p })
+}
+
+func (m *machine) memberStarted(i int) []action {
+	b := &m.members[i]
+	if b.phase != launching {
+		return nil
+	}
+	b.phase = alive
+	switch m.state {
+	case stopping: // we were asked to stop while it was being started
+		b.told = true
+		return []action{{kind: doTerm, member: i}}
+	case killing:
+		b.told, b.overdue = true, m.plan.grace > 0
+		return []action{{kind: doKill, member: i}}
+	}
+	return nil
+}
+
+func (m *machine) membersExited(exits []exit) []action {
+	var do []action
+	ends := false
+	for _, x := range exits {
+		b := &m.members[x.member]
+		if b.phase != launching && b.phase != alive {
+			continue
+		}
+		b.phase, b.exit = gone, x
+		do = append(do, action{kind: doTell, member: x.member, line: m.exitLine(x.member), body: launch.EventBody{
+			Event: launch.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue,
+		}})
+		if m.culprit == none && !b.told && m.fatal(x.member) {
+			m.culprit = x.member
+		}
+		ends = ends || m.fatal(x.member)
+	}
+	if ends && (m.state == starting || m.state == running) {
+		do = append(do, m.stop()...)
+	}
+	return do
+}
+
+func (m *machine) healthy() []action {
+	m.state = running
+	do := []action{tell(launch.EventBody{Event: launch.EventHealthy})}
+	if m.plan.ready {
+		return append(do, action{kind: doWatch})
+	}
+	m.ready = true
+	return append(do, tell(launch.EventBody{Event: launch.EventReady}))
+}
+
+// stop tells all members to go.
+func (m *machine) stop() []action {
+	m.state, m.ready = stopping, false
+	do := []action{{kind: doUncheck}}
+	for i := range m.members {
+		switch b := &m.members[i]; b.phase {
+		case waiting:
+			b.phase, b.never = gone, true
+		case launching:
+			b.told = true
+		case alive:
+			b.told = true
+			do = append(do, action{kind: doTerm, member: i})
+		}
+	}
+	if m.all(gone) {
+		return do
+	}
+	if m.plan.grace <= 0 {
+		m.state = killing
+		return append(do, m.kill()...)
+	}
+	return append(do, action{kind: doGrace})
+}
+
+func (m *machine) kill() []action {
+	var do []action
+	for i := range m.members {
+		if b := &m.members[i]; b.phase == alive {
+			b.overdue = m.plan.grace > 0
+			do = append(do, action{kind: doKill, member: i})
+		}
+	}
+	return do
+}
+
+// exitLine is what stands in the member's own output when it ended.
+func (m *machine) exitLine(i int) string {
+	b := m.members[i]
+	line := fmt.Sprintf("Exit status %d", b.exit.status)
+	if b.exit.oom {
+		line += " (out of memory)"
+	}
+	if b.overdue {
+		line += fmt.Sprintf(" (exceeded %s graceful shutdown interval)", m.plan.grace)
+	}
+	return line
+}
+
+// maxDescription is what the platform's API takes.
+const maxDescription = 10000
+
+// exit says how the instance ended.
+func (m machine) exit() launch.Exit {
+	x := launch.Exit{Stopped: m.stopped, Status: m.members[0].exit.status}
+	if m.culprit != none && !m.plan.oneOff {
+		x.Status = m.members[m.culprit].exit.status
+	}
+	var failures []string
+	for i, b := range m.members {
+		if b.told || b.never {
+			continue // merely told to go
+		}
+		x.OOM = x.OOM || b.exit.oom
+		if b.exit.status != 0 {
+			failure := fmt.Sprintf("%s: Exited with status %d", m.plan.sources[i], b.exit.status)
+			if b.exit.oom {
+				failure += " (out of memory)"
+			}
+			failures = append(failures, failure)
+		}
+	}
+	switch {
+	case m.cause != "":
+		x.Description = m.cause
+	case len(failures) > 0:
+		x.Description = strings.Join(failures, "; ")
+	case m.culprit != none && !(m.plan.oneOff && m.culprit == 0):
+		x.Description = "Codependent step exited"
+	}
+	if len(x.Description) > maxDescription {
+		x.Description = strings.ToValidUTF8(x.Description[:maxDescription], "")
+	}
+	return x
+}

@@ -1,0 +1,98 @@
+// Ingot-init is the first process of every app instance: it runs the main
+// process and its sidecars, keeps their output, looks whether they are healthy,
+// and ends them together.
+//
+//	ingot-init [--records DIR|-] CONTROL_DIR
+//
+// It reads CONTROL_DIR/spec.json and writes CONTROL_DIR/state.json and the
+// records, to the directory CONTROL_DIR/records unless told otherwise; "-" is
+// standard output. SIGTERM and SIGINT stop the instance gracefully. It leaves
+// with the exit status of the instance; 1 when it could not begin, and 2 when it
+// was called in a way it does not understand.
+//
+// It may be the first process of a container, or a plain child. Then it adopts
+// the orphans of its members, so that none outlives it. Set GOMAXPROCS=1 in its
+// environment to save memory on large machines; members do not inherit that.
+//
+//	main        arguments, settings of the runtime
+//	machine     what happens when: a pure state machine
+//	supervisor  does what the machine says, and tells it what happened
+//	teller      writes state and events
+//	output      takes the members' lines
+//	check       looks whether the instance is healthy and ready
+//	process     starts, signals and reaps processes
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+
+	"ingot/internal/launch"
+)
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func init() {
+	// Members of an instance that has no pid namespace die with the thread that
+	// started them. It is the main one, which lives as long as the process.
+	runtime.LockOSThread()
+}
+
+func main() {
+	// There are many of us and we have little to do: small rather than fast.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(20)
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	flags := flag.NewFlagSet("ingot-init", flag.ContinueOnError)
+	records := flags.String("records", "", "the `directory` for records; - is standard output")
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: ingot-init [--records DIR|-] CONTROL_DIR")
+		return exitUsage
+	}
+	dir := flags.Arg(0)
+	status, err := supervise(dir, *records)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ingot-init:", err)
+		return exitFailure
+	}
+	return status
+}
+
+// supervise runs the instance to its end.
+func supervise(dir, records string) (status int, err error) {
+	spec, err := launch.ReadSpec(dir)
+	if err != nil {
+		return 0, fmt.Errorf("reading the spec: %w", err)
+	}
+	var w *launch.Writer
+	switch records {
+	case "-":
+		w = launch.NewStreamWriter(os.Stdout)
+	case "":
+		records = filepath.Join(dir, launch.RecordsDir)
+		fallthrough
+	default:
+		if w, err = launch.OpenWriter(records, launch.WriterOptions{}); err != nil {
+			return 0, err
+		}
+	}
+	s, err := newSupervisor(spec, dir, w)
+	if err != nil {
+		return 0, err
+	}
+	status = s.run()
+	if err := w.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "ingot-init: closing the records:", err)
+	}
+	return status, nil
+}

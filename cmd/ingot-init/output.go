@@ -1,0 +1,287 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"ingot/internal/launch"
+)
+
+// splitter cuts a stream of bytes into lines. Its buffer is small until there is
+// a lot to read, or a long line.
+type splitter struct {
+	buf  []byte
+	have int  // bytes of the line that is not complete
+	cut  bool // the line so far was over the limit and has been emitted
+}
+
+const firstBuffer = 1 << 10
+
+// space is where to read to. It is never empty.
+func (s *splitter) space() []byte {
+	if s.buf == nil {
+		s.buf = make([]byte, firstBuffer)
+	}
+	return s.buf[s.have:]
+}
+
+// took emits the lines that are complete after n bytes were read. A line is
+// valid until emit returns.
+func (s *splitter) took(n int, emit func(line []byte)) {
+	data := s.buf[:s.have+n]
+	begin, from := 0, s.have
+	for {
+		i := bytes.IndexByte(data[from:], '\n')
+		if i < 0 {
+			break
+		}
+		line := data[begin : from+i]
+		begin += len(line) + 1
+		from = begin
+		if len(line) > 0 || !s.cut {
+			emit(line)
+		}
+		s.cut = false
+	}
+	rest := data[begin:]
+	if len(rest) == launch.MaxLineSize {
+		n := wholeRunes(rest)
+		emit(rest[:n])
+		s.cut = true
+		rest = rest[n:]
+	}
+	buf := s.buf
+	if len(data) == len(buf) && len(buf) < launch.MaxLineSize {
+		s.buf = make([]byte, min(4*len(buf), launch.MaxLineSize))
+	}
+	s.have = copy(s.buf, rest)
+}
+
+// flush emits what came after the last line break.
+func (s *splitter) flush(emit func(line []byte)) {
+	if s.have > 0 {
+		emit(s.buf[:s.have])
+	}
+	s.have, s.cut = 0, false
+}
+
+// wholeRunes is how much of b can be cut off without cutting a character.
+func wholeRunes(b []byte) int {
+	for back := 1; back < utf8.UTFMax && back < len(b); back++ {
+		at := len(b) - back
+		if utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// bucket is a rate limit: it fills by rate bytes a second, up to one second's
+// worth. What is let through may be more than is left; the bucket then owes it.
+type bucket struct {
+	rate int64 // below zero means no limit, zero that nothing passes
+	left float64
+	last time.Time
+}
+
+func (b *bucket) take(now time.Time, n int) bool {
+	switch {
+	case b.rate < 0:
+		return true
+	case b.last.IsZero():
+		b.left = float64(b.rate)
+	default:
+		b.left = min(float64(b.rate), b.left+max(0, now.Sub(b.last).Seconds())*float64(b.rate))
+	}
+	b.last = now
+	if b.left <= 0 {
+		return false
+	}
+	b.left -= float64(n)
+	return true
+}
+
+// output is what one member writes, on both its streams.
+type output struct {
+	member  int
+	w       *launch.Writer
+	streams []*stream
+
+	mu       sync.Mutex
+	bucket   bucket
+	lines    int64 // dropped and not told yet
+	bytes    int64
+	reporter *time.Timer // fires once a second while something is dropped
+}
+
+// line writes one line, unless that is over the limit. A line that cannot be
+// written is missing in the records' numbers.
+func (o *output) line(kind launch.Kind, at time.Time, line []byte) {
+	if o.bucket.rate >= 0 && !o.admit(at, len(line)+1) {
+		return
+	}
+	_, _ = o.w.Add(kind, at, o.member, line)
+}
+
+func (o *output) admit(at time.Time, n int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bucket.take(at, n) {
+		return true
+	}
+	if o.lines == 0 {
+		o.reporter = time.AfterFunc(time.Second, o.report)
+	}
+	o.lines++
+	o.bytes += int64(n)
+	return false
+}
+
+// report tells what was dropped since the last time.
+func (o *output) report() {
+	o.mu.Lock()
+	body := launch.EventBody{Event: launch.EventDropped, Lines: o.lines, Bytes: o.bytes}
+	o.lines, o.bytes = 0, 0
+	if o.reporter != nil {
+		o.reporter.Stop()
+	}
+	o.mu.Unlock()
+	if body.Lines > 0 {
+		_, _ = o.w.Append(launch.Event, time.Now(), o.member, body.JSON())
+	}
+}
+
+// settle waits until everything that the member wrote before it ended has been
+// told. Processes that it left behind may go on writing.
+func (o *output) settle() {
+	for _, s := range o.streams {
+		s.settle()
+	}
+	o.report()
+}
+
+// end waits until everything is told, when nobody is left to write.
+func (o *output) end() {
+	for _, s := range o.streams {
+		s.end()
+	}
+	o.report()
+}
+
+const (
+	// pipeSize is the most that can be in a pipe.
+	pipeSize = 1 << 20
+	// patience is how long a pipe may stay silent, and not be closed either,
+	// after all processes are gone: somebody outside has it.
+	patience = time.Second
+)
+
+// stream is one of a member's two.
+type stream struct {
+	kind   launch.Kind
+	f      *os.File // the reading end of the pipe
+	o      *output
+	split  splitter
+	marks  chan chan struct{}
+	ending atomic.Bool
+	done   chan struct{}
+}
+
+func newStream(o *output, kind launch.Kind, f *os.File) *stream {
+	s := &stream{kind: kind, f: f, o: o, marks: make(chan chan struct{}, 1), done: make(chan struct{})}
+	o.streams = append(o.streams, s)
+	return s
+}
+
+// run reads until the pipe is closed. It is slowed down by whoever keeps the
+// records, and the member by it: nothing is lost on the way.
+func (s *stream) run() {
+	defer close(s.done)
+	defer s.f.Close()
+	for {
+		n, err := s.f.Read(s.split.space())
+		if n > 0 {
+			s.took(n)
+		}
+		switch {
+		case err == nil:
+			if s.ending.Load() {
+				s.deadline(time.Now().Add(patience))
+			}
+		case !errors.Is(err, os.ErrDeadlineExceeded), s.ending.Load():
+			s.flush()
+			return
+		default: // settle woke us
+			s.deadline(time.Time{})
+			s.drain()
+			s.flush()
+			close(<-s.marks)
+		}
+	}
+}
+
+// took tells the lines that are complete after n bytes were read.
+func (s *stream) took(n int) {
+	now := time.Now()
+	s.split.took(n, func(line []byte) { s.o.line(s.kind, now, line) })
+	_ = s.o.w.Flush() // a failure is a gap in the records' numbers
+}
+
+func (s *stream) flush() {
+	now := time.Now()
+	s.split.flush(func(line []byte) { s.o.line(s.kind, now, line) })
+	_ = s.o.w.Flush()
+}
+
+// drain reads what is in the pipe now, without waiting for more.
+func (s *stream) drain() {
+	conn, err := s.f.SyscallConn()
+	if err != nil {
+		return
+	}
+	for total := 0; total < pipeSize; {
+		var n int
+		var readErr error
+		err := conn.Read(func(fd uintptr) bool {
+			n, readErr = syscall.Read(int(fd), s.split.space())
+			return true
+		})
+		if errors.Is(readErr, syscall.EINTR) {
+			continue
+		}
+		if err != nil || readErr != nil || n <= 0 {
+			return
+		}
+		s.took(n)
+		total += n
+	}
+}
+
+func (s *stream) deadline(t time.Time) {
+	_ = s.f.SetReadDeadline(t) // fails only when the pipe is closed, and then no one waits
+}
+
+func (s *stream) settle() {
+	mark := make(chan struct{})
+	s.marks <- mark
+	s.deadline(time.Unix(1, 0))
+	select {
+	case <-mark:
+	case <-s.done:
+	}
+}
+
+func (s *stream) end() {
+	s.ending.Store(true)
+	s.deadline(time.Now().Add(patience))
+	<-s.done
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"ingot/internal/launch"
+)
+
+// host is the system that processes run on.
+type host struct {
+	spec     launch.Spec
+	first    bool // we are the first process of a pid namespace
+	noGroups bool // the system does not let us drop groups
+	oom      oomCounter
+}
+
+func newHost(spec launch.Spec) (*host, error) {
+	h := &host{spec: spec, first: os.Getpid() == 1}
+	if err := h.prepare(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// startFailure is why a member could not be started, with the status a shell
+// would give.
+type startFailure struct {
+	status int
+	text   string
+}
+
+func (f *startFailure) Error() string { return f.text }
+
+const (
+	statusCannotRun = 126
+	statusNotFound  = 127
+)
+
+// start runs a member, in a session of its own.
+func (h *host) start(m launch.Member, o *output) (pid int, failure *startFailure) {
+	if info, err := os.Stat(m.Dir); m.Dir != "" && (err != nil || !info.IsDir()) {
+		return 0, &startFailure{statusCannotRun, fmt.Sprintf("%s: no such directory", m.Dir)}
+	}
+	path, err := findProgram(m)
+	if err != nil {
+		return 0, failed(m, err)
+	}
+	var files [3]*os.File // of the member
+	var ends [2]*os.File  // ours
+	defer func() {
+		for _, f := range files {
+			if f != nil {
+				_ = f.Close() // nothing was written to it
+			}
+		}
+	}()
+	if files[0], err = noInput(); err != nil {
+		return 0, failed(m, err)
+	}
+	for i := range ends {
+		if ends[i], files[i+1], err = os.Pipe(); err != nil {
+			return 0, failed(m, err)
+		}
+	}
+	pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
+		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: h.attributes(),
+	})
+	if err != nil {
+		for _, f := range ends {
+			_ = f.Close() // nothing was written to it
+		}
+		return 0, failed(m, err)
+	}
+	go newStream(o, launch.Stdout, ends[0]).run()
+	go newStream(o, launch.Stderr, ends[1]).run()
+	return pid, nil
+}
+
+func failed(m launch.Member, err error) *startFailure {
+	f := &startFailure{status: statusCannotRun}
+	if errors.Is(err, syscall.ENOENT) {
+		f.status = statusNotFound
+	}
+	reason := err.Error()
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		reason = number.Error()
+	}
+	f.text = fmt.Sprintf("%s: %s", m.Args[0], reason)
+	return f
+}
+
+// attributes are those of a member's process.
+func (h *host) attributes() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true}
+	if h.spec.User > 0 && (h.spec.User != os.Getuid() || os.Getuid() == 0) {
+		c := &syscall.Credential{Uid: uint32(h.spec.User), Gid: uint32(h.spec.Group), NoSetGroups: h.noGroups}
+		if h.spec.Group == 0 {
+			c.Gid = uint32(os.Getgid())
+		}
+		a.Credential = c
+	}
+	h.tie(a)
+	return a
+}
+
+// noInput is a standard input at its end.
+func noInput() (*os.File, error) {
+	if f, err := os.Open(os.DevNull); err == nil {
+		return f, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return r, w.Close()
+}
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// findProgram looks a member's program up as a shell in its place would.
+func findProgram(m launch.Member) (string, error) {
+	name := m.Args[0]
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := defaultPath
+	for _, v := range m.Env {
+		if value, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = value // the last wins
+		}
+	}
+	var denied error
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(m.Dir, dir)
+		}
+		candidate := filepath.Join(dir, name)
+		info, err := os.Stat(candidate)
+		switch {
+		case err != nil || info.IsDir():
+		case info.Mode()&0o111 == 0:
+			denied = syscall.EACCES
+		default:
+			return candidate, nil
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", fmt.Errorf("%s: %w", name, syscall.ENOENT)
+}
+
+// signal and signalGroup are for processes that were not reaped yet, so that
+// their numbers cannot be somebody else's.
+func (h *host) signal(pid int, s syscall.Signal) {
+	_ = syscall.Kill(pid, s) // it may have ended meanwhile
+}
+
+func (h *host) signalGroup(pid int, s syscall.Signal) {
+	if syscall.Kill(-pid, s) != nil {
+		_ = syscall.Kill(pid, s) // it may not lead its group yet, or have ended
+	}
+}
+
+var errNoneEnded = errors.New("no child has ended")
+
+// reap returns a child that ended.
+func (h *host) reap() (pid int, status syscall.WaitStatus, err error) {
+	for {
+		pid, err = syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, 0, err
+		case pid == 0:
+			return 0, 0, errNoneEnded
+		default:
+			return pid, status, nil
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const prSetChildSubreaper = 36
+
+// prepare makes orphans ours and looks what the system offers.
+func (h *host) prepare() error {
+	if !h.first {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+			return fmt.Errorf("becoming the parent of orphans: %w", errno)
+		}
+	}
+	groups, err := os.ReadFile("/proc/self/setgroups")
+	h.noGroups = err == nil && strings.TrimSpace(string(groups)) == "deny"
+	h.oom = newOOMCounter(h.first)
+	return nil
+}
+
+// tie makes a member die with us. In a pid namespace it does anyway.
+func (h *host) tie(a *syscall.SysProcAttr) {
+	if !h.first {
+		a.Pdeathsig = syscall.SIGKILL
+	}
+}
+
+// childless tells whether no child is left, dead or alive. Every descendant is a
+// child's, or was given to us when that ended: so none is left either.
+func (h *host) childless() bool {
+	const waitEvenUnreaped = syscall.WEXITED | syscall.WNOHANG | syscall.WNOWAIT
+	const all = 0
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, all, 0, 0, waitEvenUnreaped, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == syscall.ECHILD
+		}
+	}
+}
+
+// killAll kills whatever there is besides us.
+func (h *host) killAll([]int) {
+	if h.first {
+		_ = syscall.Kill(-1, syscall.SIGKILL) // fails when there is nobody
+		return
+	}
+	for _, pid := range descendants(os.Getpid()) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
+	}
+}
+
+// descendants returns the living processes below one, parents first.
+func descendants(root int) []int {
+	names, err := readNames("/proc")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]int{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(name); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	found := children[root]
+	for i := 0; i < len(found); i++ {
+		found = append(found, children[found[i]]...)
+	}
+	return found
+}
+
+func readNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// parentOf reads /proc/PID/stat: pid (name) state parent …, where the name may
+// hold anything. The dead have none.
+func parentOf(pid string) (parent int, ok bool) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return 0, false
+	}
+	parent, err = strconv.Atoi(string(fields[1]))
+	return parent, err == nil
+}
+
+// oomCounter is how often the kernel killed something of our control group for
+// want of memory, if that can be seen from here.
+type oomCounter struct {
+	file string
+	seen int64
+}
+
+func newOOMCounter(first bool) oomCounter {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return oomCounter{}
+	}
+	return findOOMCounter("/sys/fs/cgroup", string(groups), first)
+}
+
+// findOOMCounter looks for our control group's file below root. Inside a
+// container it is often at the root itself, whatever our path is outside. The
+// root of the whole machine tells nothing about us.
+func findOOMCounter(root, groups string, first bool) oomCounter {
+	for line := range strings.Lines(groups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		var mount, name string
+		switch {
+		case fields[1] == "": // version 2
+			mount, name = root, "/memory.events"
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			mount, name = root+"/memory", "/memory.oom_control"
+		default:
+			continue
+		}
+		paths := []string{fields[2]}
+		if first {
+			paths = append(paths, "")
+		}
+		for _, path := range paths {
+			if strings.Trim(path, "/") == "" && !first {
+				continue
+			}
+			c := oomCounter{file: mount + strings.TrimSuffix(path, "/") + name}
+			if n, err := c.read(); err == nil {
+				c.seen = n
+				return c
+			}
+		}
+	}
+	return oomCounter{}
+}
+
+// outOfMemory tells whether the counter grew since the last call.
+func (h *host) outOfMemory() bool {
+	n, err := h.oom.read()
+	if err != nil || n <= h.oom.seen {
+		return false
+	}
+	h.oom.seen = n
+	return true
+}
+
+var errNoCounter = errors.New("no counter")
+
+func (c oomCounter) read() (int64, error) {
+	if c.file == "" {
+		return 0, errNoCounter
+	}
+	content, err := os.ReadFile(c.file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if value, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, errNoCounter
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+// Systems other than Linux do not give us orphans. What a member started in its
+// own process group is ended with it, what left the group is not.
+
+type oomCounter struct{}
+
+func (h *host) prepare() error { return nil }
+
+func (h *host) tie(*syscall.SysProcAttr) {}
+
+func (h *host) childless() bool { return true }
+
+func (h *host) killAll(members []int) {
+	for _, pid := range members {
+		if pid > 0 {
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // the group may be empty
+		}
+	}
+}
+
+func (h *host) outOfMemory() bool { return false }

@@ -1,0 +1,93 @@
+// Ingot-static serves the files of an application that the staticfile buildpack
+// built:
+//
+//	ingot-static [-dir DIR] [-config FILE] [-auth FILE] [-check]
+//
+// It listens on $PORT. FILE is a Staticfile: YAML with the keys that Cloud
+// Foundry's buildpack knows (see config.go). With -check it only says what is
+// wrong with that file, or what it will do.
+//
+// Names that begin with a dot, and the buildpack's own files, are not served,
+// and nothing outside of DIR is, whatever links say.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ingot-static:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("ingot-static", flag.ContinueOnError)
+	dir := flags.String("dir", ".", "the directory of the application")
+	configFile := flags.String("config", "", "the Staticfile")
+	authFile := flags.String("auth", "", "a file of users and hashed passwords")
+	check := flags.Bool("check", false, "only check the files")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := readConfig(*configFile, *authFile)
+	if err != nil {
+		return err
+	}
+	if force := os.Getenv("FORCE_HTTPS"); force == "true" || force == "1" {
+		c.forceHTTPS = true
+	}
+	s, err := newServer(*dir, c)
+	if err != nil {
+		return err
+	}
+	defer s.root.Close()
+	if *check {
+		fmt.Print(c.summary())
+		return nil
+	}
+	port := os.Getenv("PORT")
+	if port == "" {
+		port = "8080"
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("", port))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("Serving static files on port %s\n", port)
+	return serve(ctx, l, s)
+}
+
+// serve answers requests until ctx ends; those under way are finished.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
+	defer cancel()
+	if err := server.Shutdown(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}

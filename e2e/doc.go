@@ -1,0 +1,20 @@
+// Package e2e tests Ingot from outside: it runs the built program, speaks to
+// it over HTTP and through the real cf client, kills it, and looks at what is
+// left. It has tests only.
+//
+//	make test-e2e                      all of it, short form
+//	INGOT_SOAK=1 go test -run Soak -timeout 60m ./e2e/...
+//	                                   many more kills
+//
+// INGOT_BIN and CF_BIN name the programs. Without them ingot is built for the
+// run, and cf is the one that `make setup-test` puts into .tools/bin.
+//
+// Every test has its own server, data directory, addresses and CF_HOME, waits
+// for events and never for time to pass, and ends the processes it started by
+// their id. A server that writes a line of level ERROR to its log, or panics,
+// fails the test that started it.
+//
+// It may import internal/db/dbtest, and internal/db for the names of the
+// databases; it must not import the product: what it knows of it is what a user
+// can know.
+package e2e

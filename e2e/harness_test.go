@@ -1,0 +1,401 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait. It is long: it is reached only when something
+// does not happen at all.
+const patience = 90 * time.Second
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// built is the folder of the program when we built it ourselves.
+var built struct{ dir string }
+
+// program returns the path of ingot.
+func program(t testing.TB) string {
+	t.Helper()
+	path, err := findProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var findProgram = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("INGOT_BIN"); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("INGOT_BIN: %w; run: make build", err)
+		}
+		return path, nil
+	}
+	dir, err := os.MkdirTemp("", "ingot-e2e-")
+	if err != nil {
+		return "", err
+	}
+	built.dir = dir
+	path := filepath.Join(dir, "ingot")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "ingot/cmd/ingot")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return path, nil
+})
+
+// guard ends what we started when we cannot any more: it reads process ids,
+// and when its input ends, because this process did, it kills those that were
+// not taken back. It has its own session, so that an interrupt spares it.
+var guard = sync.OnceValues(func() (io.Writer, error) {
+	cmd := exec.Command("/bin/sh", "-c", `
+ids=" "
+while read -r what id; do
+	case $what in
+	add) ids="$ids$id " ;;
+	drop) ids="${ids%% $id *} ${ids#* $id }" ;;
+	esac
+done
+for id in $ids; do kill -9 "$id" 2>/dev/null; done`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	return in, err
+})
+
+// process is one run of ingot.
+type process struct {
+	Cmd            *exec.Cmd
+	Stdout, Stderr *output
+	done           chan struct{} // closed when it has ended
+	// mayFail allows lines of level ERROR in its log.
+	mayFail bool
+}
+
+// run starts ingot with exactly these arguments and variables. It is killed at
+// the end of the test if it still runs.
+func run(t testing.TB, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{Stdout: newOutput(), Stderr: newOutput(), done: make(chan struct{})}
+	p.Cmd = exec.Command(program(t), args...)
+	p.Cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC"}, env...)
+	p.Cmd.Stdout, p.Cmd.Stderr = p.Stdout, p.Stderr
+	g, err := guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := p.Cmd.Process.Pid
+	fmt.Fprintf(g, "add %d\n", id)
+	go func() {
+		_ = p.Cmd.Wait() // the exit code is in ProcessState
+		fmt.Fprintf(g, "drop %d\n", id)
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.Cmd.Process.Kill()
+		<-p.done
+		p.check(t)
+	})
+	return p
+}
+
+const levelError = `"level":"ERROR"`
+
+// check looks for what must never be in a server's log.
+func (p *process) check(t testing.TB) {
+	t.Helper()
+	log := p.Stderr.String()
+	for _, bad := range []string{levelError, "panic in a handler", "DATA RACE", "panic: ", "fatal error: "} {
+		if i := strings.Index(log, bad); i >= 0 && !(p.mayFail && bad == levelError) {
+			t.Errorf("the log of the server has %q:\n%s", bad, log[max(0, i-500):min(len(log), i+3000)])
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s\nended with code %d, its log with:\n%s", p.Cmd, p.Cmd.ProcessState.ExitCode(), log[max(0, len(log)-2000):])
+	}
+}
+
+// wait returns the exit code, or -1 when a signal ended it.
+func (p *process) wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.done:
+		return p.Cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		_ = p.Cmd.Process.Signal(syscall.SIGQUIT) // shows what it is doing
+		<-p.done
+		t.Fatalf("the program does not end\n%s", p.Stderr)
+		return -1
+	}
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// options say how a server is started.
+type options struct {
+	Dir  string   // a new one when empty
+	DB   string   // a --database-url
+	Args []string // further flags
+	Env  []string
+}
+
+// Server is a running server.
+type Server struct {
+	*process
+	API, Auth, Notifications, Admin string
+	Dir                             string
+
+	options options
+	listen  [3]string // addresses it has in every start
+	client  *http.Client
+}
+
+// listenFlags are in the order of Server.listen.
+var listenFlags = [3]string{"--listen", "--notifications-listen", "--admin-listen"}
+
+// start runs a server and waits until it is ready.
+func start(t testing.TB, o options) *Server {
+	t.Helper()
+	s := prepare(t, o)
+	s.launch(t)
+	s.awaitReady(t)
+	return s
+}
+
+// prepare makes a server that does not run yet.
+func prepare(t testing.TB, o options) *Server {
+	t.Helper()
+	s := &Server{Dir: o.Dir, options: o}
+	if s.Dir == "" {
+		s.Dir = filepath.Join(t.TempDir(), "data")
+	}
+	host := loopback()
+	for i := range s.listen {
+		s.listen[i] = host + ":0"
+	}
+	return s
+}
+
+// loopback returns an address of this machine. Where a whole network of them
+// exists it is a random one: a server that is started again wants the port it
+// had, which on an address of its own nobody can have taken in between, not
+// even an outgoing connection.
+func loopback() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(255), 1+rand.IntN(254))
+}
+
+func (s *Server) args() []string {
+	args := []string{"up", "--data-dir", s.Dir}
+	for i, flag := range listenFlags {
+		args = append(args, flag, s.listen[i])
+	}
+	if s.options.DB != "" {
+		args = append(args, "--database-url", s.options.DB)
+	}
+	return append(args, s.options.Args...)
+}
+
+// launch starts the process and waits for nothing.
+func (s *Server) launch(t testing.TB) {
+	t.Helper()
+	if s.client != nil {
+		s.client.CloseIdleConnections()
+	}
+	s.client = newClient()
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.process = run(t, s.options.Env, s.args()...)
+}
+
+// awaitEndpoints waits until the process has said where it listens.
+func (s *Server) awaitEndpoints(t testing.TB) {
+	t.Helper()
+	s.poll(t, "write endpoints.json", func() bool {
+		text, err := os.ReadFile(filepath.Join(s.Dir, "endpoints.json"))
+		if err != nil {
+			return false
+		}
+		var e struct {
+			API, Auth, Notifications, Admin string
+			PID                             int
+		}
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatalf("endpoints.json is seen half written: %q", text)
+		}
+		if e.PID != s.Cmd.Process.Pid {
+			return false // left by the process before
+		}
+		s.API, s.Auth, s.Notifications, s.Admin = e.API, e.Auth, e.Notifications, e.Admin
+		for i, u := range []string{e.API, e.Notifications, e.Admin} {
+			s.listen[i] = strings.TrimPrefix(u, "http://")
+		}
+		return true
+	})
+}
+
+// awaitReady waits until the server answers that it is ready.
+func (s *Server) awaitReady(t testing.TB) {
+	t.Helper()
+	s.awaitEndpoints(t)
+	s.poll(t, "become ready", func() bool {
+		r, err := s.try(http.MethodGet, s.API+"/readyz", "", nil)
+		return err == nil && r.Status == http.StatusOK
+	})
+}
+
+// poll asks again and again until done says so. It fails the test when the
+// process ends meanwhile.
+func (s *Server) poll(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	over := time.After(patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-s.done:
+			t.Fatalf("the server ended with code %d and did not %s\n%s", s.Cmd.ProcessState.ExitCode(), what, s.Stderr)
+		case <-over:
+			t.Fatalf("the server does not %s\n%s", what, s.Stderr)
+		}
+	}
+}
+
+// Kill9 ends the process as a power cut would, seen from inside.
+func (s *Server) Kill9(t testing.TB) {
+	t.Helper()
+	if err := s.Cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	s.wait(t)
+}
+
+// Restart starts the server again, on the same addresses, and waits until it
+// is ready. It must have ended.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if !s.ended() {
+		t.Fatal("the server still runs")
+	}
+	s.launch(t)
+	s.awaitReady(t)
+}
+
+// Stop asks the server to stop. It must leave with 0 and take its endpoints
+// with it.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.wait(t); code != 0 {
+		t.Fatalf("exit code %d after SIGTERM, want 0\n%s", code, s.Stderr)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "endpoints.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("endpoints.json after the end: %v, want it gone", err)
+	}
+}
+
+// secret reads one of the server's secrets.
+func (s *Server) secret(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Dir, "secrets", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimRight(string(text), "\n")
+}
+
+// giveSecret puts a secret where the server looks for it, before its first
+// start.
+func (s *Server) giveSecret(t testing.TB, name, value string) {
+	t.Helper()
+	dir := filepath.Join(s.Dir, "secrets")
+	for _, d := range []string{s.Dir, dir} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// output collects what a process writes, for readers who wait for it.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func newOutput() *output { return &output{changed: make(chan struct{})} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.changed)
+	o.changed = make(chan struct{})
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until the text holds want and returns all of it.
+func (o *output) await(t testing.TB, want string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		o.mu.Lock()
+		text, changed := o.text.String(), o.changed
+		o.mu.Unlock()
+		if strings.Contains(text, want) {
+			return text
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("%q is never written; there is:\n%s", want, text)
+		}
+	}
+}

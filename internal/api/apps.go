@@ -1,0 +1,472 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/web"
+)
+
+var apps = resource[cf.App, appBody]{
+	noun: "App", repo: cf.Tx.Apps, present: each(presentApp),
+	list: listing{
+		filters: map[string]filter{
+			"names": byText("name"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+			"stacks": byText("stack"), "lifecycle_type": byWord("lifecycle_type", "buildpack", "docker", "cnb"),
+		},
+		orders: []string{"name", "state"}, includes: []string{"space", "org", "space.organization"},
+	},
+	include: includeOfApps,
+}
+
+func includeOfApps(p *presenter, l *list, items []*cf.App) (map[string]any, error) {
+	if len(l.include) == 0 {
+		return nil, nil
+	}
+	guids := guidsOf(items, func(app *cf.App) string { return app.SpaceGUID })
+	out, err := included(p, "spaces", spaces, guids)
+	if err != nil || slices.Equal(l.include, []string{"space"}) {
+		return out, err
+	}
+	inside, _, err := p.tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", guids)}})
+	if err != nil {
+		return nil, err
+	}
+	more, err := included(p, "organizations", organizations, guidsOf(inside, func(s *cf.Space) string { return s.OrgGUID }))
+	out["organizations"] = more["organizations"]
+	return out, err
+}
+
+func (a *API) appRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/apps", read, apps.lister(a))
+	g.Handle(http.MethodPost, "/v3/apps", write, a.createApp)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}", read, apps.getter(a))
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}", write, a.updateApp)
+	g.Handle(http.MethodDelete, "/v3/apps/{guid}", write, a.deleteApp)
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(a.platform.StartApp))
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", write, a.appAction(a.platform.StopApp))
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(a.platform.RestartApp))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", read, a.getEnvironment)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", write, a.setEnvironment)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", read, a.appPermissions)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features", read, a.listAppFeatures)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features/{name}", read, a.getAppFeature)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/features/{name}", write, a.setAppFeature)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", read, a.sshEnabled)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", read, a.currentDropletRelation)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", write, a.setCurrentDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplets.getterBy(a, a.currentDroplet))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
+}
+
+// appFor is the app of the path, for callers with one of roles; developers
+// if none is given.
+func (a *API) appFor(p *presenter, roles ...cf.RoleType) (*cf.App, error) {
+	return a.appNamed(p, web.Param(p.r, "guid"), roles...)
+}
+
+func (a *API) appNamed(p *presenter, guid string, roles ...cf.RoleType) (*cf.App, error) {
+	app, err := find(p.caller, p.tx.Apps(), guid, "App")
+	if err != nil {
+		return nil, err
+	}
+	if len(roles) == 0 {
+		roles = []cf.RoleType{cf.SpaceDeveloper}
+	}
+	_, err = p.caller.mayInSpace(p.tx, app.SpaceGUID, roles...)
+	return app, err
+}
+
+// manages are the roles that may start, stop and scale apps.
+var manages = []cf.RoleType{cf.SpaceDeveloper, cf.SpaceSupporter}
+
+type lifecycleRequest struct {
+	Type string `json:"type"`
+	Data struct {
+		Buildpacks []string `json:"buildpacks"`
+		Stack      *string  `json:"stack"`
+	} `json:"data"`
+}
+
+func (l *lifecycleRequest) apply(to *cf.Lifecycle) {
+	if l == nil {
+		return
+	}
+	if l.Type != "" {
+		to.Type = l.Type
+	}
+	if l.Data.Buildpacks != nil {
+		to.Buildpacks = l.Data.Buildpacks
+	}
+	if l.Data.Stack != nil {
+		to.Stack = *l.Data.Stack
+	}
+}
+
+type appRequest struct {
+	Name          *string            `json:"name"`
+	Environment   map[string]*string `json:"environment_variables"`
+	Lifecycle     *lifecycleRequest  `json:"lifecycle"`
+	Metadata      *metadataPatch     `json:"metadata"`
+	Relationships *struct {
+		Space relation `json:"space"`
+	} `json:"relationships"`
+}
+
+func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
+	var body appRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships == nil || body.Relationships.Space.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'space'")
+	}
+	if body.Name == nil {
+		return fault.Invalid("Name must be a string")
+	}
+	return answer(a, w, r, apps, http.StatusCreated, func(p *presenter) (*cf.App, error) {
+		space := body.Relationships.Space.Data.GUID
+		if _, err := find(p.caller, p.tx.Spaces(), space, "Space"); err != nil {
+			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+		}
+		if _, err := p.caller.mayInSpace(p.tx, space, cf.SpaceDeveloper); err != nil {
+			return nil, err
+		}
+		app := &cf.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
+		body.Lifecycle.apply(&app.Lifecycle)
+		if err := body.Metadata.apply(&app.Metadata); err != nil {
+			return nil, err
+		}
+		return app, a.platform.CreateApp(p.tx, p.caller.actor(), app)
+	})
+}
+
+// mergeEnv sets variables; null removes one.
+func mergeEnv(env map[string]string, patch map[string]*string) map[string]string {
+	out := map[string]string{}
+	for k, v := range env {
+		out[k] = v
+	}
+	for k, v := range patch {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = *v
+		}
+	}
+	return out
+}
+
+func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
+	var body appRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Environment != nil || body.Relationships != nil {
+		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
+	}
+	return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*cf.App, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		request := map[string]any{}
+		if body.Name != nil {
+			app.Name = *body.Name
+			request["name"] = *body.Name
+		}
+		if body.Lifecycle != nil {
+			if body.Lifecycle.Type != "" && body.Lifecycle.Type != app.Lifecycle.Type {
+				return nil, fault.Invalid("Lifecycle type cannot be changed")
+			}
+			body.Lifecycle.apply(&app.Lifecycle)
+			if err := a.platform.CheckLifecycle(p.tx, &app.Lifecycle); err != nil {
+				return nil, err
+			}
+			request["lifecycle"] = app.Lifecycle
+		}
+		if err := body.Metadata.apply(&app.Metadata); err != nil {
+			return nil, err
+		}
+		return app, a.platform.UpdateApp(p.tx, p.caller.actor(), app, request)
+	})
+}
+
+func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
+	guid := web.Param(r, "guid")
+	defer a.signals.AppsChanged(guid)
+	defer a.signals.RoutesChanged()
+	return a.finish(w, r, "app.delete", func(p *presenter) error {
+		app, err := a.appFor(p)
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteApp(p.tx, p.caller.actor(), app)
+	})
+}
+
+func (a *API) appAction(act func(cf.Tx, platform.Actor, *cf.App) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		defer a.signals.AppsChanged(web.Param(r, "guid"))
+		return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*cf.App, error) {
+			app, err := a.appFor(p, manages...)
+			if err != nil {
+				return nil, err
+			}
+			return app, act(p.tx, p.caller.actor(), app)
+		})
+	}
+}
+
+// seesEnv reports whether the caller may read an app's environment.
+func (a *API) seesEnv(p *presenter, app *cf.App) error {
+	if p.caller.secrets {
+		return nil
+	}
+	for _, name := range []string{"env_var_visibility", "space_developer_env_var_visibility"} {
+		if err := a.needFlag(p, name); err != nil {
+			return err
+		}
+	}
+	space, err := p.tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	ok, err := p.caller.hasSpaceRole(p.tx, space, cf.SpaceDeveloper, cf.SpaceSupporter)
+	if err == nil && !ok {
+		err = forbidden()
+	}
+	return err
+}
+
+func (a *API) envBody(p *presenter, app *cf.App) any {
+	env := app.Env
+	if env == nil {
+		env = map[string]string{}
+	}
+	self := "/apps/" + escape(app.GUID)
+	return map[string]any{"var": env, "links": links{"self": p.v3(self, "/environment_variables"), "app": p.v3(self)}}
+}
+
+func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		return a.envBody(p, app), a.seesEnv(p, app)
+	})
+}
+
+// envVar is a value in a request: anything simple becomes text.
+type envVar struct{ text *string }
+
+func (v *envVar) UnmarshalJSON(b []byte) error {
+	var any any
+	if err := json.Unmarshal(b, &any); err != nil {
+		return err
+	}
+	switch value := any.(type) {
+	case nil:
+		v.text = nil
+	case string:
+		v.text = &value
+	default:
+		text := string(b)
+		v.text = &text
+	}
+	return nil
+}
+
+func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Var map[string]envVar `json:"var"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Var == nil {
+		return fault.Invalid("Var must be an object")
+	}
+	patch := map[string]*string{}
+	names := []string{}
+	for k, v := range body.Var {
+		patch[k] = v.text
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		app.Env = mergeEnv(app.Env, patch)
+		// The names are recorded, never the values.
+		return a.envBody(p, app), a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"environment_variables": names})
+	})
+}
+
+func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		space, err := p.tx.Spaces().Get(app.SpaceGUID)
+		if err != nil {
+			return nil, err
+		}
+		developer, err := p.caller.hasSpaceRole(p.tx, space, cf.SpaceDeveloper)
+		return map[string]bool{"read_basic_data": true, "read_sensitive_data": p.caller.secrets || developer}, err
+	})
+}
+
+// appFeatures are the switches of an app, with their defaults.
+var appFeatures = []struct {
+	name, description string
+	enabled           bool
+}{
+	{"ssh", "Enable SSHing into the app.", true},
+	{"revisions", "Enable versioning of an application", true},
+	{"service-binding-k8s", "Enable k8s service bindings for the app", false},
+	{"file-based-vcap-services", "Enable file-based VCAP service bindings for the app", false},
+}
+
+func appFeature(app *cf.App, name string) (featureBody, error) {
+	for _, f := range appFeatures {
+		if f.name != name {
+			continue
+		}
+		enabled, set := app.Features[name]
+		if !set {
+			enabled = f.enabled
+		}
+		return featureBody{f.name, f.description, enabled}, nil
+	}
+	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
+}
+
+func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		all := []featureBody{}
+		for _, f := range appFeatures {
+			one, err := appFeature(app, f.name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+		return map[string]any{"resources": all, "pagination": pagination{TotalResults: len(all), TotalPages: 1}}, nil
+	})
+}
+
+func (a *API) getAppFeature(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		return appFeature(app, web.Param(r, "name"))
+	})
+}
+
+func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
+	var body featureRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	name := web.Param(r, "name")
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := appFeature(app, name); err != nil {
+			return nil, err
+		}
+		if app.Features == nil {
+			app.Features = map[string]bool{}
+		}
+		app.Features[name] = *body.Enabled
+		if err := a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"feature": name, "enabled": *body.Enabled}); err != nil {
+			return nil, err
+		}
+		return appFeature(app, name)
+	})
+}
+
+func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		space, err := p.tx.Spaces().Get(app.SpaceGUID)
+		if err != nil {
+			return nil, err
+		}
+		own, err := appFeature(app, "ssh")
+		reason := ""
+		switch {
+		case a.sshAddress == "":
+			reason = "Disabled globally"
+		case !space.SSHAllowed:
+			reason = "Disabled for space " + space.Name
+		case !own.Enabled:
+			reason = "Disabled for app"
+		}
+		return map[string]any{"enabled": reason == "", "reason": reason}, err
+	})
+}
+
+type appBody struct {
+	resourceBody
+	Name          string         `json:"name"`
+	State         cf.AppState    `json:"state"`
+	Lifecycle     lifecycleBody  `json:"lifecycle"`
+	Relationships map[string]any `json:"relationships"`
+	Metadata      metadata       `json:"metadata"`
+	Links         links          `json:"links"`
+}
+
+type lifecycleBody struct {
+	Type string         `json:"type"`
+	Data map[string]any `json:"data"`
+}
+
+func presentLifecycle(l cf.Lifecycle) lifecycleBody {
+	if l.Type != "buildpack" {
+		return lifecycleBody{l.Type, map[string]any{}}
+	}
+	return lifecycleBody{l.Type, map[string]any{"buildpacks": append([]string{}, l.Buildpacks...), "stack": l.Stack}}
+}
+
+func presentApp(p *presenter, app *cf.App) appBody {
+	self := "/apps/" + escape(app.GUID)
+	post := func(action string) *link {
+		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+	}
+	return appBody{
+		resourceBody: presentResource(&app.Resource), Name: app.Name, State: app.State, Lifecycle: presentLifecycle(app.Lifecycle),
+		Metadata:      presentMetadata(&app.Metadata),
+		Relationships: map[string]any{"space": toOne(app.SpaceGUID), "current_droplet": toOne(app.DropletGUID)},
+		Links: links{
+			"self": p.v3(self), "space": p.v3("/spaces/", escape(app.SpaceGUID)), "processes": p.v3(self, "/processes"),
+			"packages": p.v3(self, "/packages"), "environment_variables": p.v3(self, "/environment_variables"),
+			"current_droplet": p.v3(self, "/droplets/current"), "droplets": p.v3(self, "/droplets"), "features": p.v3(self, "/features"),
+			"start": post("start"), "stop": post("stop"),
+		},
+	}
+}

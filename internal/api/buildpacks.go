@@ -1,0 +1,233 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+var buildpacks = resource[cf.Buildpack, buildpackBody]{
+	noun: "Buildpack", repo: cf.Tx.Buildpacks, present: each(presentBuildpack),
+	list: listing{
+		filters: map[string]filter{"names": byText("name"), "stacks": byText("stack"), "lifecycle": byWord("lifecycle", "buildpack", "cnb")},
+		orders:  []string{"position", "name"},
+	},
+}
+
+func (a *API) buildpackRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/buildpacks", web.Scope(readers...), buildpacks.lister(a))
+	g.Handle(http.MethodPost, "/v3/buildpacks", web.Scope(scopeAdmin), a.createBuildpack)
+	g.Handle(http.MethodGet, "/v3/buildpacks/{guid}", web.Scope(readers...), buildpacks.getter(a))
+	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.updateBuildpack)
+	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.deleteBuildpack)
+	g.Within(uploads).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", web.Scope(scopeAdmin), a.uploadBuildpack)
+}
+
+type buildpackRequest struct {
+	Name      *string        `json:"name"`
+	Stack     *string        `json:"stack"`
+	Position  *int           `json:"position"`
+	Enabled   *bool          `json:"enabled"`
+	Locked    *bool          `json:"locked"`
+	Lifecycle *string        `json:"lifecycle"`
+	Metadata  *metadataPatch `json:"metadata"`
+}
+
+var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
+
+func (b *buildpackRequest) apply(bp *cf.Buildpack) error {
+	if b.Name != nil {
+		bp.Name = *b.Name
+	}
+	if b.Stack != nil {
+		bp.Stack = *b.Stack
+	}
+	if b.Enabled != nil {
+		bp.Enabled = *b.Enabled
+	}
+	if b.Locked != nil {
+		bp.Locked = *b.Locked
+	}
+	if !buildpackName.MatchString(bp.Name) {
+		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
+	}
+	if b.Position != nil && *b.Position < 1 {
+		return fault.Invalid("Position must be greater than or equal to 1")
+	}
+	return b.Metadata.apply(&bp.Metadata)
+}
+
+func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
+	var body buildpackRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Lifecycle != nil && *body.Lifecycle != "buildpack" {
+		return fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
+	}
+	return answer(a, w, r, buildpacks, http.StatusCreated, func(p *presenter) (*cf.Buildpack, error) {
+		bp := &cf.Buildpack{Enabled: true, State: cf.AwaitingUpload, Lifecycle: "buildpack"}
+		if err := body.apply(bp); err != nil {
+			return nil, err
+		}
+		if err := a.checkStack(p.tx, bp.Stack); err != nil {
+			return nil, err
+		}
+		if err := buildpackConflict(bp, p.tx.Buildpacks().Insert(bp)); err != nil {
+			return nil, err
+		}
+		position := 1
+		if body.Position != nil {
+			position = *body.Position
+		}
+		return bp, moveBuildpack(p.tx, bp, position)
+	})
+}
+
+func (a *API) checkStack(tx cf.Tx, name string) error {
+	if name == "" {
+		return nil
+	}
+	n, err := tx.Stacks().Count(cf.Where("name", name))
+	if err == nil && n == 0 {
+		err = fault.Invalid("Stack '" + name + "' does not exist")
+	}
+	return err
+}
+
+func buildpackConflict(bp *cf.Buildpack, err error) error {
+	if fault.Is(err, fault.Conflict) {
+		return fault.Wrap(err, fault.Unprocessable, "Buildpack with name '%s', stack '%s' and lifecycle 'buildpack' already exists", bp.Name, bp.Stack)
+	}
+	return err
+}
+
+// moveBuildpack puts a buildpack at its place and the others behind it, without
+// gaps.
+func moveBuildpack(tx cf.Tx, bp *cf.Buildpack, position int) error {
+	all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(o *cf.Buildpack) bool { return o.GUID == bp.GUID })
+	at := min(max(position, 1)-1, len(all))
+	all = slices.Insert(all, at, bp)
+	for i, o := range all {
+		if o.Position == i+1 {
+			continue
+		}
+		o.Position = i + 1
+		if err := tx.Buildpacks().Update(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
+	var body buildpackRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, buildpacks, http.StatusOK, func(p *presenter) (*cf.Buildpack, error) {
+		bp, err := find(p.caller, p.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
+		if err != nil {
+			return nil, err
+		}
+		if err := body.apply(bp); err != nil {
+			return nil, err
+		}
+		if err := a.checkStack(p.tx, bp.Stack); err != nil {
+			return nil, err
+		}
+		if err := buildpackConflict(bp, p.tx.Buildpacks().Update(bp)); err != nil {
+			return nil, err
+		}
+		if body.Position != nil {
+			err = moveBuildpack(p.tx, bp, *body.Position)
+		}
+		return bp, err
+	})
+}
+
+func (a *API) deleteBuildpack(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "buildpack.delete", func(p *presenter) error {
+		bp, err := find(p.caller, p.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
+		if err != nil {
+			return err
+		}
+		return p.tx.Buildpacks().Delete(bp.GUID)
+	})
+}
+
+func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
+	var bp *cf.Buildpack
+	err := a.store.View(r.Context(), func(tx cf.Tx) (err error) {
+		p := newPresenter(tx, r)
+		if bp, err = find(p.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err == nil && bp.Locked {
+			err = fault.New(fault.Unprocessable, "The buildpack is locked")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u, err := readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	if u.file == nil || len(u.filename) < 4 || u.filename[len(u.filename)-4:] != ".zip" {
+		return fault.Invalid(fmt.Sprintf("Bits must be a zip file, not %q", u.filename))
+	}
+	sum, err := a.blobs.PutBuildpack(r.Context(), bp.GUID, u.file, u.size)
+	if err != nil {
+		return err
+	}
+	job := &cf.Job{Operation: "buildpack.upload", State: cf.JobComplete, ResourceType: "buildpack", ResourceGUID: bp.GUID}
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		fresh, err := lookup(tx.Buildpacks(), bp.GUID, "Buildpack")
+		if err != nil {
+			return err
+		}
+		fresh.State, fresh.Filename, fresh.Checksum, fresh.Bundled = cf.Ready, u.filename, sum, false
+		if err := tx.Buildpacks().Update(fresh); err != nil {
+			return err
+		}
+		bp, job.GUID = fresh, ""
+		return tx.Jobs().Insert(job)
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
+	return answer(a, w, r, buildpacks, http.StatusAccepted, func(*presenter) (*cf.Buildpack, error) { return bp, nil })
+}
+
+type buildpackBody struct {
+	resourceBody
+	Name      string   `json:"name"`
+	Stack     *string  `json:"stack"`
+	State     string   `json:"state"`
+	Lifecycle string   `json:"lifecycle"`
+	Filename  *string  `json:"filename"`
+	Position  int      `json:"position"`
+	Enabled   bool     `json:"enabled"`
+	Locked    bool     `json:"locked"`
+	Metadata  metadata `json:"metadata"`
+	Links     links    `json:"links"`
+}
+
+func presentBuildpack(p *presenter, b *cf.Buildpack) buildpackBody {
+	self := "/buildpacks/" + escape(b.GUID)
+	return buildpackBody{
+		resourceBody: presentResource(&b.Resource), Name: b.Name, Stack: orNull(b.Stack), State: b.State, Lifecycle: b.Lifecycle,
+		Filename: orNull(b.Filename), Position: b.Position, Enabled: b.Enabled, Locked: b.Locked, Metadata: presentMetadata(&b.Metadata),
+		Links: links{"self": p.v3(self), "upload": {Href: p.v3(self, "/upload").Href, Method: http.MethodPost}},
+	}
+}

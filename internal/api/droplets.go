@@ -1,0 +1,323 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+var droplets = resource[cf.Droplet, dropletBody]{
+	noun: "Droplet", repo: cf.Tx.Droplets, present: each(presentDroplet),
+	list: listing{filters: map[string]filter{
+		"states": byText("state"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
+		"organization_guids": byText("organization_guid"), "package_guids": byText("package_guid"),
+	}, extra: []string{"current"}},
+}
+
+func (a *API) dropletRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
+	g.Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
+	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplets.getter(a))
+	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
+	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
+	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, cf.Tx.Packages, "Package", "package_guid"))
+	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
+	g.Within(uploads).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+}
+
+// appDroplets knows ?current=true besides the usual.
+func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
+	return droplets.listerWhere(a, func(p *presenter) ([]cf.Cond, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		where := []cf.Cond{cf.In("app_guid", app.GUID)}
+		if r.URL.Query().Get("current") == "true" {
+			where = append(where, cf.In("guid", app.DropletGUID))
+		}
+		return where, nil
+	})(w, r)
+}
+
+// currentDroplet finds the droplet of the app in the path. The words of its
+// absence are compared by cf.
+func (a *API) currentDroplet(p *presenter) (*cf.Droplet, error) {
+	app, err := find(p.caller, p.tx.Apps(), web.Param(p.r, "guid"), "App")
+	if err != nil {
+		return nil, err
+	}
+	return lookup(p.tx.Droplets(), app.DropletGUID, "Droplet")
+}
+
+func (a *API) currentDropletRelation(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		d, err := a.currentDroplet(p)
+		if err != nil {
+			return nil, err
+		}
+		return a.dropletRelation(p, d), nil
+	})
+}
+
+func (a *API) dropletRelation(p *presenter, d *cf.Droplet) any {
+	self := "/apps/" + escape(d.AppGUID)
+	return map[string]any{"data": relationData{d.GUID}, "links": links{
+		"self": p.v3(self, "/relationships/current_droplet"), "related": p.v3(self, "/droplets/current"),
+	}}
+}
+
+func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body relation
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Data == nil || body.Data.GUID == "" {
+		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		d, err := find(p.caller, p.tx.Droplets(), body.Data.GUID, "Droplet")
+		if err != nil {
+			return nil, notAccessible(err, "Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+		}
+		return a.dropletRelation(p, d), a.platform.AssignDroplet(p.tx, p.caller.actor(), app, d)
+	})
+}
+
+type dropletBody struct {
+	resourceBody
+	State             string                `json:"state"`
+	Error             *string               `json:"error"`
+	Lifecycle         lifecycleBody         `json:"lifecycle"`
+	Checksum          *checksumBody         `json:"checksum"`
+	Buildpacks        []cf.DropletBuildpack `json:"buildpacks"`
+	Stack             *string               `json:"stack"`
+	Image             *string               `json:"image"`
+	ExecutionMetadata string                `json:"execution_metadata"`
+	ProcessTypes      map[string]string     `json:"process_types"`
+	Relationships     map[string]any        `json:"relationships"`
+	Metadata          metadata              `json:"metadata"`
+	Links             links                 `json:"links"`
+}
+
+type checksumBody struct {
+	Type  string  `json:"type"`
+	Value *string `json:"value"`
+}
+
+// orNull is null for the empty text.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func presentDroplet(p *presenter, d *cf.Droplet) dropletBody {
+	self := "/droplets/" + escape(d.GUID)
+	b := dropletBody{
+		resourceBody: presentResource(&d.Resource), State: d.State, Error: orNull(d.Error), Lifecycle: lifecycleBody{d.Lifecycle, map[string]any{}},
+		Buildpacks: append([]cf.DropletBuildpack{}, d.Buildpacks...), Stack: orNull(d.Stack), Image: orNull(d.Image),
+		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: d.ProcessTypes,
+		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
+		Links: links{
+			"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID)),
+			"assign_current_droplet": {Href: p.v3("/apps/", escape(d.AppGUID), "/relationships/current_droplet").Href, Method: http.MethodPatch},
+		},
+	}
+	if b.ProcessTypes == nil {
+		b.ProcessTypes = map[string]string{}
+	}
+	if d.Checksum != "" {
+		b.Checksum = &checksumBody{"sha256", &d.Checksum}
+		b.Links["download"] = p.v3(self, "/download")
+	}
+	if d.PackageGUID != "" {
+		b.Links["package"] = p.v3("/packages/", escape(d.PackageGUID))
+	}
+	if d.State == cf.AwaitingUpload {
+		b.Links["upload"] = &link{Href: p.v3(self, "/upload").Href, Method: http.MethodPost}
+	}
+	return b
+}
+
+// createDroplet makes an empty droplet to upload to, or copies one.
+func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		ProcessTypes  map[string]string `json:"process_types"`
+		Relationships struct {
+			App relation `json:"app"`
+		} `json:"relationships"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships.App.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'app'")
+	}
+	source := r.URL.Query().Get("source_guid")
+	var from *cf.Droplet
+	d := &cf.Droplet{}
+	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		if err != nil {
+			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
+		}
+		d = &cf.Droplet{AppGUID: app.GUID, State: cf.AwaitingUpload, Lifecycle: "buildpack", ProcessTypes: body.ProcessTypes}
+		if source != "" {
+			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err != nil {
+				return err
+			}
+			copied := *from
+			copied.Resource, copied.AppGUID, copied.State, copied.PackageGUID = cf.Resource{}, app.GUID, cf.Copying, ""
+			d = &copied
+		}
+		if d.ProcessTypes == nil {
+			d.ProcessTypes = map[string]string{cf.WebProcess: ""}
+		}
+		if err := tx.Droplets().Insert(d); err != nil {
+			return err
+		}
+		return a.platform.RecordApp(tx, "audit.app.droplet.create", p.caller.actor(), app, map[string]any{"droplet_guid": d.GUID})
+	})
+	if err != nil {
+		return err
+	}
+	return answer(a, w, r, droplets, http.StatusCreated, func(p *presenter) (*cf.Droplet, error) {
+		if from == nil {
+			return d, nil
+		}
+		if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
+			return nil, err
+		}
+		d.State = cf.Staged
+		return d, p.tx.Droplets().Update(d)
+	})
+}
+
+func (a *API) updateDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, droplets, http.StatusOK, func(p *presenter) (*cf.Droplet, error) {
+		d, _, err := a.dropletFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		return d, p.tx.Droplets().Update(d)
+	})
+}
+
+func (a *API) dropletFor(p *presenter) (*cf.Droplet, *cf.App, error) {
+	d, err := find(p.caller, p.tx.Droplets(), web.Param(p.r, "guid"), "Droplet")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, d.AppGUID)
+	return d, app, err
+}
+
+func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "droplet.delete", func(p *presenter) error {
+		d, app, err := a.dropletFor(p)
+		if err != nil {
+			return err
+		}
+		if app.DropletGUID == d.GUID {
+			return fault.Invalid("The droplet is currently used by an app.")
+		}
+		return p.tx.Droplets().Delete(d.GUID)
+	})
+}
+
+func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
+	var guid string
+	err := a.store.View(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		d, _, err := a.dropletFor(p)
+		if err != nil {
+			return err
+		}
+		if d.State != cf.Staged {
+			return fault.Invalid("Only staged droplets can be downloaded.")
+		}
+		guid = d.GUID
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	file, _, err := a.blobs.OpenDroplet(r.Context(), guid)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return serveBlob(w, r, file, "droplet_"+guid+".tgz", "application/gzip")
+}
+
+// uploadDroplet takes a droplet made elsewhere.
+func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
+	var d *cf.Droplet
+	err := a.store.View(r.Context(), func(tx cf.Tx) (err error) {
+		p := newPresenter(tx, r)
+		if d, _, err = a.dropletFor(p); err != nil {
+			return err
+		}
+		if d.State != cf.AwaitingUpload {
+			return fault.Invalid("Droplet may be uploaded only once. Create a new droplet to upload bits.")
+		}
+		return a.needFlag(p, "app_bits_upload")
+	})
+	if err != nil {
+		return err
+	}
+	upload, err := readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer upload.Close()
+	if upload.file == nil {
+		return fault.Invalid("Upload must include the file 'bits'")
+	}
+	sum, size, err := a.blobs.PutDroplet(r.Context(), d.GUID, upload.file)
+	if err != nil {
+		return err
+	}
+	job := &cf.Job{Operation: "droplet.upload", State: cf.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		fresh, err := lookup(tx.Droplets(), d.GUID, "Droplet")
+		if err != nil {
+			return err
+		}
+		fresh.State, fresh.Checksum, fresh.Size = cf.Staged, sum, size
+		if fresh.Stack == "" {
+			fresh.Stack = a.platform.Stack
+		}
+		d = fresh
+		if err := tx.Droplets().Update(fresh); err != nil {
+			return err
+		}
+		job.GUID = ""
+		return tx.Jobs().Insert(job)
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
+	return answer(a, w, r, droplets, http.StatusAccepted, func(*presenter) (*cf.Droplet, error) { return d, nil })
+}

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/web"
+)
+
+// appEnv shows what an app will find in its environment.
+func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		if err := a.seesEnv(p, app); err != nil {
+			return nil, err
+		}
+		body, err := a.envOf(p, app)
+		if err != nil {
+			return nil, err
+		}
+		return body, a.platform.RecordApp(p.tx, "audit.app.environment.show", p.caller.actor(), app, nil)
+	})
+}
+
+func (a *API) envOf(p *presenter, app *cf.App) (any, error) {
+	place, err := platform.PlaceOf(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	process, err := p.tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", cf.WebProcess)))
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	memory := 0
+	if process != nil {
+		memory = process.MemoryMB
+	}
+	services, err := platform.VCAPServices(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]map[string]string{}
+	for _, name := range []string{"running", "staging"} {
+		g, err := p.tx.EnvGroup(name)
+		if err != nil {
+			return nil, err
+		}
+		groups[name] = nonNil(g.Var)
+	}
+	return map[string]any{
+		"environment_variables": nonNil(app.Env),
+		"staging_env_json":      groups["staging"],
+		"running_env_json":      groups["running"],
+		"system_env_json":       map[string]any{"VCAP_SERVICES": services},
+		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(p.base, process, memory)},
+	}, nil
+}
+
+func nonNil(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func (a *API) envGroupRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/environment_variable_groups/{name}", web.Scope(readers...), a.getEnvGroup)
+	g.Handle(http.MethodPatch, "/v3/environment_variable_groups/{name}", web.Scope(scopeAdmin), a.setEnvGroup)
+}
+
+func envGroup(p *presenter) (cf.EnvGroup, error) {
+	name := web.Param(p.r, "name")
+	if name != "running" && name != "staging" {
+		return cf.EnvGroup{}, fault.New(fault.NotFound, "Environment variable group not found")
+	}
+	return p.tx.EnvGroup(name)
+}
+
+func presentEnvGroup(p *presenter, g cf.EnvGroup) any {
+	var updated *string
+	if !g.Updated.IsZero() {
+		at := timestamp(g.Updated)
+		updated = &at
+	}
+	return map[string]any{
+		"name": g.Name, "var": nonNil(g.Var), "updated_at": updated,
+		"links": links{"self": p.v3("/environment_variable_groups/", g.Name)},
+	}
+}
+
+func (a *API) getEnvGroup(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		g, err := envGroup(p)
+		return presentEnvGroup(p, g), err
+	})
+}
+
+func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Var map[string]envVar `json:"var"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Var == nil {
+		return fault.Invalid("Var must be an object")
+	}
+	patch := map[string]*string{}
+	for k, v := range body.Var {
+		patch[k] = v.text
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		g, err := envGroup(p)
+		if err != nil {
+			return nil, err
+		}
+		g.Name, g.Var, g.Updated = web.Param(r, "name"), mergeEnv(g.Var, patch), a.now()
+		if err := platform.CheckEnv(g.Var); err != nil {
+			return nil, err
+		}
+		return presentEnvGroup(p, g), p.tx.SetEnvGroup(g)
+	})
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/manifest"
+	"ingot/internal/web"
+)
+
+func (a *API) manifestRoutes(g *web.Group) {
+	limits := web.Limits{Body: manifest.MaxBytes + 1, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}
+	g.Within(limits).Handle(http.MethodPost, "/v3/spaces/{guid}/actions/apply_manifest", web.Scope(writers...), a.applyManifest)
+	g.Within(limits).Handle(http.MethodPost, "/v3/spaces/{guid}/manifest_diff", web.Scope(writers...), a.diffManifest)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/manifest", web.Scope(readers...), a.getManifest)
+}
+
+// readManifest reads the body, which must say that it is YAML.
+func readManifest(r *http.Request) (*manifest.Manifest, error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
+		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text)
+}
+
+func (a *API) applier(p *presenter) (*manifest.Applier, error) {
+	space, err := a.spaceFor(p, cf.SpaceDeveloper)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(appFeatures))
+	for _, f := range appFeatures {
+		names = append(names, f.name)
+	}
+	return &manifest.Applier{Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names}, nil
+}
+
+// applyManifest makes missing apps at once, applies each app by itself, all or
+// nothing, and answers with a job that says how it went.
+func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
+	m, err := readManifest(r)
+	if err != nil {
+		return err
+	}
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		applier, err := a.applier(newPresenter(tx, r))
+		if err != nil {
+			return err
+		}
+		for _, app := range m.Apps {
+			if err := applier.Create(tx, app); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	job := &cf.Job{Operation: "space.apply_manifest", State: cf.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
+	var failed error
+	for _, app := range m.Apps {
+		if failed = a.applyOne(r, app); failed != nil {
+			break
+		}
+	}
+	if failed != nil {
+		if job.Errors, err = a.jobErrors(r, failed); err != nil {
+			return err
+		}
+		job.State = cf.JobFailed
+	}
+	a.signals.RoutesChanged()
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		job.GUID = ""
+		return tx.Jobs().Insert(job)
+	})
+	if err != nil {
+		return err
+	}
+	acceptJob(w, r, job)
+	return nil
+}
+
+func (a *API) applyOne(r *http.Request, app *manifest.App) error {
+	var guid string
+	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		applier, err := a.applier(p)
+		if err != nil {
+			return err
+		}
+		if err := applier.Apply(tx, app); err != nil {
+			return err
+		}
+		found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
+		if err != nil {
+			return err
+		}
+		guid = found.GUID
+		return a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, nil)
+	})
+	if err == nil {
+		a.signals.AppsChanged(guid)
+	}
+	return err
+}
+
+// jobErrors are what a client may know of a failure; unknown ones stay what
+// they are.
+func (a *API) jobErrors(r *http.Request, err error) ([]cf.JobError, error) {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Code == fault.Internal {
+		return nil, err
+	}
+	a.log.InfoContext(r.Context(), "a job failed", "error", err)
+	var out []cf.JobError
+	for _, message := range e.Messages() {
+		out = append(out, cf.JobError{Code: web.Number(e.Code), Title: "CF-" + string(e.Code), Detail: message})
+	}
+	return out, nil
+}
+
+func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
+	m, err := readManifest(r)
+	if err != nil {
+		return err
+	}
+	var changes []manifest.Change
+	err = a.store.View(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		space, err := find(p.caller, tx.Spaces(), web.Param(r, "guid"), "Space")
+		if err != nil {
+			return err
+		}
+		if _, err := p.caller.mayInSpace(tx, space.GUID, cf.SpaceDeveloper); err != nil {
+			return err
+		}
+		changes, err = manifest.Diff(tx, space, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusCreated, map[string]any{"diff": changes})
+	return nil
+}
+
+func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
+	var text []byte
+	err := a.store.View(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		app, err := find(p.caller, tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return err
+		}
+		if err := a.seesEnv(p, app); err != nil {
+			return err
+		}
+		text, err = manifest.Of(tx, app)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-yaml")
+	_, _ = w.Write(text)
+	return nil
+}

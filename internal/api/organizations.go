@@ -1,0 +1,172 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+var organizations = resource[cf.Organization, organizationBody]{
+	noun: "Organization", repo: cf.Tx.Organizations, present: each(presentOrganization),
+	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}},
+}
+
+func (a *API) organizationRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/organizations", web.Scope(readers...), organizations.lister(a))
+	g.Handle(http.MethodPost, "/v3/organizations", web.Scope(writers...), a.createOrganization)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}", web.Scope(readers...), organizations.getter(a))
+	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", web.Scope(writers...), a.updateOrganization)
+	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", web.Scope(scopeAdmin), a.deleteOrganization)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", web.Scope(readers...), a.organizationUsage)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/relationships/default_isolation_segment", web.Scope(readers...), a.noIsolationSegment(organizationExists))
+}
+
+type organizationRequest struct {
+	Name      *string        `json:"name"`
+	Suspended *bool          `json:"suspended"`
+	Metadata  *metadataPatch `json:"metadata"`
+}
+
+func (b *organizationRequest) apply(o *cf.Organization) error {
+	if b.Name != nil {
+		o.Name = *b.Name
+	}
+	if b.Suspended != nil {
+		o.Suspended = *b.Suspended
+	}
+	if err := b.Metadata.apply(&o.Metadata); err != nil {
+		return err
+	}
+	return validateName(o.Name)
+}
+
+func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
+	var body organizationRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, organizations, http.StatusCreated, func(p *presenter) (*cf.Organization, error) {
+		org := &cf.Organization{}
+		if err := body.apply(org); err != nil {
+			return nil, err
+		}
+		if !p.caller.admin {
+			if on, err := a.flagOn(p.tx, "user_org_creation"); err != nil || !on {
+				return nil, orForbidden(err)
+			}
+		}
+		return org, a.platform.CreateOrganization(p.tx, p.caller.actor(), org)
+	})
+}
+
+func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
+	var body organizationRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, organizations, http.StatusOK, func(p *presenter) (*cf.Organization, error) {
+		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
+		if err != nil {
+			return nil, err
+		}
+		if err := p.caller.mayInOrg(p.tx, org.GUID, cf.OrgManager); err != nil {
+			return nil, err
+		}
+		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.admin {
+			return nil, forbidden()
+		}
+		if err := body.apply(org); err != nil {
+			return nil, err
+		}
+		return org, a.platform.UpdateOrganization(p.tx, p.caller.actor(), org)
+	})
+}
+
+func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "organization.delete", func(p *presenter) error {
+		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteOrganization(p.tx, p.caller.actor(), org)
+	})
+}
+
+// organizationUsage sums what started apps of the organization take.
+func (a *API) organizationUsage(w http.ResponseWriter, r *http.Request) error {
+	var instances, memory int
+	var self *link
+	err := a.store.View(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		org, err := find(p.caller, tx.Organizations(), web.Param(r, "guid"), "Organization")
+		if err != nil {
+			return err
+		}
+		self = p.v3("/organizations/", escape(org.GUID), "/usage_summary")
+		instances, memory, err = started(tx, cf.Where("organization_guid", org.GUID))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{
+		"usage_summary": map[string]int{"started_instances": instances, "memory_in_mb": memory},
+		"links":         links{"self": self},
+	})
+	return nil
+}
+
+// started counts instances and memory of the started apps that q selects.
+func started(tx cf.Tx, q cf.Query) (instances, memoryMB int, err error) {
+	apps, _, err := tx.Apps().List(q.And(cf.In("state", string(cf.AppStarted))))
+	if err != nil {
+		return 0, 0, err
+	}
+	guids := make([]string, 0, len(apps))
+	for _, app := range apps {
+		guids = append(guids, app.GUID)
+	}
+	processes, _, err := tx.Processes().List(cf.Query{Where: []cf.Cond{cf.InStrings("app_guid", guids)}})
+	for _, process := range processes {
+		instances += process.Instances
+		memoryMB += process.Instances * process.MemoryMB
+	}
+	return instances, memoryMB, err
+}
+
+type organizationBody struct {
+	resourceBody
+	Name          string         `json:"name"`
+	Suspended     bool           `json:"suspended"`
+	Relationships map[string]any `json:"relationships"`
+	Metadata      metadata       `json:"metadata"`
+	Links         links          `json:"links"`
+}
+
+func presentOrganization(p *presenter, o *cf.Organization) organizationBody {
+	self := "/organizations/" + escape(o.GUID)
+	b := organizationBody{
+		resourceBody: presentResource(&o.Resource), Name: o.Name, Suspended: o.Suspended, Metadata: presentMetadata(&o.Metadata),
+		Relationships: map[string]any{"quota": toOne(o.QuotaGUID)},
+		Links:         links{"self": p.v3(self), "domains": p.v3(self, "/domains"), "default_domain": p.v3(self, "/domains/default")},
+	}
+	if o.QuotaGUID != "" {
+		b.Links["quota"] = p.v3("/organization_quotas/", escape(o.QuotaGUID))
+	}
+	return b
+}
+
+// validateName holds for organizations and spaces.
+func validateName(name string) error {
+	switch {
+	case name == "":
+		return fault.Invalid("Name is too short (minimum is 1 character)")
+	case len([]rune(name)) > 255:
+		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case hasControl(name):
+		return fault.Invalid("Name must not contain escaped characters")
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/web"
+)
+
+func (a *API) processes() resource[cf.Process, processBody] {
+	return resource[cf.Process, processBody]{
+		noun: "Process", repo: cf.Tx.Processes, present: a.presentProcesses,
+		list: listing{
+			filters: map[string]filter{
+				"types": byText("type"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
+				"organization_guids": byText("organization_guid"),
+			},
+			extra: []string{"embed"},
+		},
+	}
+}
+
+func (a *API) processRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	single := a.processes()
+	single.present = a.presentProcessesWhole
+	g.Handle(http.MethodGet, "/v3/processes", read, a.processes().lister(a))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", read, listerOf(a, a.processes(), cf.Tx.Apps, "App", "app_guid"))
+	// Every endpoint of a process is reached by its guid, and by the app and
+	// the type.
+	for _, at := range []string{"/v3/processes/{guid}", "/v3/apps/{guid}/processes/{type}"} {
+		g.Handle(http.MethodGet, at, read, single.getterBy(a, a.processOf))
+		g.Handle(http.MethodPatch, at, write, a.updateProcess)
+		g.Handle(http.MethodPost, at+"/actions/scale", write, a.scaleProcess)
+		g.Handle(http.MethodGet, at+"/stats", read, a.processStats)
+		g.Handle(http.MethodGet, at+"/process_instances", read, a.processInstances)
+		g.Handle(http.MethodDelete, at+"/instances/{index}", write, a.restartInstance)
+	}
+}
+
+// processOf is the process of the path, by either way.
+func (a *API) processOf(p *presenter) (*cf.Process, error) {
+	guid, kind := web.Param(p.r, "guid"), web.Param(p.r, "type")
+	if kind == "" {
+		return find(p.caller, p.tx.Processes(), guid, "Process")
+	}
+	app, err := find(p.caller, p.tx.Apps(), guid, "App")
+	if err != nil {
+		return nil, err
+	}
+	process, err := p.tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", kind)))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.Wrap(err, fault.NotFound, "Process not found")
+	}
+	return process, err
+}
+
+func (a *API) processFor(p *presenter, roles ...cf.RoleType) (*cf.Process, *cf.App, error) {
+	process, err := a.processOf(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, process.AppGUID, roles...)
+	return process, app, err
+}
+
+type checkRequest struct {
+	Type *cf.CheckType `json:"type"`
+	Data *struct {
+		Endpoint          *string `json:"endpoint"`
+		Timeout           *int    `json:"timeout"`
+		InvocationTimeout *int    `json:"invocation_timeout"`
+		Interval          *int    `json:"interval"`
+	} `json:"data"`
+}
+
+// apply changes a check; what is not given stays, and what belongs to another
+// type goes.
+func (b *checkRequest) apply(h *cf.HealthCheck) error {
+	if b == nil {
+		return nil
+	}
+	if b.Type != nil && *b.Type != h.Type {
+		h.Type = *b.Type
+		if h.Type != cf.CheckHTTP {
+			h.Endpoint = ""
+		} else if h.Endpoint == "" {
+			h.Endpoint = "/"
+		}
+	}
+	if b.Data == nil {
+		return nil
+	}
+	if b.Data.Endpoint != nil {
+		if h.Type != cf.CheckHTTP {
+			return fault.Invalid("Health check type must be \"http\" to set a health check endpoint")
+		}
+		h.Endpoint = *b.Data.Endpoint
+	}
+	for _, set := range []struct{ from, to *int }{
+		{b.Data.Timeout, &h.Timeout}, {b.Data.InvocationTimeout, &h.InvocationTimeout}, {b.Data.Interval, &h.Interval},
+	} {
+		if set.from == nil {
+			continue
+		}
+		if *set.from < 1 {
+			return fault.Invalid("Health check timeouts and intervals must be greater than or equal to 1")
+		}
+		*set.to = *set.from
+	}
+	return nil
+}
+
+func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Command   optionalText   `json:"command"`
+		User      optionalText   `json:"user"`
+		Health    *checkRequest  `json:"health_check"`
+		Readiness *checkRequest  `json:"readiness_health_check"`
+		Metadata  *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	single := a.processes()
+	single.present = a.presentProcessesWhole
+	return answer(a, w, r, single, http.StatusOK, func(p *presenter) (*cf.Process, error) {
+		process, app, err := a.processFor(p, manages...)
+		if err != nil {
+			return nil, err
+		}
+		request := map[string]any{}
+		if body.Command.set {
+			process.Command = body.Command.text
+			request["command"] = "[PRIVATE DATA HIDDEN]"
+		}
+		if body.User.set {
+			process.User = body.User.text
+		}
+		if err := body.Health.apply(&process.Health); err != nil {
+			return nil, err
+		}
+		if err := body.Readiness.apply(&process.Readiness); err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&process.Metadata); err != nil {
+			return nil, err
+		}
+		return process, a.platform.UpdateProcess(p.tx, p.caller.actor(), app, process, request)
+	})
+}
+
+func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Instances *int   `json:"instances"`
+		MemoryMB  *int   `json:"memory_in_mb"`
+		DiskMB    *int   `json:"disk_in_mb"`
+		LogRate   *int64 `json:"log_rate_limit_in_bytes_per_second"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	var appGUID string
+	err := answer(a, w, r, a.processes(), http.StatusAccepted, func(p *presenter) (*cf.Process, error) {
+		process, app, err := a.processFor(p, manages...)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.needFlag(p, "app_scaling"); err != nil {
+			return nil, err
+		}
+		appGUID = app.GUID
+		return process, a.platform.ScaleProcess(p.tx, p.caller.actor(), app, process,
+			platform.Scale{Instances: body.Instances, MemoryMB: body.MemoryMB, DiskMB: body.DiskMB, LogRate: body.LogRate}, false)
+	})
+	if err == nil {
+		a.signals.AppsChanged(appGUID)
+	}
+	return err
+}
+
+type processBody struct {
+	resourceBody
+	Version       string         `json:"version"`
+	Type          string         `json:"type"`
+	Command       *string        `json:"command"`
+	User          *string        `json:"user"`
+	Instances     int            `json:"instances"`
+	MemoryMB      int            `json:"memory_in_mb"`
+	DiskMB        int            `json:"disk_in_mb"`
+	LogRate       int64          `json:"log_rate_limit_in_bytes_per_second"`
+	Health        checkBody      `json:"health_check"`
+	Readiness     checkBody      `json:"readiness_health_check"`
+	Relationships map[string]any `json:"relationships"`
+	Metadata      metadata       `json:"metadata"`
+	Links         links          `json:"links"`
+	Running       *[]runningBody `json:"process_instances,omitempty"`
+}
+
+type checkBody struct {
+	Type cf.CheckType   `json:"type"`
+	Data map[string]any `json:"data"`
+}
+
+func presentCheck(h cf.HealthCheck, startup bool) checkBody {
+	number := func(n int) *int {
+		if n == 0 {
+			return nil
+		}
+		return &n
+	}
+	data := map[string]any{"invocation_timeout": number(h.InvocationTimeout), "interval": number(h.Interval)}
+	if startup {
+		data["timeout"] = number(h.Timeout)
+	}
+	if h.Type == cf.CheckHTTP {
+		data["endpoint"] = h.Endpoint
+	}
+	return checkBody{h.Type, data}
+}
+
+// hidden stands for commands in lists, which more people read.
+const hidden = "[PRIVATE DATA HIDDEN IN LISTS]"
+
+// presentProcesses is for lists.
+func (a *API) presentProcesses(p *presenter, items []*cf.Process) ([]processBody, error) {
+	var byProcess map[string][]runningBody
+	if slices.Contains(splitValues(p.r.URL.Query().Get("embed")), "process_instances") {
+		running, err := runningOf(p, items, a.now())
+		if err != nil {
+			return nil, err
+		}
+		byProcess = running
+	}
+	return presentAll(items, func(process *cf.Process) processBody {
+		b := presentProcess(p, process)
+		if process.Command != "" {
+			text := hidden
+			b.Command = &text
+		}
+		if byProcess != nil {
+			rows := byProcess[process.GUID]
+			if rows == nil {
+				rows = []runningBody{}
+			}
+			b.Running = &rows
+		}
+		return b
+	}), nil
+}
+
+// presentProcessesWhole shows commands, those of the droplet where the user
+// set none.
+func (a *API) presentProcessesWhole(p *presenter, items []*cf.Process) ([]processBody, error) {
+	out := make([]processBody, 0, len(items))
+	for _, process := range items {
+		b := presentProcess(p, process)
+		command, err := commandOf(p.tx, process)
+		if err != nil {
+			return nil, err
+		}
+		b.Command = orNull(command)
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// commandOf is what a process runs.
+func commandOf(tx cf.Tx, process *cf.Process) (string, error) {
+	if process.Command != "" {
+		return process.Command, nil
+	}
+	app, err := tx.Apps().Get(process.AppGUID)
+	if err != nil || app.DropletGUID == "" {
+		return "", ignoreNotFound(err)
+	}
+	d, err := tx.Droplets().Get(app.DropletGUID)
+	if err != nil {
+		return "", ignoreNotFound(err)
+	}
+	return d.ProcessTypes[process.Type], nil
+}
+
+func ignoreNotFound(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+func presentProcess(p *presenter, process *cf.Process) processBody {
+	self := "/processes/" + escape(process.GUID)
+	return processBody{
+		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
+		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
+		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
+		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": nil}, Metadata: presentMetadata(&process.Metadata),
+		Links: links{
+			"self": p.v3(self), "scale": {Href: p.v3(self, "/actions/scale").Href, Method: http.MethodPost},
+			"app": p.v3("/apps/", escape(process.AppGUID)), "stats": p.v3(self, "/stats"),
+			"process_instances": p.v3(self, "/process_instances"),
+		},
+	}
+}

@@ -1,0 +1,271 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/web"
+)
+
+var routes = resource[cf.Route, routeBody]{
+	noun: "Route", repo: cf.Tx.Routes, present: presentRoutes,
+	list: listing{
+		filters: map[string]filter{
+			"hosts": byText("host"), "paths": byText("path"), "domain_guids": byText("domain_guid"), "space_guids": byText("space_guid"),
+			"organization_guids": byText("organization_guid"), "app_guids": byText("app_guid"), "ports": byNumber("port"),
+		},
+		includes: []string{"domain", "space", "space.organization"},
+		extra:    []string{"service_instance_guids"},
+	},
+	include: includeOfRoutes,
+}
+
+func includeOfRoutes(p *presenter, l *list, items []*cf.Route) (map[string]any, error) {
+	out := map[string]any{}
+	add := func(more map[string]any, err error) error {
+		for k, v := range more {
+			out[k] = v
+		}
+		return err
+	}
+	spaceGUIDs := guidsOf(items, func(r *cf.Route) string { return r.SpaceGUID })
+	var err error
+	if slices.Contains(l.include, "domain") {
+		err = add(included(p, "domains", domains, guidsOf(items, func(r *cf.Route) string { return r.DomainGUID })))
+	}
+	if err == nil && (slices.Contains(l.include, "space") || slices.Contains(l.include, "space.organization")) {
+		err = add(included(p, "spaces", spaces, spaceGUIDs))
+	}
+	if err == nil && slices.Contains(l.include, "space.organization") {
+		var list []*cf.Space
+		list, _, err = p.tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", spaceGUIDs)}})
+		if err == nil {
+			err = add(included(p, "organizations", organizations, guidsOf(list, func(s *cf.Space) string { return s.OrgGUID })))
+		}
+	}
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (a *API) routeRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/routes", web.Scope(readers...), routes.lister(a))
+	g.Handle(http.MethodPost, "/v3/routes", web.Scope(writers...), a.createRoute)
+	g.Handle(http.MethodGet, "/v3/routes/{guid}", web.Scope(readers...), routes.getter(a))
+	g.Handle(http.MethodPatch, "/v3/routes/{guid}", web.Scope(writers...), a.updateRoute)
+	g.Handle(http.MethodDelete, "/v3/routes/{guid}", web.Scope(writers...), a.deleteRoute)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/routes", web.Scope(readers...), listerOf(a, routes, cf.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodDelete, "/v3/spaces/{guid}/routes", web.Scope(writers...), a.deleteUnmappedRoutes)
+
+	g.Handle(http.MethodGet, "/v3/routes/{guid}/destinations", web.Scope(readers...), a.listDestinations)
+	g.Handle(http.MethodPost, "/v3/routes/{guid}/destinations", web.Scope(writers...), a.addDestinations)
+	g.Handle(http.MethodPatch, "/v3/routes/{guid}/destinations", web.Scope(writers...), a.replaceDestinations)
+	g.Handle(http.MethodPatch, "/v3/routes/{guid}/destinations/{destination}", web.Scope(writers...), a.updateDestination)
+	g.Handle(http.MethodDelete, "/v3/routes/{guid}/destinations/{destination}", web.Scope(writers...), a.removeDestination)
+}
+
+type routeRequest struct {
+	Host          *string            `json:"host"`
+	Path          *string            `json:"path"`
+	Port          *int               `json:"port"`
+	Options       map[string]*string `json:"options"`
+	Metadata      *metadataPatch     `json:"metadata"`
+	Relationships struct {
+		Space  relation `json:"space"`
+		Domain relation `json:"domain"`
+	} `json:"relationships"`
+}
+
+// mergeOptions applies route options; null removes one.
+func mergeOptions(dest map[string]string, patch map[string]*string) (map[string]string, error) {
+	if dest == nil {
+		dest = map[string]string{}
+	}
+	for k, v := range patch {
+		switch {
+		case k != "loadbalancing":
+			return nil, fault.Invalid("Options contains unsupported keys: '" + k + "'. Valid keys are: 'loadbalancing'")
+		case v == nil:
+			delete(dest, k)
+			continue
+		case *v != "round-robin" && *v != "least-connection":
+			return nil, fault.Invalid("Options Loadbalancing must be one of 'round-robin, least-connection' if present")
+		}
+		dest[k] = *v
+	}
+	return dest, nil
+}
+
+func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
+	var body routeRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	space, domain := body.Relationships.Space.Data, body.Relationships.Domain.Data
+	if space == nil || domain == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'space' and 'domain'")
+	}
+	return answer(a, w, r, routes, http.StatusCreated, func(p *presenter) (*cf.Route, error) {
+		if _, err := find(p.caller, p.tx.Spaces(), space.GUID, "Space"); err != nil {
+			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+		}
+		s, err := p.caller.mayInSpace(p.tx, space.GUID, cf.SpaceDeveloper, cf.SpaceSupporter)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.needFlag(p, "route_creation"); err != nil {
+			return nil, err
+		}
+		d, err := find(p.caller, p.tx.Domains(), domain.GUID, "Domain")
+		if err != nil {
+			return nil, notAccessible(err, "Invalid domain. Ensure that the domain exists and you have access to it.")
+		}
+		if !platform.UsableIn(d, s.OrgGUID) {
+			return nil, fault.Invalid("Invalid domain. Domain '" + d.Name + "' is not available in organization.")
+		}
+		route := &cf.Route{SpaceGUID: s.GUID, DomainGUID: d.GUID}
+		if body.Host != nil {
+			route.Host = *body.Host
+		}
+		if body.Path != nil {
+			route.Path = *body.Path
+		}
+		if body.Port != nil {
+			route.Port = *body.Port
+		}
+		if route.Options, err = mergeOptions(nil, body.Options); err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&route.Metadata); err != nil {
+			return nil, err
+		}
+		return route, a.platform.CreateRoute(p.tx, p.caller.actor(), route, d)
+	})
+}
+
+// routeFor is the route of the path, for those who may change it.
+func (a *API) routeFor(p *presenter) (*cf.Route, error) {
+	route, err := find(p.caller, p.tx.Routes(), web.Param(p.r, "guid"), "Route")
+	if err != nil {
+		return nil, err
+	}
+	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, cf.SpaceDeveloper, cf.SpaceSupporter)
+	return route, err
+}
+
+func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Options  map[string]*string `json:"options"`
+		Metadata *metadataPatch     `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	defer a.signals.RoutesChanged(web.Param(r, "guid"))
+	return answer(a, w, r, routes, http.StatusOK, func(p *presenter) (*cf.Route, error) {
+		route, err := a.routeFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if route.Options, err = mergeOptions(route.Options, body.Options); err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&route.Metadata); err != nil {
+			return nil, err
+		}
+		return route, p.tx.Routes().Update(route)
+	})
+}
+
+func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
+	defer a.signals.RoutesChanged(web.Param(r, "guid"))
+	return a.finish(w, r, "route.delete", func(p *presenter) error {
+		route, err := a.routeFor(p)
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteRoute(p.tx, p.caller.actor(), route)
+	})
+}
+
+func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Query().Get("unmapped") != "true" {
+		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
+	}
+	return a.finish(w, r, "space.delete_unmapped_routes", func(p *presenter) error {
+		space, err := a.spaceFor(p, cf.SpaceDeveloper, cf.SpaceSupporter)
+		if err != nil {
+			return err
+		}
+		unmapped, _, err := p.tx.Routes().List(cf.Where("space_guid", space.GUID).And(cf.In("unmapped", true)))
+		if err != nil {
+			return err
+		}
+		for _, route := range unmapped {
+			if err := a.platform.DeleteRoute(p.tx, p.caller.actor(), route); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type routeBody struct {
+	resourceBody
+	Protocol      string            `json:"protocol"`
+	Host          string            `json:"host"`
+	Path          string            `json:"path"`
+	Port          *int              `json:"port"`
+	URL           string            `json:"url"`
+	Destinations  []destinationBody `json:"destinations"`
+	Options       map[string]string `json:"options"`
+	Metadata      metadata          `json:"metadata"`
+	Relationships map[string]any    `json:"relationships"`
+	Links         links             `json:"links"`
+}
+
+// presentRoutes reads domains and destinations of the whole page at once.
+func presentRoutes(p *presenter, items []*cf.Route) ([]routeBody, error) {
+	found, _, err := p.tx.Domains().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", guidsOf(items, func(r *cf.Route) string { return r.DomainGUID }))}})
+	if err != nil {
+		return nil, err
+	}
+	byGUID := map[string]*cf.Domain{}
+	for _, d := range found {
+		byGUID[d.GUID] = d
+	}
+	mapped, _, err := p.tx.Destinations().List(cf.Query{Where: []cf.Cond{cf.InStrings("route_guid", guidsOf(items, func(r *cf.Route) string { return r.GUID }))}})
+	if err != nil {
+		return nil, err
+	}
+	byRoute := map[string][]destinationBody{}
+	for _, d := range mapped {
+		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d))
+	}
+	return presentAll(items, func(r *cf.Route) routeBody {
+		self := "/routes/" + escape(r.GUID)
+		b := routeBody{
+			resourceBody: presentResource(&r.Resource), Protocol: r.Protocol, Host: r.Host, Path: r.Path, Destinations: byRoute[r.GUID],
+			Options: r.Options, Metadata: presentMetadata(&r.Metadata),
+			Relationships: map[string]any{"space": toOne(r.SpaceGUID), "domain": toOne(r.DomainGUID)},
+			Links: links{
+				"self": p.v3(self), "space": p.v3("/spaces/", escape(r.SpaceGUID)), "domain": p.v3("/domains/", escape(r.DomainGUID)),
+				"destinations": p.v3(self, "/destinations"),
+			},
+		}
+		if b.Destinations == nil {
+			b.Destinations = []destinationBody{}
+		}
+		if b.Options == nil {
+			b.Options = map[string]string{}
+		}
+		if d := byGUID[r.DomainGUID]; d != nil {
+			b.URL = platform.RouteURL(r, d)
+		}
+		return b
+	}), nil
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/web"
+)
+
+var sidecars = resource[cf.Sidecar, sidecarBody]{
+	noun: "Sidecar", repo: cf.Tx.Sidecars, present: each(presentSidecar), list: listing{noLabels: true},
+}
+
+func (a *API) sidecarRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/sidecars", read, listerOf(a, sidecars, cf.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", write, a.createSidecar)
+	g.Handle(http.MethodGet, "/v3/processes/{guid}/sidecars", read, a.processSidecars)
+	g.Handle(http.MethodGet, "/v3/sidecars/{guid}", read, sidecars.getter(a))
+	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", write, a.updateSidecar)
+	g.Handle(http.MethodDelete, "/v3/sidecars/{guid}", write, a.deleteSidecar)
+}
+
+// processSidecars lists those that run beside one process.
+func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
+	return sidecars.listerWhere(a, func(p *presenter) ([]cf.Cond, error) {
+		process, err := find(p.caller, p.tx.Processes(), web.Param(r, "guid"), "Process")
+		if err != nil {
+			return nil, err
+		}
+		all, _, err := p.tx.Sidecars().List(cf.Where("app_guid", process.AppGUID))
+		mine := slices.DeleteFunc(all, func(s *cf.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) })
+		return []cf.Cond{cf.InStrings("guid", guidsOf(mine, func(s *cf.Sidecar) string { return s.GUID }))}, err
+	})(w, r)
+}
+
+type sidecarRequest struct {
+	Name         *string  `json:"name"`
+	Command      *string  `json:"command"`
+	ProcessTypes []string `json:"process_types"`
+	MemoryMB     *int     `json:"memory_in_mb"`
+}
+
+func (b *sidecarRequest) apply(s *cf.Sidecar) {
+	if b.Name != nil {
+		s.Name = *b.Name
+	}
+	if b.Command != nil {
+		s.Command = *b.Command
+	}
+	if b.ProcessTypes != nil {
+		s.ProcessTypes = slices.Clone(b.ProcessTypes)
+	}
+	if b.MemoryMB != nil {
+		s.MemoryMB = *b.MemoryMB
+		if s.MemoryMB == 0 {
+			s.MemoryMB = -1 // not "not set": refused
+		}
+	}
+}
+
+func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
+	var body sidecarRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, sidecars, http.StatusCreated, func(p *presenter) (*cf.Sidecar, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		s := &cf.Sidecar{}
+		body.apply(s)
+		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
+	})
+}
+
+func (a *API) sidecarFor(p *presenter) (*cf.Sidecar, *cf.App, error) {
+	s, err := find(p.caller, p.tx.Sidecars(), web.Param(p.r, "guid"), "Sidecar")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, s.AppGUID)
+	return s, app, err
+}
+
+func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
+	var body sidecarRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, sidecars, http.StatusOK, func(p *presenter) (*cf.Sidecar, error) {
+		s, app, err := a.sidecarFor(p)
+		if err != nil {
+			return nil, err
+		}
+		body.apply(s)
+		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB != nil || body.ProcessTypes != nil)
+	})
+}
+
+func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		s, _, err := a.sidecarFor(p)
+		if err != nil {
+			return nil, err
+		}
+		return nil, p.tx.Sidecars().Delete(s.GUID)
+	})
+}
+
+type sidecarBody struct {
+	GUID          string         `json:"guid"`
+	Name          string         `json:"name"`
+	Command       string         `json:"command"`
+	ProcessTypes  []string       `json:"process_types"`
+	MemoryMB      *int           `json:"memory_in_mb"`
+	Origin        string         `json:"origin"`
+	Relationships map[string]any `json:"relationships"`
+	Created       string         `json:"created_at"`
+	Updated       string         `json:"updated_at"`
+}
+
+func presentSidecar(_ *presenter, s *cf.Sidecar) sidecarBody {
+	b := sidecarBody{
+		GUID: s.GUID, Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Origin: s.Origin,
+		Relationships: map[string]any{"app": toOne(s.AppGUID)}, Created: timestamp(s.Created), Updated: timestamp(s.Updated),
+	}
+	slices.Sort(b.ProcessTypes)
+	if s.MemoryMB > 0 {
+		b.MemoryMB = &s.MemoryMB
+	}
+	return b
+}

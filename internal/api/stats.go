@@ -1,0 +1,215 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/web"
+)
+
+// optionalText is a text that may be null, and may be absent.
+type optionalText struct {
+	set  bool
+	text string
+}
+
+func (o *optionalText) UnmarshalJSON(b []byte) error {
+	o.set = true
+	if string(b) == "null" {
+		return nil
+	}
+	text, err := strconv.Unquote(string(b))
+	if err != nil {
+		return fault.Invalid("must be a string or null")
+	}
+	o.text = text
+	return nil
+}
+
+// runningBody is an instance in short.
+type runningBody struct {
+	Index int              `json:"index"`
+	State cf.InstanceState `json:"state"`
+	Since int64            `json:"since"` // seconds
+}
+
+// runningOf returns one row for each wanted instance of each process.
+func runningOf(p *presenter, items []*cf.Process, now time.Time) (map[string][]runningBody, error) {
+	rows, err := instanceRows(p.tx, items)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]runningBody{}
+	for _, process := range items {
+		for i, row := range rows[process.GUID] {
+			b := runningBody{Index: i, State: cf.InstanceDown}
+			if row != nil {
+				b.State, b.Since = row.State, seconds(now, row.Since)
+			}
+			out[process.GUID] = append(out[process.GUID], b)
+		}
+	}
+	return out, nil
+}
+
+func seconds(now, since time.Time) int64 {
+	if since.IsZero() {
+		return 0
+	}
+	return int64(max(0, now.Sub(since)) / time.Second)
+}
+
+// instanceRows returns the instances of processes by index; nil stands for one
+// that is wanted and not there. Apps that are stopped want none.
+func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, error) {
+	appGUIDs := guidsOf(items, func(p *cf.Process) string { return p.AppGUID })
+	running, _, err := tx.Apps().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", appGUIDs), cf.In("state", string(cf.AppStarted))}})
+	if err != nil {
+		return nil, err
+	}
+	started := map[string]bool{}
+	for _, app := range running {
+		started[app.GUID] = true
+	}
+	found, _, err := tx.Instances().List(cf.Query{Where: []cf.Cond{cf.InStrings("process_guid", guidsOf(items, func(p *cf.Process) string { return p.GUID }))}})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]*cf.Instance{}
+	version := map[string]string{}
+	for _, process := range items {
+		if started[process.AppGUID] {
+			out[process.GUID] = make([]*cf.Instance, process.Instances)
+		}
+		version[process.GUID] = process.Version
+	}
+	for _, one := range found {
+		rows := out[one.ProcessGUID]
+		if one.Index >= len(rows) {
+			continue
+		}
+		// While an old version is replaced both are there; the new one counts
+		// as soon as it exists.
+		if old := rows[one.Index]; old == nil || one.Version == version[one.ProcessGUID] {
+			rows[one.Index] = one
+		}
+	}
+	return out, nil
+}
+
+func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		process, err := a.processOf(p)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := runningOf(p, []*cf.Process{process}, a.now())
+		list := rows[process.GUID]
+		if list == nil {
+			list = []runningBody{}
+		}
+		return map[string]any{"resources": list, "links": links{"self": href(p.base, r.URL.Path), "process": p.v3("/processes/", escape(process.GUID))}}, err
+	})
+}
+
+// processStats shows one row for each wanted instance, whether it runs or not:
+// cf counts them.
+func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
+	var process *cf.Process
+	var rows []*cf.Instance
+	err := a.store.View(r.Context(), func(tx cf.Tx) (err error) {
+		p := newPresenter(tx, r)
+		if process, err = a.processOf(p); err != nil {
+			return err
+		}
+		all, err := instanceRows(tx, []*cf.Process{process})
+		rows = all[process.GUID]
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var known []*cf.Instance
+	for _, row := range rows {
+		if row != nil {
+			known = append(known, row)
+		}
+	}
+	usage := a.runtime.Usage(r.Context(), known)
+	out := make([]map[string]any, 0, len(rows))
+	for i, row := range rows {
+		out = append(out, a.statsRow(process, i, row, usage))
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"resources": out})
+	return nil
+}
+
+func (a *API) statsRow(process *cf.Process, index int, row *cf.Instance, usage map[string]InstanceUsage) map[string]any {
+	b := map[string]any{
+		"type": process.Type, "index": index, "state": cf.InstanceDown, "routable": nil, "uptime": 0, "isolation_segment": nil, "details": nil,
+	}
+	if row == nil {
+		return b
+	}
+	b["state"], b["details"] = row.State, orNull(row.Details)
+	if row.State == cf.InstanceDown || row.State == cf.InstanceCrashed {
+		b["uptime"] = seconds(a.now(), row.Since)
+		if row.State == cf.InstanceDown {
+			return b
+		}
+	}
+	ports := []map[string]any{}
+	for _, port := range row.Ports {
+		ports = append(ports, map[string]any{
+			"external": port.Listens, "internal": port.Inside, "external_tls_proxy_port": nil, "internal_tls_proxy_port": nil,
+		})
+	}
+	used := map[string]any{}
+	if u, ok := usage[row.GUID]; ok {
+		used = map[string]any{
+			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk, "log_rate": u.LogRate,
+		}
+	}
+	for k, v := range map[string]any{
+		"instance_guid": row.GUID, "routable": row.State == cf.InstanceRunning && row.Ready, "host": row.Host, "instance_internal_ip": row.InternalIP,
+		"uptime": seconds(a.now(), row.Since), "mem_quota": int64(process.MemoryMB) << 20, "disk_quota": int64(process.DiskMB) << 20,
+		"log_rate_limit": process.LogRate, "fds_quota": platform.DefaultFiles, "instance_ports": ports, "usage": used,
+	} {
+		b[k] = v
+	}
+	return b
+}
+
+func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
+	index, err := strconv.Atoi(web.Param(r, "index"))
+	if err != nil || index < 0 {
+		return fault.New(fault.NotFound, "Instance not found")
+	}
+	var process *cf.Process
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		p := newPresenter(tx, r)
+		found, app, err := a.processFor(p, manages...)
+		if err != nil {
+			return err
+		}
+		if index >= found.Instances {
+			return fault.New(fault.NotFound, "Instance not found")
+		}
+		process = found
+		return a.platform.RecordApp(tx, "audit.app.process.terminate_instance", p.caller.actor(), app, map[string]any{
+			"process_guid": found.GUID, "process_type": found.Type, "process_index": index,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.runtime.RestartInstance(r.Context(), process.GUID, index); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/web"
+)
+
+// maxUpload is the largest upload that is taken.
+const maxUpload = 1 << 30
+
+var (
+	uploads   = web.Limits{Body: maxUpload + 1<<20, Read: time.Hour, Write: time.Hour}
+	downloads = web.Limits{Body: 1 << 20, Read: time.Minute, Write: time.Hour}
+)
+
+// upload is a multipart upload, its file on disk.
+type upload struct {
+	fields   map[string]string
+	file     *os.File // nil when there was none
+	size     int64
+	filename string
+}
+
+// Close removes the file.
+func (u *upload) Close() {
+	if u.file != nil {
+		_ = u.file.Close()
+	}
+}
+
+// readUpload streams a multipart body: the part "bits" (or "file") into a
+// temporary file that has no name, so that it is gone whatever happens.
+func readUpload(r *http.Request) (*upload, error) {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
+		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
+	}
+	u := &upload{fields: map[string]string{}}
+	parts := multipart.NewReader(r.Body, params["boundary"])
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return u, nil
+		}
+		if err == nil {
+			err = u.take(part)
+		}
+		if err != nil {
+			u.Close()
+			return nil, uploadFault(err)
+		}
+	}
+}
+
+func (u *upload) take(part *multipart.Part) error {
+	switch name := part.FormName(); name {
+	case "bits", "file":
+		if u.file != nil {
+			return fault.New(fault.BadRequest, "The upload has more than one file")
+		}
+		file, err := os.CreateTemp("", "ingot-upload-")
+		if err != nil {
+			return err
+		}
+		_ = os.Remove(file.Name())
+		u.file, u.filename = file, part.FileName()
+		if u.size, err = io.Copy(file, part); err != nil {
+			return err
+		}
+		_, err = file.Seek(0, io.SeekStart)
+		return err
+	default:
+		text, err := io.ReadAll(io.LimitReader(part, 16<<20))
+		u.fields[name] = string(text)
+		return err
+	}
+}
+
+func uploadFault(err error) error {
+	var tooLarge *http.MaxBytesError
+	var known *fault.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return fault.Wrap(err, fault.TooLarge, "The upload is larger than the %d MB that are allowed", maxUpload>>20)
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.Wrap(err, fault.BadRequest, "The upload ended early")
+	case isDiskFull(err):
+		return fault.Wrap(err, fault.InsufficientStorage, "The disk of the server is full; nothing was stored")
+	}
+	return err
+}
+
+// serveBlob sends a file, with ranges for those who resume.
+func serveBlob(w http.ResponseWriter, r *http.Request, file io.ReadSeeker, name, kind string) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	http.ServeContent(w, r, name, time.Time{}, file)
+	return nil
+}

@@ -1,0 +1,32 @@
+// Package archive reads archives from strangers, and writes our own.
+//
+// What is read (application packages, droplets, buildpacks, caches) was made by
+// somebody else and may be made to hurt. So nothing in it is believed:
+//
+//   - Names. The names seen so far are kept as a tree (see tree.go). An entry is
+//     refused if its name is absolute, has "..", a NUL or (zip) a backslash, is too
+//     long or too deep, passes through a link or a file, or puts one kind of thing
+//     in the place of another. A file that comes twice is allowed: the later wins,
+//     as tar has it.
+//   - Links. A symbolic link may point to anything inside the root, through other
+//     links too, whatever the order of the entries. So they are judged when all
+//     names are known, and made on the disk last of all: nothing is ever written
+//     through a link. A hard link names an earlier file.
+//   - Sizes. Bytes are counted while they are inflated; what a header says is only
+//     used to refuse sooner. Names, nesting, inflated bytes, their ratio to the
+//     archive's size and the memory for a zip's directory are limited.
+//   - Modes. The permission bits are kept, setuid, setgid and sticky are not.
+//     The owner can always read and write (and enter directories), so that what
+//     was extracted can also be removed.
+//
+// Every refusal is a fault.Unprocessable that names the entry and the reason. An
+// error of the source (a reader that failed) is passed on as it is.
+//
+// Extraction goes through os.Root, so that even somebody who changes the directory
+// at the same time cannot lead it outside. The directory must be empty, and after
+// an error it is empty again.
+//
+// It may import package fault, the standard library and
+// github.com/klauspost/compress. It must not import any other package of Ingot:
+// which archives there are, and where they are kept, is not its business.
+package archive

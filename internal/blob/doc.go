@@ -1,0 +1,40 @@
+// Package blob keeps large things on disk: packages, droplets, buildpacks, build
+// caches, and the pool of files that clients need not upload again.
+//
+// # Blobs
+//
+// A blob is one file, DIR/<kind>/<key>: the content, then 72 bytes with its size
+// and checksums (see trailer.go). It is written to DIR/tmp, synced, and renamed;
+// so it is there whole or not at all, whatever breaks down when, and a reader
+// keeps what it opened when the key is written again or deleted. Tools that read
+// the content by its own marks (unzip, gunzip) can be used on the files; the latter
+// warns about what follows.
+//
+// There is no index and nothing is kept in memory, so that several servers can
+// share a directory on one file system. What a crash leaves in DIR/tmp is removed
+// by Open and Sweep when it has not been written to for an hour.
+//
+// # The pool of resources
+//
+// Before an upload, a client lists its files by SHA-1 and size, and leaves out of
+// the upload those that the server says it has. The checksum is Cloud Foundry's
+// choice and part of its protocol; SHA-1 can be made to collide. With one pool for
+// all, somebody could upload one of two colliding files and wait until somebody
+// else is told that the other need not be uploaded: the latter would run the
+// former's code. Everybody could also find out whether somebody else has a
+// certain file.
+//
+// So every file in the pool belongs to a scope, and is matched and opened in that
+// scope only. The scope should be whoever uploads, by issuer and id (the request
+// to match names no space or app, so a space would not do, and people of one space
+// need not trust each other's laptops either). A collision can then only be used
+// against oneself. The price is that equal files of different people are kept
+// twice; the pool is bounded and drops what was not used for longest.
+//
+// The pool is only a cache: its files are not synced when they are written, but
+// compared with their checksum when they are opened, and removed if they differ.
+//
+// It may import package fault and the standard library. It must not import any
+// other package of Ingot, the database least of all: who owns a blob, and which
+// are to be kept, is known elsewhere.
+package blob

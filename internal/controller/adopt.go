@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"ingot/internal/cf"
+	"ingot/internal/engine"
+	"ingot/internal/launch"
+)
+
+// found is what there is when a controller starts.
+type found struct {
+	engine  []engine.Instance
+	rows    []*cf.Instance
+	started []string // apps
+}
+
+func (c *Controller) survey(ctx context.Context) (found, error) {
+	var f found
+	list, err := c.Engine.List(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.engine = slices.DeleteFunc(list, func(in engine.Instance) bool { return in.Labels[labelKind] != kindApp })
+	err = c.Store.View(ctx, func(tx cf.Tx) error {
+		// The newest of a place comes last, and wins.
+		if f.rows, _, err = tx.Instances().List(cf.Query{}); err != nil {
+			return err
+		}
+		f.started, err = startedApps(tx)
+		return err
+	})
+	return f, err
+}
+
+// adopt takes over what a server before this one has left.
+func (c *Controller) adopt(f found) {
+	byID := map[string]engine.Instance{}
+	for _, in := range f.engine {
+		byID[in.ID] = in
+	}
+	known := map[string]bool{}
+	touched := map[*app]bool{}
+	for _, row := range f.rows {
+		a := c.appOf(row.AppGUID)
+		touched[a] = true
+		at := place{row.ProcessGUID, row.Index}
+		if old := a.slots[at].id; old != "" {
+			delete(known, old) // its row goes with the next insert or delete
+			delete(a.live, old)
+		}
+		known[row.GUID] = true
+		in, there := byID[row.GUID]
+		a.take(c, at, row, in, there)
+	}
+	for a := range touched {
+		c.resume(a, byID)
+	}
+	for id, in := range byID {
+		if !known[id] {
+			c.orphan(in)
+		}
+	}
+	for a := range touched {
+		c.Kick(a.guid)
+	}
+	c.Kick(f.started...)
+}
+
+// take makes a place of a row and of the engine's instance, if there is one.
+func (a *app) take(c *Controller, at place, row *cf.Instance, in engine.Instance, there bool) {
+	s := slot{
+		id: row.GUID, version: row.Version, wanted: row.Version, ready: row.Ready, details: row.Details,
+		since: row.Since, crashes: row.Crashes, crashedAt: row.CrashedAt, seen: row.RecordsAfter,
+		host: row.Host, internal: row.InternalIP, ports: row.Ports,
+	}
+	switch {
+	case !row.RestartAt.IsZero() || row.State == cf.InstanceCrashed || row.State == cf.InstanceDown:
+		s.state, s.failed, s.restartAt = waiting, crashed, row.RestartAt
+		switch {
+		case row.State == cf.InstanceDown:
+			s.failed = unplaced
+		case row.RestartAt.IsZero():
+			s.state = givenUp
+		}
+		if there {
+			s.state = clearing
+			s.deadline = c.Clock.Now() // remove it now
+		}
+	case row.State == cf.InstanceStopping:
+		s.state = stopping
+		s.deadline = c.Clock.Now().Add(c.Grace + stopSlack)
+	case row.State == cf.InstanceRunning:
+		s.state = running
+	case there:
+		s.state = starting
+	default:
+		s.state = creating
+	}
+	a.slots[at], a.stored[at] = s, row
+	l := &live{id: row.GUID, app: a.guid, at: at, after: row.RecordsAfter}
+	a.live[row.GUID] = l
+	if !there {
+		if s.state != waiting && s.state != givenUp {
+			a.post(occurrence{id: row.GUID, event: event{kind: evLost}})
+		}
+		return
+	}
+	if text := in.Labels[labelSources]; text != "" {
+		l.sources = strings.Split(text, "\n")
+	}
+	if in.Labels[labelType] != "" {
+		a.types[at.process] = in.Labels[labelType]
+	}
+}
+
+// resume goes on with the instances of an app: their records are read, those
+// that were told to go are told again, and what happened meanwhile is an event.
+func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
+	for _, l := range a.live {
+		in, there := byID[l.id]
+		if !there {
+			continue
+		}
+		s := a.slots[l.at]
+		switch s.state {
+		case stopping:
+			c.spawn(func(ctx context.Context) { c.signal(ctx, a, l.id) })
+		case starting, running:
+			e := createdEvent(in)
+			s.host, s.internal, s.ports = e.host, e.internal, e.ports
+			alive := in.Running && in.State.Phase == launch.Running
+			s.ready = s.state == running && in.State.Ready && alive
+			if alive && s.state == starting {
+				a.post(occurrence{id: l.id, event: event{kind: evHealthy}})
+				if in.State.Ready {
+					a.post(occurrence{id: l.id, event: event{kind: evReady}})
+				}
+			}
+			a.slots[l.at] = s
+		default:
+			continue
+		}
+		c.follow(a, l)
+	}
+	p := &pass{Controller: c, app: a, slots: a.slots}
+	p.publish()
+	p.remember()
+}

@@ -1,0 +1,268 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/engine"
+	"ingot/internal/fault"
+	"ingot/internal/launch"
+	"ingot/internal/platform"
+)
+
+// The labels of instances. Others than apps' are none of our business.
+const (
+	labelKind    = "kind"
+	kindApp      = "app"
+	labelApp     = "app"
+	labelProcess = "process"
+	labelType    = "type"
+	labelIndex   = "index"
+	labelVersion = "version"
+	labelSources = "sources" // of the members, a line each
+)
+
+// errOutdated means that something else is wanted by now.
+var errOutdated = errors.New("the process has changed")
+
+// plan is what an instance is made of, as the store has it.
+type plan struct {
+	app      *cf.App
+	process  *cf.Process
+	droplet  *cf.Droplet
+	sidecars []*cf.Sidecar
+	ports    []int
+	env      map[string]string
+	mainMB   int
+	memory   map[string]int // of sidecars, by name
+}
+
+func (c *Controller) planOf(ctx context.Context, at place, version string) (*plan, error) {
+	var p *plan
+	err := c.Store.View(ctx, func(tx cf.Tx) error {
+		p = &plan{}
+		var err error
+		if p.process, err = tx.Processes().Get(at.process); fault.Is(err, fault.NotFound) {
+			return errOutdated
+		} else if err != nil {
+			return err
+		}
+		if p.process.Version != version {
+			return errOutdated
+		}
+		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
+			return err
+		}
+		p.droplet, err = tx.Droplets().Get(p.process.DropletGUID)
+		if fault.Is(err, fault.NotFound) {
+			return fault.Wrap(err, fault.Unprocessable, "the droplet of this app no longer exists: push or restage it")
+		}
+		if err != nil {
+			return err
+		}
+		if p.sidecars, err = platform.SidecarsOf(tx, p.process); err != nil {
+			return err
+		}
+		if p.ports, err = platform.PortsOf(tx, p.process); err != nil {
+			return err
+		}
+		p.mainMB, p.memory = platform.Memory(p.process, p.sidecars)
+		where, err := platform.PlaceOf(tx, p.app)
+		if err != nil {
+			return err
+		}
+		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		return err
+	})
+	return p, err
+}
+
+// specOf is what the engine is asked to start.
+func (c *Controller) specOf(ctx context.Context, at place, id, version string) (engine.Spec, error) {
+	p, err := c.planOf(ctx, at, version)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	members, err := c.members(p, at, id)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	ln := launch.Spec{
+		Instance: id, Members: members, User: c.User, Group: c.Group, Grace: c.Grace, LogRate: p.process.LogRate,
+		Health: check(p.process.Health, p.ports), Readiness: check(p.process.Readiness, p.ports),
+	}
+	if ln.Readiness.Kind == launch.CheckProcess {
+		ln.Readiness = launch.Check{} // ready as soon as healthy
+	}
+	if err := ln.Validate(); err != nil {
+		return engine.Spec{}, fault.Wrap(err, fault.Unprocessable, "the instance cannot be started: %v", err)
+	}
+	return engine.Spec{
+		ID: id,
+		Labels: map[string]string{
+			labelKind: kindApp, labelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
+			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
+		},
+		Files:  []engine.Archive{c.archive(ctx, p.droplet)},
+		Launch: ln,
+		Limits: engine.Limits{
+			Memory: int64(p.process.MemoryMB) << 20, Disk: int64(p.process.DiskMB) << 20,
+			// Who pays for memory gets processor time in proportion.
+			CPU: min(max(p.process.MemoryMB, 128), 8192), PIDs: c.PIDs, Files: platform.DefaultFiles,
+		},
+		Ports: p.ports,
+	}, nil
+}
+
+func (c *Controller) archive(ctx context.Context, d *cf.Droplet) engine.Archive {
+	a := engine.Archive{Open: func() (io.ReadCloser, error) {
+		r, err := c.Droplets.Open(ctx, d.GUID)
+		if errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.NotFound) {
+			return nil, fault.Wrap(err, fault.Unprocessable, "the files of the droplet no longer exist: push or restage the app")
+		}
+		return r, err
+	}}
+	if d.Checksum != "" {
+		a.Key = "droplet-" + d.Checksum
+	}
+	return a
+}
+
+func sourcesOf(s launch.Spec) []string {
+	all := make([]string, 0, len(s.Members))
+	for _, m := range s.Members {
+		all = append(all, m.Source)
+	}
+	return all
+}
+
+// check translates a health check. A port check looks at all ports, an http
+// check at the first.
+func check(h cf.HealthCheck, ports []int) launch.Check {
+	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	k := launch.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout), Interval: seconds(h.Interval)}
+	switch h.Type {
+	case cf.CheckPort:
+		k.Kind, k.Ports = launch.CheckPort, ports
+	case cf.CheckHTTP:
+		k.Kind, k.Ports, k.Endpoint = launch.CheckHTTP, ports[:1], h.Endpoint
+		if k.Endpoint == "" {
+			k.Endpoint = "/"
+		}
+	default:
+		k.Kind = launch.CheckProcess
+	}
+	return k.WithDefaults()
+}
+
+// members are the main process and the sidecars.
+func (c *Controller) members(p *plan, at place, id string) ([]launch.Member, error) {
+	command := p.process.Command
+	if command == "" {
+		command = p.droplet.ProcessTypes[p.process.Type]
+	}
+	if command == "" {
+		return nil, fault.New(fault.Unprocessable,
+			"there is no start command for the process %q: the droplet names none; give one in the manifest, a Procfile, or with 'cf push -c'", p.process.Type)
+	}
+	source := "APP/PROC/" + strings.ToUpper(p.process.Type)
+	add := func(name, source, command string, memoryMB int) (launch.Member, error) {
+		env, err := c.environment(p, at, id, memoryMB)
+		return launch.Member{Name: name, Source: source, Args: launch.Script(command), Env: env, Dir: "{{home}}/app"}, err
+	}
+	first, err := add(p.process.Type, source, command, p.mainMB)
+	if err != nil {
+		return nil, err
+	}
+	all := []launch.Member{first}
+	for _, s := range p.sidecars {
+		name := s.Name
+		if name == p.process.Type {
+			name = "sidecar/" + name
+		}
+		m, err := add(name, source+"/SIDECAR/"+strings.ToUpper(s.Name), s.Command, p.memory[s.Name])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// environment is that of one member: what all instances have, and what belongs
+// to this one.
+func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]string, error) {
+	env := map[string]string{"PATH": c.Path}
+	maps.Copy(env, p.env)
+	index := strconv.Itoa(at.index)
+	port := portWord(p.ports[0])
+	var pairs []string
+	for _, n := range p.ports {
+		pairs = append(pairs, `{"external":`+portWord(n)+`,"internal":`+portWord(n)+`}`)
+	}
+	application, err := vcapApplication(p.env["VCAP_APPLICATION"], id, at.index, memoryMB, port)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(env, map[string]string{
+		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
+		"PORT": port, "VCAP_APP_PORT": port, "VCAP_APP_HOST": "0.0.0.0",
+		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
+		"CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": c.Host, "CF_INSTANCE_PORT": port,
+		"CF_INSTANCE_ADDR":  net.JoinHostPort(c.Host, port),
+		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
+		"MEMORY_LIMIT":      strconv.Itoa(memoryMB) + "m",
+		"VCAP_APPLICATION":  application,
+	})
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// portWord is replaced by the engine.
+func portWord(n int) string { return "{{port:" + strconv.Itoa(n) + "}}" }
+
+// vcapApplication adds what only the instance knows. The port is a number that
+// the engine fills in, so it cannot pass through the encoder.
+func vcapApplication(common, id string, index, memoryMB int, port string) (string, error) {
+	var all map[string]any
+	if err := json.Unmarshal([]byte(common), &all); err != nil {
+		return "", fmt.Errorf("VCAP_APPLICATION: %w", err)
+	}
+	if limits, ok := all["limits"].(map[string]any); ok {
+		limits["mem"] = memoryMB
+	}
+	all["host"], all["instance_id"], all["instance_index"] = "0.0.0.0", id, index
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	return `{"port":` + port + "," + string(text[1:]), nil
+}
+
+// reasonOf names the failures of a machine that a user can understand.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk of the platform is full"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it took too long"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		return "the platform has no more room"
+	}
+	return "the platform's log says why"
+}

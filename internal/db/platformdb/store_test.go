@@ -1,0 +1,180 @@
+//go:build unix
+
+package platformdb_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/cf/storetest"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/fault"
+	"ingot/internal/seal"
+)
+
+// open gives a test an empty store.
+func open(t *testing.T, d *db.DB) *platformdb.Store {
+	t.Helper()
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	return platformdb.New(d)
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			storetest.Conformance(t, func(t *testing.T) cf.Store {
+				t.Helper()
+				return open(t, dbtest.New(t, dialect))
+			})
+		})
+	}
+}
+
+// TestMigrateAgain sees that a second start finds nothing to do.
+func TestMigrateAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		open(t, d)
+		open(t, d)
+	})
+}
+
+// TestPurgeJobs sees that old jobs that ended are removed, in more than one
+// batch, and no others.
+func TestPurgeJobs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, ctx := open(t, d), t.Context()
+		before := time.Date(2026, 3, 1, 12, 30, 45, 123456789, time.UTC)
+		add := func(tx cf.Tx, guid string, state cf.JobState, updated time.Time) error {
+			return tx.Jobs().Insert(&cf.Job{Resource: cf.Resource{GUID: guid, Updated: updated}, State: state})
+		}
+		err := s.Update(ctx, func(tx cf.Tx) error {
+			for i := range 1100 {
+				state := map[bool]cf.JobState{true: cf.JobComplete, false: cf.JobFailed}[i%2 == 0]
+				if err := add(tx, fmt.Sprint("old-", i), state, before.Add(-time.Duration(i+1))); err != nil {
+					return err
+				}
+			}
+			for guid, state := range map[string]cf.JobState{"processing": cf.JobProcessing, "polling": cf.JobPolling} {
+				if err := add(tx, guid, state, before.Add(-time.Hour)); err != nil {
+					return err
+				}
+			}
+			return add(tx, "recent", cf.JobComplete, before)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.PurgeJobs(ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		err = s.View(ctx, func(tx cf.Tx) error {
+			all, _, err := tx.Jobs().List(cf.Query{Order: "guid"})
+			for _, j := range all {
+				left = append(left, j.GUID)
+			}
+			return err
+		})
+		if err != nil || fmt.Sprint(left) != "[polling processing recent]" {
+			t.Errorf("left are %v, %v", left, err)
+		}
+	})
+}
+
+// TestSecretsAreSealed sees that secrets are not readable in the database, and
+// are sealed anew when the server's key is exchanged.
+func TestSecretsAreSealed(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, address := t.Context(), dbtest.URL(t, dialect)
+			oldKey, newKey := seal.NewKey(), seal.NewKey()
+			const secret = "nobody may read this"
+			d := openWith(t, address, oldKey)
+			err := open(t, d).Update(ctx, func(tx cf.Tx) error {
+				id := cf.Resource{GUID: "x"}
+				if err := tx.Apps().Insert(&cf.App{Resource: id, Env: map[string]string{"TOKEN": secret}}); err != nil {
+					return err
+				}
+				if err := tx.Packages().Insert(&cf.Package{Resource: id, Password: secret}); err != nil {
+					return err
+				}
+				if err := tx.Jobs().Insert(&cf.Job{Resource: id, Payload: []byte(secret)}); err != nil {
+					return err
+				}
+				return tx.SetEnvGroup(cf.EnvGroup{Name: "x", Var: map[string]string{"TOKEN": secret}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range platformdb.SealedColumns {
+				var text string
+				err := d.View(ctx, func(tx *db.Tx) error {
+					return tx.QueryRow("SELECT " + c.Column + " FROM " + c.Table).Scan(&text)
+				})
+				if err != nil || !strings.HasPrefix(text, "s1.") {
+					t.Errorf("%s.%s is %q, %v", c.Table, c.Column, text, err)
+				}
+			}
+			if n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, platformdb.SealedColumns); err != nil || n != 4 {
+				t.Fatalf("sealed %d anew, error %v", n, err)
+			}
+			err = platformdb.New(openWith(t, address, newKey)).View(ctx, func(tx cf.Tx) error {
+				a, err := tx.Apps().Get("x")
+				if err != nil {
+					return err
+				}
+				p, err := tx.Packages().Get("x")
+				if err != nil {
+					return err
+				}
+				j, err := tx.Jobs().Get("x")
+				if err != nil {
+					return err
+				}
+				g, err := tx.EnvGroup("x")
+				if a.Env["TOKEN"] != secret || p.Password != secret || string(j.Payload) != secret || g.Var["TOKEN"] != secret {
+					t.Errorf("got %v, %q, %q, %v", a.Env, p.Password, j.Payload, g.Var)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			err = platformdb.New(d).View(ctx, func(tx cf.Tx) error { _, err := tx.Apps().Get("x"); return err })
+			if err == nil || fault.Is(err, fault.NotFound) {
+				t.Errorf("the old key still opens it: %v", err)
+			}
+		})
+	}
+}
+
+func openWith(t *testing.T, address, keys string) *db.DB {
+	t.Helper()
+	ring, err := seal.Parse(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Open(t.Context(), db.Options{URL: address, Keys: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}

@@ -1,0 +1,231 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroups knows where this machine's control groups are: in one tree (v2), or
+// in one for each controller (v1), with or without an empty v2 tree beside.
+type cgroups struct {
+	unified     string            // of v2; "" if that has not the controllers
+	controllers map[string]string // mount point by controller, v1
+	all         []string          // every mount point
+}
+
+func findCgroups() (cgroups, error) {
+	table, err := mountTable()
+	if err != nil {
+		return cgroups{}, err
+	}
+	c := cgroups{controllers: map[string]string{}}
+	for _, m := range table {
+		switch m.kind {
+		case "cgroup2":
+			c.all = append(c.all, m.point)
+			b, err := os.ReadFile(filepath.Join(m.point, "cgroup.controllers"))
+			if err == nil && slices.Contains(strings.Fields(string(b)), "memory") {
+				c.unified = m.point
+			}
+		case "cgroup":
+			c.all = append(c.all, m.point)
+			for name := range strings.SplitSeq(m.super, ",") {
+				c.controllers[name] = m.point
+			}
+		}
+	}
+	if c.unified != "" {
+		return c, nil
+	}
+	for _, name := range []string{"memory", "cpu", "cpuacct", "pids", "devices"} {
+		if c.controllers[name] == "" {
+			return c, fmt.Errorf("the %s cgroup controller is not mounted", name)
+		}
+	}
+	return c, nil
+}
+
+// file is where an instance's file is of a controller.
+func (c cgroups) file(controller, group, name string) string {
+	if c.unified != "" {
+		return filepath.Join(c.unified, group, name)
+	}
+	return filepath.Join(c.controllers[controller], group, name)
+}
+
+func (c cgroups) read(controller, group, name string) (string, error) {
+	b, err := os.ReadFile(c.file(controller, group, name))
+	return strings.TrimSpace(string(b)), err
+}
+
+func (c cgroups) number(controller, group, name string) (int64, error) {
+	text, err := c.read(controller, group, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// field reads a number from a file of lines "name number"; 0 if it is not there.
+func (c cgroups) field(controller, group, name, field string) (int64, error) {
+	text, err := c.read(controller, group, name)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && key == field {
+			return strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return 0, nil
+}
+
+// oomKills is how many processes of the group the kernel has killed for want
+// of memory. It is the only proof there is: status 137 says nothing of why.
+func (c cgroups) oomKills(group string) (int64, error) {
+	if c.unified != "" {
+		return c.field("memory", group, "memory.events", "oom_kill")
+	}
+	return c.field("memory", group, "memory.oom_control", "oom_kill")
+}
+
+// memory is what the group uses, less the cached files that the kernel would
+// let go of first.
+func (c cgroups) memory(group string) (int64, error) {
+	usage, inactive := "memory.usage_in_bytes", "total_inactive_file"
+	if c.unified != "" {
+		usage, inactive = "memory.current", "inactive_file"
+	}
+	used, err := c.number("memory", group, usage)
+	if err != nil {
+		return 0, err
+	}
+	cached, err := c.field("memory", group, "memory.stat", inactive)
+	return max(used-cached, 0), err
+}
+
+// memoryLimit is the limit in force.
+func (c cgroups) memoryLimit(group string) (int64, error) {
+	if c.unified != "" {
+		return c.number("memory", group, "memory.max")
+	}
+	return c.number("memory", group, "memory.limit_in_bytes")
+}
+
+// cpu is the processor time that the group has had.
+func (c cgroups) cpu(group string) (time.Duration, error) {
+	if c.unified != "" {
+		us, err := c.field("cpu", group, "cpu.stat", "usage_usec")
+		return time.Duration(us) * time.Microsecond, err
+	}
+	ns, err := c.number("cpuacct", group, "cpuacct.usage")
+	return time.Duration(ns), err
+}
+
+// processes are those in the group.
+func (c cgroups) processes(group string) ([]int, error) {
+	text, err := c.read("pids", group, "cgroup.procs")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	var pids []int
+	for line := range strings.Lines(text) {
+		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
+}
+
+// empty kills what is in the group until nothing is.
+func (c cgroups) empty(ctx context.Context, group string) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		pids, err := c.processes(group)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			// Between reading and killing the number could become another
+			// process's only if all others were used up in that time.
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d processes do not end: %w", len(pids), ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+// remove deletes a group that nothing runs in, in every tree.
+func (c cgroups) remove(ctx context.Context, group string) error {
+	var errs []error
+	for _, point := range c.all {
+		errs = append(errs, removeGroup(ctx, filepath.Join(point, group)))
+	}
+	return errors.Join(errs...)
+}
+
+func removeGroup(ctx context.Context, path string) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		err := unix.Rmdir(path)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			return nil
+		case !errors.Is(err, unix.EBUSY):
+			return &os.PathError{Op: "rmdir", Path: path, Err: err}
+		}
+		for _, below := range subgroups(path) {
+			if err := removeGroup(ctx, below); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return &os.PathError{Op: "rmdir", Path: path, Err: err}
+		case <-time.After(wait): // what has just ended is still being buried
+		}
+	}
+}
+
+func subgroups(path string) []string {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
+	}
+	return names
+}
+
+// children are the names of the groups below one, in any tree.
+func (c cgroups) children(group string) []string {
+	seen := map[string]bool{}
+	for _, point := range c.all {
+		for _, path := range subgroups(filepath.Join(point, group)) {
+			seen[filepath.Base(path)] = true
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for name := range seen {
+		names = append(names, name)
+	}
+	return names
+}

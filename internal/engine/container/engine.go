@@ -1,0 +1,698 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/engine"
+	"ingot/internal/engine/local"
+	"ingot/internal/launch"
+)
+
+const (
+	runDir     = "/run"
+	namePrefix = "ingot-" // of the directory in /run, the control groups and the firewall table
+	linkPrefix = "ig"     // of network links, whose names have 15 bytes at most
+
+	// takedown bounds what has to be done although its caller is gone.
+	takedown = 30 * time.Second
+
+	defaultLayerSpace = 4 << 30
+)
+
+var (
+	errEnded  = errors.New("the instance has ended")
+	errClosed = errors.New("the engine is closed")
+)
+
+// Engine runs instances as Linux containers.
+type Engine struct {
+	root  string // of instances
+	run   string // what does not outlive the machine
+	group string // parent of control groups
+	log   *slog.Logger
+
+	lock   *os.File
+	runc   runtimeOCI
+	binds  []specs.Mount // the host's programs
+	groups cgroups
+	net    *network
+	layers *layers
+	users  *users
+	watch  *watch
+	resolv string
+	about  engine.Description
+	// disks is nil where disks cannot be limited.
+	disks *disks
+	// sharing tells whether layers can be shared.
+	sharing bool
+
+	ids keyed
+	// open ends with Close, and with it every stream and every Exec.
+	open     context.Context //nolint:containedctx // the life of the engine, not of a call
+	shut     context.CancelFunc
+	work     sync.WaitGroup
+	shutOnce sync.Once
+	shutErr  error
+
+	mu        sync.Mutex
+	instances map[string]*instance
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// instance is one that was started, running or ended.
+type instance struct {
+	extra
+	dir *local.Dir
+	*watched
+}
+
+// extra is what only this engine knows of an instance.
+type extra struct {
+	Base   uint32          `json:"base"` // its first user id on the host
+	Addr   netip.Addr      `json:"addr"`
+	Init   local.ProcessID `json:"init"`
+	Layers []string        `json:"layers,omitempty"`
+	// Shared is the bytes of its layers: they count as its own.
+	Shared int64 `json:"shared,omitempty"`
+}
+
+func (in *instance) runs() bool {
+	select {
+	case <-in.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// New opens the engine on a directory, cleans up after a server that died
+// there, and takes over its instances. It needs root; see Probe.
+func New(ctx context.Context, o Options) (_ *Engine, err error) {
+	e := &Engine{log: o.Log, users: newUsers(), instances: map[string]*instance{}}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	initPath, err := local.InitPath(o.Init)
+	if err != nil {
+		return nil, err
+	}
+	if e.runc.program, err = findRunc(o.Runc); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Root, 0o711); err != nil {
+		return nil, err
+	}
+	root, err := resolved(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(root))
+	hash := hex.EncodeToString(sum[:4])
+	e.root, e.group, e.run = filepath.Join(root, "instances"), namePrefix+hash, filepath.Join(runDir, namePrefix+hash)
+	e.runc.root = filepath.Join(e.run, "runc")
+	e.open, e.shut = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if e.lock, err = lockDir(root); err != nil {
+		return nil, err
+	}
+	if e.groups, err = findCgroups(); err != nil {
+		return nil, err
+	}
+	// Others have to pass, for the first thing a container does is to look up
+	// its root as the user that it is.
+	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, err
+		}
+	}
+	if e.watch, err = newWatch(); err != nil {
+		return nil, err
+	}
+	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), initPath); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	e.resolv = resolvConf(o.Egress)
+	if o.LayerSpace <= 0 {
+		o.LayerSpace = defaultLayerSpace
+	}
+	if e.layers, err = openLayers(filepath.Join(root, "layers"), o.LayerSpace); err != nil {
+		return nil, err
+	}
+	e.net, err = openNetwork(linkPrefix+hash, e.group, filepath.Join(root, "network.json"), root, o.Egress, o.Allow)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := removeOrphans(ctx, e.groups); err != nil {
+		e.log.Warn("cleaning up after engines whose directory is gone", "err", err)
+	}
+	return e, e.describe(ctx, o)
+}
+
+// describe finds out what this machine can do and puts it into words.
+func (e *Engine) describe(ctx context.Context, o Options) error {
+	version, err := e.runc.version(ctx)
+	if err != nil {
+		return err
+	}
+	detail := "Linux containers through " + version
+	if e.disks, err = newDisks(filepath.Join(e.run, "disks")); err == nil {
+		err = e.tryDisk(ctx)
+	}
+	if err != nil {
+		e.disks = nil
+		e.log.Warn("disks of instances are not limited", "err", err)
+		detail += fmt.Sprintf("; disk use is NOT limited (%v)", err)
+	}
+	if err := e.tryLayer(); err != nil {
+		e.log.Warn("unpacked files are not shared among instances, which takes time and space", "err", err)
+		detail += "; unpacked files are not shared"
+	} else {
+		e.sharing = true
+	}
+	if o.Egress {
+		detail += "; instances may connect to the outside"
+	} else {
+		detail += "; instances cannot connect to the outside"
+	}
+	e.about = engine.Description{Name: "container", Isolated: true, Detail: detail}
+	return nil
+}
+
+// tryDisk sees whether disks can be made at all.
+func (e *Engine) tryDisk(ctx context.Context) error {
+	dir, err := os.MkdirTemp(e.run, "try")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	point := filepath.Join(dir, "disk")
+	if err := os.Mkdir(point, 0o700); err != nil {
+		return err
+	}
+	if err := e.disks.attach(ctx, filepath.Join(dir, "disk.img"), point, smallestDisk); err != nil {
+		return err
+	}
+	return unmount(point)
+}
+
+// tryLayer sees whether layers can be mounted with their owners mapped: that
+// needs Linux 5.19, and a file system below Root that knows how.
+func (e *Engine) tryLayer() (err error) {
+	dir, err := os.MkdirTemp(e.run, "try")
+	if err != nil {
+		return err
+	}
+	lower, err := os.MkdirTemp(e.layers.root, ".try")
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	defer func() { err = errors.Join(err, unmountBelow(dir), os.RemoveAll(dir), os.RemoveAll(lower)) }()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"home", "upper", "work", "scratch"} {
+		if err := os.Mkdir(path(name), 0o700); err != nil {
+			return err
+		}
+	}
+	file := filepath.Join(lower, "file")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Lchown(file, vcapID, vcapID)); err != nil {
+		return err
+	}
+	base := e.users.take()
+	defer e.users.release(base)
+	users, err := e.users.namespace(base)
+	if err != nil {
+		return err
+	}
+	if err := overlay(path("home"), []layer{{path: lower}}, path("upper"), path("work"), path("scratch"), users); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path("home/file"))
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != base+vcapID {
+		return errors.New("owners are not mapped")
+	}
+	return nil
+}
+
+// lockDir sees that one server uses a directory at a time.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s is in use by another server", dir)
+		}
+		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return f, nil
+}
+
+// Describe says that instances are kept apart.
+func (e *Engine) Describe() engine.Description { return e.about }
+
+// recover takes down what is neither a whole instance nor gone, and takes over
+// the rest.
+func (e *Engine) recover(ctx context.Context) error {
+	err := local.Recover(e.root, func(d *local.Dir) error { return e.takeDown(ctx, d.ID(), d.Path(), nil) })
+	if err != nil {
+		return err
+	}
+	dirs, err := local.List(e.root)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := e.adopt(ctx, d); err != nil {
+			return fmt.Errorf("instance %s: %w", d.ID(), err)
+		}
+	}
+	// What has lost its directory has only its name left.
+	strays := map[string]bool{}
+	for _, dir := range []string{e.runc.root, filepath.Join(e.run, "i")} {
+		entries, _ := os.ReadDir(dir) // none is fine
+		for _, f := range entries {
+			strays[f.Name()] = true
+		}
+	}
+	for _, name := range e.groups.children(e.group) {
+		strays[name] = true
+	}
+	for id := range strays {
+		if e.instances[id] != nil || local.CheckID(id) != nil {
+			continue
+		}
+		if err := e.takeDown(ctx, id, filepath.Join(e.root, id), nil); err != nil {
+			return fmt.Errorf("what is left of instance %s: %w", id, err)
+		}
+	}
+	if err := e.net.sweep(); err != nil {
+		return err
+	}
+	return e.prune()
+}
+
+// adopt takes over one instance.
+func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
+	in := &instance{dir: d}
+	if err := json.Unmarshal(d.Meta().Engine, &in.extra); err != nil {
+		return err
+	}
+	if e.runc.waits(d.ID()) && in.Init.Alive() {
+		// The server died a moment before it was to begin.
+		if err := d.Forget(); err != nil {
+			return err
+		}
+		return errors.Join(e.takeDown(ctx, d.ID(), d.Path(), in), d.Remove())
+	}
+	var err error
+	if in.watched, err = e.watch.add(in.Init); err != nil {
+		return err
+	}
+	e.users.adopt(in.Base)
+	e.net.adopt(in.Addr, d.ID())
+	e.instances[d.ID()] = in
+	return nil
+}
+
+// prune removes layers that nobody uses.
+func (e *Engine) prune() error {
+	used := map[string]bool{}
+	e.mu.Lock()
+	for _, in := range e.instances {
+		for _, id := range in.Layers {
+			used[id] = true
+		}
+	}
+	e.mu.Unlock()
+	return e.layers.prune(used)
+}
+
+// enter begins something that Close waits for.
+func (e *Engine) enter() (leave func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open.Err() != nil {
+		return nil, errClosed
+	}
+	e.work.Add(1)
+	return e.work.Done, nil
+}
+
+// find returns an instance.
+func (e *Engine) find(id string) (*instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in, ok := e.instances[id]
+	if !ok {
+		return nil, engine.ErrNotFound
+	}
+	return in, nil
+}
+
+// running returns an instance that runs.
+func (e *Engine) running(id string) (*instance, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if !in.runs() {
+		return nil, fmt.Errorf("instance %s: %w", id, errEnded)
+	}
+	return in, nil
+}
+
+// Signal asks ingot-init to stop its members.
+func (e *Engine) Signal(_ context.Context, id string) error {
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if hasState(in.dir) {
+		return in.terminate()
+	}
+	// Before ingot-init has begun, nobody there understands the signal.
+	leave, err := e.enter()
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer leave()
+		for wait := time.Millisecond; !hasState(in.dir); wait = min(2*wait, 50*time.Millisecond) {
+			select {
+			case <-time.After(wait):
+			case <-in.gone:
+				return
+			case <-e.open.Done():
+				return
+			}
+		}
+		if err := in.terminate(); err != nil {
+			e.log.Warn("stopping an instance", "instance", id, "err", err)
+		}
+	}()
+	return nil
+}
+
+func (in *instance) terminate() error {
+	err := in.Init.Signal(syscall.SIGTERM)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil // it has ended by itself
+	}
+	return err
+}
+
+func hasState(d *local.Dir) bool {
+	_, err := os.Lstat(filepath.Join(d.Control(), launch.StateFile))
+	return err == nil
+}
+
+// Remove kills what runs and takes everything away.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	if local.CheckID(id) != nil {
+		return nil
+	}
+	unlock, err := e.ids.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	in, err := e.find(id)
+	if err != nil {
+		return nil //nolint:nilerr // there is none
+	}
+	leave, err := e.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// From here on it is half-made, whatever happens.
+	if err := in.dir.Forget(); err != nil {
+		return err
+	}
+	if err := e.takeDown(ctx, id, in.dir.Path(), in); err != nil {
+		return fmt.Errorf("removing instance %s: %w", id, err)
+	}
+	if err := in.dir.Remove(); err != nil {
+		return fmt.Errorf("removing instance %s: %w", id, err)
+	}
+	e.mu.Lock()
+	delete(e.instances, id)
+	e.mu.Unlock()
+	e.users.release(in.Base)
+	e.net.release(in.Addr)
+	return nil
+}
+
+// takeDown ends an instance, whole or half-made, and takes away everything but
+// its directory. in is nil when nothing is known of it.
+func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) error {
+	ctx, cancel := context.WithTimeout(ctx, takedown)
+	defer cancel()
+	group := filepath.Join(e.group, id)
+	if in != nil {
+		// With the first process of its namespace all others go.
+		if err := in.Init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		if in.watched != nil {
+			select {
+			case <-in.gone:
+			case <-ctx.Done():
+				return fmt.Errorf("ingot-init does not end: %w", ctx.Err())
+			}
+		}
+	}
+	if err := e.groups.empty(ctx, group); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	var errs [3]error
+	if in != nil && in.Addr.IsValid() {
+		wg.Go(func() { errs[0] = e.net.disconnect(in.Addr) })
+	}
+	wg.Go(func() { errs[1] = e.groups.remove(ctx, group) })
+	wg.Go(func() { errs[2] = e.unmountAll(ctx, id, path) })
+	wg.Wait()
+	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
+}
+
+// unmountAll takes an instance's mounts away and waits for its loop device.
+func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
+	table, err := mountTable()
+	if err != nil {
+		return err
+	}
+	point := filepath.Join(e.bundle(id), "disk")
+	var loop string
+	for _, m := range table {
+		if m.point == point && m.kind == "ext4" {
+			loop = filepath.Base(m.source)
+		}
+	}
+	if err := unmountBelow(path, e.bundle(id)); err != nil {
+		return err
+	}
+	if loop == "" {
+		return nil
+	}
+	image := filepath.Join(path, diskImage)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		b, err := os.ReadFile(filepath.Join("/sys/block", loop, "loop/backing_file"))
+		if err != nil || string(b) != image+"\n" {
+			return nil //nolint:nilerr // it backs nothing any more
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the disk %s is still in use by %s", image, loop)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// List returns all instances, by id.
+func (e *Engine) List(context.Context) ([]engine.Instance, error) {
+	e.mu.Lock()
+	all := slices.Collect(maps.Values(e.instances))
+	e.mu.Unlock()
+	list := make([]engine.Instance, 0, len(all))
+	for _, in := range all {
+		list = append(list, e.present(in))
+	}
+	slices.SortFunc(list, func(a, b engine.Instance) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return list, nil
+}
+
+// Get returns one instance.
+func (e *Engine) Get(_ context.Context, id string) (engine.Instance, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return engine.Instance{}, err
+	}
+	return e.present(in), nil
+}
+
+func (e *Engine) present(in *instance) engine.Instance {
+	// Whether it runs is asked first: an instance that does not run must show
+	// its last state.
+	runs := in.runs()
+	m := in.dir.Meta()
+	state := in.dir.State()
+	if !runs && state.Exit != nil && !state.Exit.OOM && state.Exit.Status == 128+int(syscall.SIGKILL) && !state.Exit.Stopped {
+		// ingot-init could not see its own group's count.
+		kills, err := e.groups.oomKills(filepath.Join(e.group, m.ID))
+		state.Exit.OOM = err == nil && kills > 0
+	}
+	return engine.Instance{
+		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
+		Host: e.net.gateway().String(), Internal: in.Addr.String(),
+	}
+}
+
+// Records streams from the instance's record files.
+func (e *Engine) Records(ctx context.Context, id string, after engine.Position) (engine.Stream, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.open.Err() != nil {
+		return nil, errClosed
+	}
+	return in.dir.Records(ctx, after, local.Follow{Closed: e.open.Done(), Gone: func(ctx context.Context) error {
+		select {
+		case <-in.gone:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.open.Done():
+			return errClosed
+		}
+	}})
+}
+
+// Usage reads the instance's control groups and its disk.
+func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return engine.Usage{}, err
+	}
+	group := filepath.Join(e.group, id)
+	u := engine.Usage{Time: time.Now(), MemoryLimit: in.dir.Meta().Limits.Memory}
+	var errs [4]error
+	u.CPUTime, errs[0] = e.groups.cpu(group)
+	u.Memory, errs[1] = e.groups.memory(group)
+	u.OOMKills, errs[2] = e.groups.oomKills(group)
+	u.Disk, errs[3] = e.diskUse(ctx, in)
+	for i, err := range errs {
+		// After the machine was started anew there are no groups any more.
+		if errors.Is(err, os.ErrNotExist) {
+			errs[i] = nil
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		if _, gone := e.find(id); gone != nil {
+			return engine.Usage{}, gone // removed meanwhile
+		}
+		return engine.Usage{}, err
+	}
+	return u, nil
+}
+
+func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
+	point := filepath.Join(e.bundle(in.dir.ID()), "disk")
+	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil {
+		used, err := diskUsed(point)
+		return used + in.Shared, err
+	}
+	used, err := local.Size(ctx, point)
+	return used + in.Shared, err
+}
+
+// Collect writes files of the instance's home.
+func (e *Engine) Collect(ctx context.Context, id, path string, w io.Writer) error {
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	return in.dir.Collect(ctx, path, homeInside, w)
+}
+
+// Close ends streams and Execs. Instances go on; if there are none, nothing of
+// the engine is left but its directory.
+func (e *Engine) Close() error {
+	e.shutOnce.Do(func() { e.shutErr = e.close() })
+	return e.shutErr
+}
+
+func (e *Engine) close() error {
+	e.mu.Lock()
+	e.shut()
+	e.mu.Unlock()
+	e.work.Wait()
+	e.users.close()
+	var errs []error
+	if e.watch != nil {
+		errs = append(errs, e.watch.close())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lock == nil {
+		return errors.Join(errs...) // another server's
+	}
+	if dirs, err := os.ReadDir(e.root); len(e.instances) == 0 && len(dirs) == 0 && (err == nil || errors.Is(err, os.ErrNotExist)) {
+		ctx, cancel := context.WithTimeout(context.Background(), takedown)
+		defer cancel()
+		errs = append(errs, e.dismantle(ctx))
+	}
+	return errors.Join(append(errs, e.lock.Close())...)
+}
+
+// dismantle takes away what instances have in common.
+func (e *Engine) dismantle(ctx context.Context) error {
+	var errs []error
+	if e.net != nil {
+		errs = append(errs, e.net.remove())
+	}
+	errs = append(errs, e.groups.remove(ctx, e.group))
+	if err := unmountBelow(e.run); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, os.RemoveAll(e.run))...)
+}

@@ -1,0 +1,208 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// The firewall of an engine:
+//
+//	from an instance to …
+//	  answers to a connection from outside   accept
+//	  what Allow names                       accept
+//	  the host, by any of its addresses      reject
+//	  another instance                       reject (and the bridge keeps them apart)
+//	  the world                              reject; accept with egress, but
+//	                                         for link-local addresses
+//	to an instance, forwarded from elsewhere reject
+//	IPv6                                     reject
+//
+// The host itself may connect to every instance.
+
+const allowedSet = "allowed"
+
+// Allow names what instances may connect to, all of it: what was allowed before
+// and is not named any more, no longer is. Connections that stand are not cut.
+func (e *Engine) Allow(_ context.Context, endpoints []Endpoint) error {
+	for _, p := range endpoints {
+		if !p.Addr().Unmap().Is4() {
+			return fmt.Errorf("%v: instances have IPv4 only", p)
+		}
+	}
+	n := e.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.allow = endpoints
+	return n.writeFirewall()
+}
+
+// Gateway is the host's address as instances see it. Services for them can
+// listen there, and need Allow.
+func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
+
+// writeFirewall puts the whole table in place, in one step.
+func (n *network) writeFirewall() error {
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}
+	// Adding what exists does nothing, so that deleting never fails.
+	c.AddTable(t)
+	c.DelTable(t)
+	c.AddTable(t)
+	set := &nftables.Set{
+		Table: t, Name: allowedSet, Concatenation: true,
+		KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+	}
+	if err := c.AddSet(set, elements(n.allow)); err != nil {
+		return err
+	}
+	accept := nftables.ChainPolicyAccept // what is not ours is none of our business
+	input := c.AddChain(&nftables.Chain{
+		Name: "input", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept,
+		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
+	})
+	forward := c.AddChain(&nftables.Chain{
+		Name: "forward", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept,
+		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
+	})
+	rule := func(chain *nftables.Chain, parts ...[]expr.Any) {
+		r := &nftables.Rule{Table: t, Chain: chain}
+		for _, p := range parts {
+			r.Exprs = append(r.Exprs, p...)
+		}
+		c.AddRule(r)
+	}
+	from, to := onInterface(expr.MetaKeyIIFNAME, n.name), onInterface(expr.MetaKeyOIFNAME, n.name)
+	yes := []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}
+	no := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
+	reset := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
+
+	rule(input, from, established(), yes)
+	rule(input, from, listed(set), yes)
+	rule(input, from, overTCP(), reset)
+	rule(input, from, no)
+
+	rule(forward, from, established(), yes)
+	rule(forward, from, listed(set), yes)
+	if n.egress {
+		rule(forward, from, toSubnet(netip.MustParsePrefix("169.254.0.0/16")), no)
+		rule(forward, from, notOnInterface(expr.MetaKeyOIFNAME, n.name), overIPv4(), yes)
+	}
+	rule(forward, from, overTCP(), reset)
+	rule(forward, from, no)
+	rule(forward, to, established(), yes)
+	rule(forward, to, no)
+
+	nat := c.AddChain(&nftables.Chain{
+		Name: "leave", Table: t, Type: nftables.ChainTypeNAT, Policy: &accept,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+	})
+	rule(nat, fromSubnet(n.chosen.Subnet), notOnInterface(expr.MetaKeyOIFNAME, n.name), []expr.Any{&expr.Masq{}})
+	return c.Flush()
+}
+
+// removeTable takes a firewall table away; none is no error.
+func removeTable(name string) error {
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	c.DelTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: name})
+	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("firewall table %s: %w", name, err)
+	}
+	return nil
+}
+
+func elements(endpoints []Endpoint) []nftables.SetElement {
+	list := make([]nftables.SetElement, 0, len(endpoints))
+	for _, p := range endpoints {
+		a := p.Addr().Unmap().As4()
+		// Each part of a concatenation fills whole words.
+		key := append(a[:], binaryutil.BigEndian.PutUint16(p.Port())...)
+		list = append(list, nftables.SetElement{Key: append(key, 0, 0)})
+	}
+	return list
+}
+
+// The parts of rules. Registers 8 and up are single words, of which 1 spans
+// four.
+const (
+	register     = 1
+	firstWord    = 8
+	sourceOffset = 12 // in the header of IPv4
+	destOffset   = 16
+	portOffset   = 2 // in the header of TCP
+)
+
+func onInterface(key expr.MetaKey, name string) []expr.Any {
+	return compareInterface(key, name, expr.CmpOpEq)
+}
+
+func notOnInterface(key expr.MetaKey, name string) []expr.Any {
+	return compareInterface(key, name, expr.CmpOpNeq)
+}
+
+func compareInterface(key expr.MetaKey, name string, op expr.CmpOp) []expr.Any {
+	padded := make([]byte, unix.IFNAMSIZ)
+	copy(padded, name)
+	return []expr.Any{&expr.Meta{Key: key, Register: register}, &expr.Cmp{Op: op, Register: register, Data: padded}}
+}
+
+func established() []expr.Any {
+	return []expr.Any{
+		&expr.Ct{Register: register, Key: expr.CtKeySTATE},
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED),
+			Xor:  binaryutil.NativeEndian.PutUint32(0),
+		},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: binaryutil.NativeEndian.PutUint32(0)},
+	}
+}
+
+func overIPv4() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: register},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{unix.NFPROTO_IPV4}},
+	}
+}
+
+func overTCP() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{unix.IPPROTO_TCP}},
+	}
+}
+
+func listed(set *nftables.Set) []expr.Any {
+	return append(append(overIPv4(), overTCP()...),
+		&expr.Payload{DestRegister: firstWord, Base: expr.PayloadBaseNetworkHeader, Offset: destOffset, Len: 4},
+		&expr.Payload{DestRegister: firstWord + 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		&expr.Lookup{SourceRegister: firstWord, SetName: set.Name, SetID: set.ID},
+	)
+}
+
+func fromSubnet(p netip.Prefix) []expr.Any { return inSubnet(p, sourceOffset) }
+func toSubnet(p netip.Prefix) []expr.Any   { return inSubnet(p, destOffset) }
+
+func inSubnet(p netip.Prefix, offset uint32) []expr.Any {
+	network := p.Masked().Addr().As4()
+	mask := ipNet(p.Addr(), p.Bits()).Mask
+	return append(overIPv4(),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: network[:]},
+	)
+}

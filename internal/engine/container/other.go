@@ -1,0 +1,24 @@
+//go:build !linux
+
+package container
+
+import (
+	"context"
+	"errors"
+
+	"ingot/internal/engine"
+)
+
+var errLinux = errors.New("containers need Linux")
+
+// Engine does not exist here.
+type Engine struct{ engine.Engine }
+
+// New says that there is no such engine here.
+func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
+
+// Probe says that there is no such engine here.
+func Probe(context.Context, Options) error { return errLinux }
+
+// Allow has nobody to allow anything.
+func (e *Engine) Allow(context.Context, []Endpoint) error { return errLinux }

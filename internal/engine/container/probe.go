@@ -1,0 +1,229 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/engine"
+	"ingot/internal/engine/local"
+	"ingot/internal/launch"
+)
+
+// probeTime bounds a probe: ten times what it takes on a busy machine.
+const probeTime = 20 * time.Second
+
+// Probe tells whether containers can run here, and if not, why and what to do
+// about it. It decides by running one from its beginning to its end, for no set
+// of single abilities is proof; those only explain a failure. Nothing is left
+// of it. Options.Root is not used.
+func Probe(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if os.Geteuid() != 0 {
+		return errors.New("containers need root: start the server as root")
+	}
+	if _, err := findRunc(o.Runc); err != nil {
+		return err
+	}
+	if _, err := local.InitPath(o.Init); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "ingot-probe")
+	if err != nil {
+		return err
+	}
+	o.Root = dir
+	err = try(ctx, o)
+	err = errors.Join(err, os.RemoveAll(dir))
+	if err == nil {
+		return nil
+	}
+	if reason := explain(); reason != nil {
+		return fmt.Errorf("%w (the trial container said: %w)", reason, err)
+	}
+	return fmt.Errorf("the trial container failed: %w", err)
+}
+
+const trialMemory = 64 << 20
+
+// trialScript is run as the user of members, who must be able to do what apps
+// do and nothing more.
+const trialScript = `
+test "$(id -u)" = 2000 || { echo "user $(id -u)"; exit 1; }
+grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status || { echo "has capabilities"; exit 1; }
+grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status || { echo "may gain privileges"; exit 1; }
+echo text >file && echo text >/tmp/file || exit 1
+if touch /usr/ingot-probe 2>/dev/null; then echo "/usr is writable"; exit 1; fi
+echo fine
+exec sleep 60
+`
+
+// try runs the trial container.
+func try(ctx context.Context, o Options) (err error) {
+	e, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	const id = "probe"
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
+	err = e.Start(ctx, engine.Spec{
+		ID:     id,
+		Limits: engine.Limits{Memory: trialMemory, Disk: 16 << 20, PIDs: 32},
+		Launch: launch.Spec{
+			Instance: id, OneOff: true, LogRate: -1, Health: launch.Check{Kind: launch.CheckProcess},
+			Members: []launch.Member{{
+				Name: "probe", Source: "PROBE", Args: []string{"/bin/sh", "-c", trialScript},
+				Env: []string{"PATH=" + pathInside}, Dir: "{{home}}",
+			}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if err := e.fine(ctx, id); err != nil {
+		return err
+	}
+	for _, ns := range []string{"pid", "mnt", "net", "ipc", "uts", "user"} {
+		ours, err1 := os.Readlink("/proc/self/ns/" + ns)
+		theirs, err2 := os.Readlink("/proc/" + strconv.Itoa(in.Init.PID) + "/ns/" + ns)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if ours == theirs {
+			return fmt.Errorf("it shares our %s namespace", ns)
+		}
+	}
+	limit, err := e.groups.memoryLimit(filepath.Join(e.group, id))
+	if err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	if limit != trialMemory {
+		return fmt.Errorf("its memory limit is %d instead of %d", limit, trialMemory)
+	}
+	// Nothing listens there: a refusal is an answer, and proves the way.
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(in.Addr.String(), "1"))
+	if err == nil {
+		return errors.Join(errors.New("somebody else answers under its address"), conn.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("it cannot be reached by network: %w", err)
+	}
+	return nil
+}
+
+// fine waits for the trial's word.
+func (e *Engine) fine(ctx context.Context, id string) error {
+	s, err := e.Records(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var said []string
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			in, _ := e.find(id)
+			return fmt.Errorf("it ended after saying %q%s", said, lastWords(filepath.Join(in.dir.Path(), initSays)))
+		}
+		if err != nil {
+			return fmt.Errorf("waiting for its word: %w", err)
+		}
+		if string(r.Payload) == "fine" {
+			return nil
+		}
+		if r.Kind != launch.Event {
+			said = append(said, string(r.Payload))
+		}
+	}
+}
+
+// explain looks for the single ability that is missing. It returns nil when all
+// are there and still a container does not run.
+func explain() error {
+	for _, step := range []struct {
+		name, hint string
+		try        func() error
+	}{
+		{"making namespaces", "containers need CAP_SYS_ADMIN; in Docker: --privileged", tryNamespaces},
+		{"making a user namespace", "see /proc/sys/user/max_user_namespaces and kernel.unprivileged_userns_clone", tryUserNamespace},
+		{"control groups", "mount /sys/fs/cgroup writable", tryGroups},
+		{"network links", "containers need CAP_NET_ADMIN and a kernel with bridge and veth", tryLinks},
+		{"firewall", "containers need CAP_NET_ADMIN and a kernel with nftables", tryFirewall},
+	} {
+		if err := step.try(); err != nil {
+			return fmt.Errorf("containers cannot run here: %s: %w; %s", step.name, err, step.hint)
+		}
+	}
+	return nil
+}
+
+func tryNamespaces() error {
+	return runIn(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
+}
+
+func tryUserNamespace() error { return runIn(unix.CLONE_NEWUSER) }
+
+// runIn runs a program that does nothing in new namespaces.
+func runIn(flags uintptr) error {
+	cmd := exec.Command("/bin/true") //nolint:noctx // does nothing
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	if flags&unix.CLONE_NEWUSER != 0 {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstRange * idRange, Size: idRange}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, ids
+	}
+	return cmd.Run()
+}
+
+func tryGroups() error {
+	c, err := findCgroups()
+	if err != nil {
+		return err
+	}
+	dir := c.file("memory", fmt.Sprintf("ingot-try-%d", os.Getpid()), "")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Remove(dir)
+}
+
+func tryLinks() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = fmt.Sprintf("igt%d", os.Getpid())
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	defer func() { _ = netlink.LinkDel(bridge) }()
+	attrs.Name = fmt.Sprintf("igu%d", os.Getpid())
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("igv%d", os.Getpid())}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return fmt.Errorf("veth: %w", err)
+	}
+	return netlink.LinkDel(veth)
+}
+
+func tryFirewall() error {
+	name := fmt.Sprintf("ingot-try-%d", os.Getpid())
+	n := &network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
+	return errors.Join(n.writeFirewall(), removeTable(name))
+}

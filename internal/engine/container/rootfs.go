@@ -1,0 +1,249 @@
+//go:build linux
+
+package container
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+const pathInside = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+// fromEtc are the files of the host's /etc that programs in /usr need: which
+// version of a program is meant, where libraries are, whom to trust. None is
+// secret, and only those that everybody may read are taken.
+var fromEtc = []string{
+	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "os-release",
+	"debian_version", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies",
+	"java-*", "java", "maven", "python3*", "php", "nodejs", "fonts", "terminfo", "services", "protocols",
+	"mime.types", "inputrc", "locale.alias", "ImageMagick-*",
+}
+
+const largestFromEtc = 8 << 20 // of one file; a bundle of certificates has 0.2
+
+// etcFiles are our own.
+var etcFiles = map[string]string{
+	"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n" +
+		"vcap:x:2000:2000:vcap:/home/vcap:/bin/bash\n" +
+		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+	"group":         "root:x:0:\ntty:x:5:\nvcap:x:2000:\nnogroup:x:65534:\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+	"shells":        "/bin/sh\n/bin/bash\n",
+	"gai.conf":      "",
+}
+
+// buildRootfs makes the root file system that all instances share, or brings
+// it up to date: running instances go on to see a complete one. It returns the
+// directories of the host that have to be mounted into it.
+func buildRootfs(root, initPath string) ([]specs.Mount, error) {
+	for _, dir := range []string{
+		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root", "run", "opt",
+		"srv", "mnt", "media", controlInside, hostInside,
+	} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := link("../run", filepath.Join(root, "var/run")); err != nil {
+		return nil, err
+	}
+	if err := replace(filepath.Join(root, initInside), initPath, 0o755); err != nil {
+		return nil, fmt.Errorf("copying ingot-init: %w", err)
+	}
+	for name, text := range etcFiles {
+		if err := write(filepath.Join(root, "etc", name), strings.NewReader(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
+		if err := link(path.Join(hostInside, name), filepath.Join(root, "etc", name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := link("/proc/mounts", filepath.Join(root, "etc/mtab")); err != nil {
+		return nil, err
+	}
+	for _, pattern := range fromEtc {
+		names, err := filepath.Glob(filepath.Join("/etc", pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if err := copyTree(name, filepath.Join(root, name)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return hostMounts(root)
+}
+
+// hostMounts are the host's programs: /usr, and what is beside it on systems
+// that have not put everything there.
+func hostMounts(root string) ([]specs.Mount, error) {
+	below, err := mountPoints()
+	if err != nil {
+		return nil, err
+	}
+	var mounts []specs.Mount
+	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		info, err := os.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		at := filepath.Join(root, dir)
+		if info.Mode()&fs.ModeSymlink != 0 {
+			to, err := os.Readlink(dir)
+			if err == nil {
+				err = link(to, at)
+			}
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return nil, err
+		}
+		m := bind(dir, dir, "ro")
+		for _, p := range below {
+			if strings.HasPrefix(p, dir+"/") {
+				// What is mounted below comes along, for a user namespace may
+				// not uncover what lies under it.
+				m.Options[0] = "rbind"
+				m.Options = append(m.Options, "rro")
+				break
+			}
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts, nil
+}
+
+// link makes a symbolic link, in place of another one if need be.
+func link(to, at string) error {
+	if now, err := os.Readlink(at); err == nil && now == to {
+		return nil
+	}
+	tmp := at + ".new"
+	_ = os.Remove(tmp)
+	if err := os.Symlink(to, tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, at)
+}
+
+// replace copies a file of the host, in place of an older one if need be.
+func replace(at, from string, mode fs.FileMode) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return write(at, f, mode)
+}
+
+// write puts a file in place in one step, unless it is the same already.
+func write(at string, r io.Reader, mode fs.FileMode) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if old, err := os.ReadFile(at); err == nil && bytes.Equal(old, b) {
+		return nil
+	}
+	tmp := at + ".new"
+	err = os.WriteFile(tmp, b, mode)
+	if err == nil {
+		err = os.Chmod(tmp, mode) // whatever the umask
+	}
+	if err == nil {
+		err = os.Rename(tmp, at)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
+}
+
+// copyTree copies what everybody may read. Links stay links: they lead to
+// /usr, or nowhere.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // not for us, or just removed
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil //nolint:nilerr // the same
+		}
+		at := filepath.Join(to, strings.TrimPrefix(p, from))
+		switch mode := info.Mode(); {
+		case mode.IsDir():
+			if mode.Perm()&0o005 != 0o005 {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(at, 0o755)
+		case mode&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err == nil {
+				err = os.MkdirAll(filepath.Dir(at), 0o755)
+			}
+			if err == nil {
+				err = link(target, at)
+			}
+			return err
+		case mode.IsRegular() && mode.Perm()&0o004 != 0 && info.Size() <= largestFromEtc:
+			if old, err := os.Stat(at); err == nil && old.Size() == info.Size() && !old.ModTime().Before(info.ModTime()) {
+				return nil
+			}
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				return err
+			}
+			return replace(at, p, mode.Perm()&0o755)
+		}
+		return nil
+	})
+}
+
+// resolvConf is what instances learn about name servers: those of the host
+// that they can reach. A server on the host's loopback is not one of them.
+func resolvConf(egress bool) string {
+	if !egress {
+		return "# no way out: see the engine's egress option\n"
+	}
+	b, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return ""
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "nameserver":
+			if a, err := netip.ParseAddr(f[1]); err != nil || a.IsLoopback() || !a.Is4() {
+				continue
+			}
+		case "search", "options":
+		default:
+			continue
+		}
+		out.WriteString(strings.Join(f, " ") + "\n")
+	}
+	return out.String()
+}

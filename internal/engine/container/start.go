@@ -1,0 +1,297 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"ingot/internal/engine"
+	"ingot/internal/engine/local"
+)
+
+const (
+	diskImage = "disk.img"
+	initSays  = "init.log" // what runc and ingot-init say that is no record
+)
+
+// bundle is an instance's directory in e.run.
+func (e *Engine) bundle(id string) string { return filepath.Join(e.run, "i", id) }
+
+// Start makes an instance and runs it.
+func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if err := local.CheckID(s.ID); err != nil {
+		return err
+	}
+	if len(s.Launch.Members) == 0 {
+		return fmt.Errorf("instance %s has nothing to run", s.ID)
+	}
+	unlock, err := e.ids.lock(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	leave, err := e.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if _, err := e.find(s.ID); err == nil {
+		return nil
+	}
+	if err := e.start(ctx, s); err != nil {
+		return fmt.Errorf("starting instance %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d, err := local.Create(e.root, s.ID)
+	if errors.Is(err, os.ErrExist) {
+		// Taking it down did not come to its end before.
+		half := filepath.Join(e.root, s.ID)
+		if err := e.takeDown(ctx, s.ID, half, nil); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(half); err != nil {
+			return err
+		}
+		d, err = local.Create(e.root, s.ID)
+	}
+	if err != nil {
+		return err
+	}
+	in := &instance{dir: d, extra: extra{Base: e.users.take()}}
+	defer func() {
+		if err == nil {
+			return
+		}
+		// Also when ctx is the reason, everything is taken down.
+		after := context.WithoutCancel(ctx)
+		down := errors.Join(d.Forget(), e.takeDown(after, s.ID, d.Path(), in))
+		if down == nil {
+			down = d.Remove()
+			e.users.release(in.Base)
+			if in.Addr.IsValid() {
+				e.net.release(in.Addr)
+			}
+		}
+		err = errors.Join(err, down)
+	}()
+	if in.Addr, err = e.net.take(s.ID); err != nil {
+		return err
+	}
+	limits := withDefaults(s.Limits)
+	steps := []any{"instance", s.ID}
+	began := time.Now()
+	lap := func(step string) {
+		now := time.Now()
+		steps = append(steps, step, now.Sub(began))
+		began = now
+	}
+	if err := e.furnish(ctx, in, s, limits); err != nil {
+		return err
+	}
+	if err := e.writeBundle(in, limits); err != nil {
+		return err
+	}
+	lap("files")
+	if in.Init, err = e.runc.create(ctx, s.ID, e.bundle(s.ID), filepath.Join(d.Path(), initSays)); err != nil {
+		return err
+	}
+	lap("create")
+	if err := e.net.connect(in.Init, in.Addr); err != nil {
+		return err
+	}
+	lap("network")
+	if err := e.commit(in, s, limits); err != nil {
+		return err
+	}
+	if err := e.runc.release(ctx, s.ID, in.Init); err != nil {
+		return errors.Join(err, errors.New("ingot-init"+lastWords(filepath.Join(d.Path(), initSays))))
+	}
+	if in.watched, err = e.watch.add(in.Init); err != nil {
+		return err
+	}
+	lap("release")
+	e.log.Debug("instance started", steps...)
+	e.mu.Lock()
+	e.instances[s.ID] = in
+	e.mu.Unlock()
+	return nil
+}
+
+// commit writes down what the instance is.
+func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error {
+	same := func(port int) int { return port }
+	m := local.Meta{
+		Labels: s.Labels, Limits: limits, Created: time.Now().UTC(),
+		Launch: local.Substitute(s.Launch, homeInside, same),
+	}
+	if m.Launch.User == 0 {
+		m.Launch.User = vcapID
+	}
+	if m.Launch.Group == 0 {
+		m.Launch.Group = vcapID
+	}
+	for _, p := range s.Ports {
+		m.Ports = append(m.Ports, engine.Port{
+			Inside: p, Listens: p, Address: net.JoinHostPort(in.Addr.String(), strconv.Itoa(p)),
+		})
+	}
+	var err error
+	if m.Engine, err = json.Marshal(in.extra); err != nil {
+		return err
+	}
+	if err := in.dir.Commit(m); err != nil {
+		return err
+	}
+	// To its own root, who is nobody outside.
+	return filepath.WalkDir(in.dir.Control(), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(in.Base), int(in.Base))
+	})
+}
+
+// furnish gives the instance its disk and its files.
+//
+//	disk/files/home   what it writes to its home, over its layers
+//	disk/work         overlay's own
+//	disk/tmp, var     /tmp and /var/tmp
+func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) error {
+	bundle := e.bundle(s.ID)
+	disk := filepath.Join(bundle, "disk")
+	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+	}
+	shared, own, release, err := e.gather(ctx, s.Files, limits.Disk)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var users *os.File
+	if len(shared) > 0 {
+		if users, err = e.users.namespace(in.Base); err != nil {
+			return err
+		}
+	}
+	for _, l := range shared {
+		in.Layers = append(in.Layers, l.ID)
+		in.Shared += l.Size
+	}
+	if in.Shared >= limits.Disk {
+		return fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
+	}
+	if e.disks != nil {
+		err = e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared)
+	} else {
+		err = plainDisk(filepath.Join(in.dir.Path(), "disk"), disk)
+	}
+	if err != nil {
+		return fmt.Errorf("disk: %w", err)
+	}
+	base := int(in.Base)
+	for _, dir := range []string{"work", "tmp", "var"} {
+		path := filepath.Join(disk, dir)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return err
+		}
+		if dir == "work" {
+			continue
+		}
+		if err := errors.Join(os.Chmod(path, 0o777|os.ModeSticky), os.Lchown(path, base, base)); err != nil {
+			return err
+		}
+	}
+	files, err := local.Create(disk, "files")
+	if err != nil {
+		return err
+	}
+	if err := files.Unpack(ctx, own, limits.Disk); err != nil {
+		return err
+	}
+	if err := files.Own(base+vcapID, base+vcapID); err != nil {
+		return err
+	}
+	if len(shared) > 0 {
+		return overlay(in.dir.Home(), shared, files.Home(), filepath.Join(disk, "work"), filepath.Join(bundle, "layers"), users)
+	}
+	return bindMount(files.Home(), in.dir.Home())
+}
+
+// gather splits archives into layers and the rest, which goes over them. Order
+// counts: what comes after an archive that cannot be shared is not shared.
+func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64) (shared []layer, own []engine.Archive, release func(), err error) {
+	var releases []func()
+	release = func() {
+		for _, f := range releases {
+			f()
+		}
+	}
+	for i, a := range files {
+		if a.Key == "" || !e.sharing {
+			own = files[i:]
+			break
+		}
+		l, done, err := e.layers.get(ctx, a, limit)
+		if err != nil {
+			release()
+			return nil, nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
+		}
+		releases = append(releases, done)
+		shared = append(shared, l)
+	}
+	return shared, own, release, nil
+}
+
+// writeBundle writes what runc reads, and the files that tell the instance who
+// it is.
+func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
+	id, bundle := in.dir.ID(), e.bundle(in.dir.ID())
+	disk, host := filepath.Join(bundle, "disk"), filepath.Join(bundle, "host")
+	name := hostname(id)
+	for file, text := range map[string]string{
+		"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + in.Addr.String() + " " + name + "\n",
+		"hostname":    name + "\n",
+		"resolv.conf": e.resolv,
+	} {
+		if err := os.WriteFile(filepath.Join(host, file), []byte(text), 0o644); err != nil { //nolint:gosec // for everybody inside
+			return err
+		}
+	}
+	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
+		rootfs: filepath.Join(e.run, "root"), hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		base: in.Base, limits: limits, binds: e.binds, control: in.dir.Control(), home: in.dir.Home(),
+		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
+	}.spec())
+}
+
+// hostname is an id as a name of the network: 63 letters, digits and hyphens.
+func hostname(id string) string {
+	b := []byte(id)
+	if len(b) > 63 {
+		b = b[:63]
+	}
+	for i, c := range b {
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !ok {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}

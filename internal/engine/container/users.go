@@ -1,0 +1,133 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// users hands out ranges of user ids of the host, one for each instance. They
+// lie where distributions keep no accounts, and are chosen at random, since
+// other servers on this machine choose from the same.
+type users struct {
+	mu    sync.Mutex
+	taken map[uint32]bool
+	kept  map[uint32]*os.File // user namespaces with that range, for mapped mounts
+	idle  []uint32            // ranges given back that have one
+}
+
+const (
+	firstRange = 1 << 30 / idRange
+	lastRange  = 28671 // below 2^31 with room to spare
+	keptRanges = 64
+)
+
+func newUsers() *users {
+	return &users{taken: map[uint32]bool{}, kept: map[uint32]*os.File{}}
+}
+
+// take returns the first id of a range that no instance of this engine has.
+func (u *users) take() uint32 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n := len(u.idle); n > 0 {
+		base := u.idle[n-1]
+		u.idle = u.idle[:n-1]
+		u.taken[base] = true
+		return base
+	}
+	for {
+		base := (firstRange + rand.Uint32N(lastRange-firstRange)) * idRange
+		if !u.taken[base] {
+			u.taken[base] = true
+			return base
+		}
+	}
+}
+
+// adopt notes a range that an instance has from a server before.
+func (u *users) adopt(base uint32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.taken[base] = true
+}
+
+// release gives a range back.
+func (u *users) release(base uint32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.taken[base] {
+		return
+	}
+	delete(u.taken, base)
+	f, ok := u.kept[base]
+	switch {
+	case !ok:
+	case len(u.idle) < keptRanges:
+		u.idle = append(u.idle, base)
+	default:
+		f.Close()
+		delete(u.kept, base)
+	}
+}
+
+// namespace is a user namespace with the range that begins at base. It belongs
+// to u.
+func (u *users) namespace(base uint32) (*os.File, error) {
+	u.mu.Lock()
+	f, ok := u.kept[base]
+	u.mu.Unlock()
+	if ok {
+		return f, nil
+	}
+	f, err := newNamespace(base)
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.kept[base] = f
+	return f, nil
+}
+
+func (u *users) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for base, f := range u.kept {
+		f.Close()
+		delete(u.kept, base)
+	}
+	u.idle = nil
+}
+
+// newNamespace makes a user namespace. Only a process can, so one is started
+// that is stopped by the kernel before its first instruction, and ended.
+func newNamespace(base uint32) (_ *os.File, err error) {
+	runtime.LockOSThread() // which traces it
+	defer runtime.UnlockOSThread()
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(base), Size: idRange}}
+	p, err := os.StartProcess("/proc/self/exe", []string{"ingot-users"}, &os.ProcAttr{
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+			Ptrace: true, Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("user namespace: %w", err)
+	}
+	defer func() {
+		kill := p.Kill()
+		_, wait := p.Wait()
+		if err == nil {
+			err = errors.Join(kill, wait)
+		}
+	}()
+	return os.Open("/proc/" + strconv.Itoa(p.Pid) + "/ns/user")
+}

@@ -1,0 +1,20 @@
+// Package enginetest is the conformance suite of the engine seam: what every
+// engine has to do, whatever it runs instances with. An engine's tests call Main
+// and Run:
+//
+//	func TestMain(m *testing.M) { enginetest.Main(m) }
+//
+//	func TestEngine(t *testing.T) {
+//		t.Parallel()
+//		enginetest.Run(t, newEngine, enginetest.Options{…})
+//	}
+//
+// The members of its instances are shell scripts and the program in member/,
+// which Main builds beside ingot-init; they need sh, cat, ls and the like in the
+// instance. Nothing sleeps: every step waits for the record that tells of it.
+//
+// What an engine cannot do by its own Description (isolation, fixed ports) is
+// left out.
+//
+// It may import engine, launch, fault and the standard library; no engine.
+package enginetest

@@ -1,0 +1,130 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"ingot/internal/engine/local"
+	"ingot/internal/launch"
+)
+
+// kill ends every process of an instance at once and returns when none is left.
+//
+// ingot-init is stopped first, not killed: while it exists, whatever loses its
+// parent becomes its child, so that nothing can get away.
+func (e *Engine) kill(ctx context.Context, d *local.Dir) error {
+	first, err := e.first(d)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	w := wanted{first: first, mark: []byte(marker + "=" + d.Path() + "\x00"), state: d.State()}
+	if err := ignoreDone(first.Signal(syscall.SIGSTOP)); err != nil {
+		return err
+	}
+	if err := w.killAll(ctx); err != nil {
+		return err
+	}
+	if err := ignoreDone(first.Signal(syscall.SIGKILL)); err != nil {
+		return err
+	}
+	if err := e.gone(ctx, d); err != nil {
+		return err
+	}
+	return w.killAll(ctx)
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// wanted is what is known of an instance's processes.
+type wanted struct {
+	first local.ProcessID // ingot-init
+	mark  []byte          // what they have in their environment
+	state launch.State
+}
+
+// killAll kills all but ingot-init until there is nobody left.
+func (w wanted) killAll(ctx context.Context) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		left, err := w.find()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, s := range left {
+			if err := ignoreDone(s.ID().Signal(syscall.SIGKILL)); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// find returns the instance's processes that are not ended, without ingot-init.
+func (w wanted) find() ([]local.Stat, error) {
+	table, err := local.Processes()
+	if err != nil {
+		return nil, err
+	}
+	var left []local.Stat
+	for _, s := range local.Tree(table, func(s local.Stat) bool { return w.is(s, table) }) {
+		if !s.Zombie() && s.ID() != w.first && s.PID != os.Getpid() {
+			left = append(left, s)
+		}
+	}
+	return left, nil
+}
+
+// is tells whether a process belongs to the instance by itself, whoever its
+// parent is.
+func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
+	if w.first.PID != 0 {
+		if s.ID() == w.first {
+			return true
+		}
+		if s.ID().Boot != w.first.Boot || s.Start < w.first.Start {
+			return false
+		}
+	}
+	return s.PID != os.Getpid() && (w.marked(s.PID) || w.orphan(s, table))
+}
+
+// marked tells whether a process has inherited the instance's environment.
+func (w wanted) marked(pid int) bool {
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false // of another user, or ended
+	}
+	return bytes.HasPrefix(environ, w.mark) || bytes.Contains(environ, append([]byte{0}, w.mark...))
+}
+
+// orphan tells whether a process that has cleared its environment was left by a
+// member when ingot-init was killed: it is in the session or process group that
+// the member led. A leader that is there but not ours has the number anew.
+func (w wanted) orphan(s local.Stat, table map[int]local.Stat) bool {
+	if w.first.PID == 0 || w.state.Phase == launch.Ended || w.first.Alive() {
+		return false
+	}
+	for _, m := range w.state.Members {
+		if m.PID <= 1 || s.Group != m.PID && s.Session != m.PID {
+			continue
+		}
+		leader, ok := table[m.PID]
+		return !ok || leader.Zombie() || w.marked(leader.PID)
+	}
+	return false
+}

@@ -1,0 +1,20 @@
+// Package logs keeps the log lines of apps and answers the log-cache API.
+//
+//	feeder ──Append──▶ Store ──▶ DIR/<app>/<number>.log   (one write a call)
+//	                     │──▶ Tail (live, never in the writer's way)
+//	                     └──▶ Read, Meta ──▶ Routes: /api/v1/…
+//
+// An app's lines are in segment files that are only ever appended to; when the
+// app has more than its share the oldest segments go as a whole. The files are
+// the truth: memory holds a few numbers per segment and stream, and what Append
+// returned from outlives the server process (the machine's crash it does not).
+//
+// A segment begins with a header that repeats what was known when it was begun:
+// the position of every stream and the numbers of the segments before it. So
+// only an app's newest segment is read when the store opens, and a stream's
+// position is not forgotten when its lines have been dropped.
+//
+// It may import fault, oplog, run, token, web and the standard library; it must
+// not know engines, the controller, or who may see which app: that it asks
+// through Access.
+package logs

@@ -1,0 +1,89 @@
+package logs
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Entry is one line of an app's log.
+type Entry struct {
+	App  string // guid
+	Time time.Time
+	// Source says who speaks: APP/PROC/WEB, STG, API, CELL, RTR, SSH, LGR.
+	Source   string
+	Instance string // index as text
+	Stderr   bool
+	Text     []byte // without its line break
+	// Tags are shown beside those that the API derives. Maps of entries that
+	// were read are shared: they must not be changed.
+	Tags map[string]string
+	// Stream names the stream of records that the line comes from, an instance
+	// guid for example, and Seq is its number there, from 1. Our own lines have
+	// neither.
+	Stream string
+	Seq    uint64
+}
+
+// Options bound what a store takes. Zero fields mean the default.
+type Options struct {
+	PerAppBytes int64 // on disk, per app; 8 MiB
+	// MemoryBytes bounds what reads and tails hold at once, for all apps; 64 MiB.
+	MemoryBytes int64
+	OpenFiles   int           // how many segment files stay open; 256
+	IdleAfter   time.Duration // when the file of a quiet app is closed; 30 s
+	Log         *slog.Logger
+}
+
+const (
+	maxText      = 1 << 20         // longer lines are cut, and say so
+	maxSkew      = time.Minute     // a time further ahead is not believed
+	maxStreams   = 1000            // positions remembered per app, fewer when segments are small
+	maxPageBytes = 2 << 20         // text in the answer to one Read
+	minSegment   = 4 << 10         //
+	maxSegment   = 1 << 20         //
+	segments     = 32              // an app's share in segments
+	defaultShare = int64(8 << 20)  //
+	defaultMem   = int64(64 << 20) //
+)
+
+func (o Options) withDefaults() Options {
+	if o.PerAppBytes <= 0 {
+		o.PerAppBytes = defaultShare
+	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = defaultMem
+	}
+	if o.OpenFiles <= 0 {
+		o.OpenFiles = 256
+	}
+	if o.IdleAfter <= 0 {
+		o.IdleAfter = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) segmentBytes() int64 {
+	return min(max(o.PerAppBytes/segments, minSegment), maxSegment)
+}
+
+// streams is how many positions an app has: they must leave room in a segment.
+func (o Options) streams() int {
+	return int(min(max(o.segmentBytes()/128, 32), maxStreams))
+}
+
+// validApp tells whether a guid can be the name of a folder.
+func validApp(app string) bool {
+	if app == "" || len(app) > 128 || app[0] == '.' {
+		return false
+	}
+	for _, c := range []byte(app) {
+		ok := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.'
+		if !ok {
+			return false
+		}
+	}
+	return true
+}

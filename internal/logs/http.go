@@ -1,0 +1,240 @@
+package logs
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// apiVersion is the version of log-cache whose API this is. From 2.0.0 on
+// clients read below /api/v1.
+const apiVersion = "2.12.1"
+
+// Access decides who may see which app's log.
+type Access interface {
+	// MayRead tells whether the caller may read the log of an app. An app that
+	// does not exist is one that nobody may read.
+	MayRead(ctx context.Context, claims *token.Claims, appGUID string) (bool, error)
+}
+
+// seesAll are the scopes that need no further permission.
+var seesAll = []string{
+	"doppler.firehose", "logs.admin",
+	"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor",
+}
+
+// envelopeTypes are log-cache's; only LOG has anything here.
+var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", "GAUGE", "TIMER", "EVENT"}
+
+type api struct {
+	store   *Store
+	access  Access
+	started time.Time
+}
+
+// Routes registers the log-cache API.
+func Routes(g *web.Group, s *Store, access Access) {
+	a := &api{store: s, access: access, started: time.Now()}
+	g.Handle(http.MethodGet, "/api/v1/info", web.Public("clients ask for the version before they log in"), a.info)
+	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Token("the app must be visible to the caller"), a.read)
+	g.Handle(http.MethodGet, "/api/v1/meta", web.Token("only apps that are visible to the caller are listed"), a.meta)
+}
+
+func (a *api) info(w http.ResponseWriter, _ *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]string{
+		"version":   apiVersion,
+		"vm_uptime": strconv.FormatInt(int64(time.Since(a.started).Seconds()), 10),
+	})
+	return nil
+}
+
+func (a *api) mayRead(ctx context.Context, app string) (bool, error) {
+	claims := token.FromContext(ctx)
+	if claims == nil {
+		return false, nil
+	}
+	if claims.HasAny(seesAll...) {
+		return true, nil
+	}
+	return a.access.MayRead(ctx, claims, app)
+}
+
+func (a *api) read(w http.ResponseWriter, r *http.Request) error {
+	app, err := url.PathUnescape(web.Param(r, "source"))
+	if err != nil {
+		return fault.Wrap(err, fault.BadQuery, "the source id is not well-formed")
+	}
+	may, err := a.mayRead(r.Context(), app)
+	if err != nil {
+		return err
+	}
+	if !may {
+		// As log-cache does: nothing tells it from an app that is not there.
+		w.WriteHeader(http.StatusNotFound)
+		return nil
+	}
+	q, err := parseRead(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	entries, err := a.store.Read(app, q)
+	if err != nil {
+		return err
+	}
+	body := appendEnvelopes(make([]byte, 0, 64+512*len(entries)), entries)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) //nolint:gosec // JSON and nosniff; a client that went away is not our failure
+	return nil
+}
+
+// parseRead understands the query of a read as log-cache does.
+func parseRead(v url.Values) (ReadQuery, error) {
+	var q ReadQuery
+	for name, into := range map[string]*int64{"start_time": &q.Start, "end_time": &q.End} {
+		if text := v.Get(name); text != "" {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return q, fault.Wrap(err, fault.BadQuery, "%s must be a number of nanoseconds", name)
+			}
+			*into = n
+		}
+	}
+	if q.End != 0 && q.Start > q.End {
+		return q, fault.New(fault.BadQuery, "start_time (%d) must be before end_time (%d)", q.Start, q.End)
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > MaxLimit {
+			return q, fault.New(fault.BadQuery, "limit must be a number from 0 to %d", MaxLimit)
+		}
+		q.Limit = n
+	}
+	if text := v.Get("descending"); text != "" {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return q, fault.New(fault.BadQuery, "descending must be true or false")
+		}
+		q.Descending = b
+	}
+	for _, list := range v["envelope_types"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = strings.ToUpper(strings.TrimSpace(name))
+			// Protocol buffers also take an enum's number.
+			if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(envelopeTypes) {
+				name = envelopeTypes[n]
+			}
+			if !slices.Contains(envelopeTypes, name) {
+				return q, fault.New(fault.BadQuery, "envelope_types must be of %s", strings.Join(envelopeTypes, ", "))
+			}
+			q.Types = append(q.Types, name)
+		}
+	}
+	return q, nil
+}
+
+func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
+	// Protocol buffers write 64-bit numbers as strings.
+	type info struct {
+		Count   uint64 `json:"count,string"`
+		Expired uint64 `json:"expired,string"`
+		Oldest  int64  `json:"oldest_timestamp,string"`
+		Newest  int64  `json:"newest_timestamp,string"`
+	}
+	out := map[string]info{}
+	for app, m := range a.store.Meta() {
+		may, err := a.mayRead(r.Context(), app)
+		if err != nil {
+			return err
+		}
+		if may && m.Count > 0 {
+			out[app] = info{m.Count, m.Expired, m.Oldest.UnixNano(), m.Newest.UnixNano()}
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"meta": out})
+	return nil
+}
+
+// appendEnvelopes writes a read's answer. Clients refuse members that they do
+// not know, so there is nothing in it but what loggregator's envelopes have.
+func appendEnvelopes(b []byte, entries []Entry) []byte {
+	b = append(b, `{"envelopes":{"batch":[`...)
+	var previous *Entry
+	var middle []byte // from source_id to the tags: the same for lines of one origin
+	for i := range entries {
+		e := &entries[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"timestamp":"`...)
+		b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
+		if previous == nil || !sameOrigin(previous, e) {
+			middle = appendOriginJSON(middle[:0], e)
+			previous = e
+		}
+		b = append(b, middle...)
+		b = append(b, `,"log":{"payload":"`...)
+		b = base64.StdEncoding.AppendEncode(b, e.Text)
+		if e.Stderr {
+			b = append(b, `","type":"ERR"}}`...)
+		} else {
+			b = append(b, `","type":"OUT"}}`...)
+		}
+	}
+	return append(b, "]}}"...)
+}
+
+func sameOrigin(a, b *Entry) bool {
+	return a.App == b.App && a.Source == b.Source && a.Instance == b.Instance && a.Stream == b.Stream &&
+		len(a.Tags) == 0 && len(b.Tags) == 0
+}
+
+func appendOriginJSON(b []byte, e *Entry) []byte {
+	b = append(b, `","source_id":`...)
+	b = appendJSON(b, e.App)
+	b = append(b, `,"instance_id":`...)
+	b = appendJSON(b, e.Instance)
+	b = append(b, `,"deprecated_tags":{},"tags":`...)
+	return appendJSON(b, envelopeTags(e))
+}
+
+// envelopeTags are the entry's own tags and those that follow from the entry.
+func envelopeTags(e *Entry) map[string]string {
+	tags := make(map[string]string, len(e.Tags)+6)
+	for k, v := range e.Tags {
+		tags[k] = v
+	}
+	tags["source_type"] = e.Source
+	tags["app_id"] = e.App
+	tags["source_id"] = e.App
+	tags["instance_id"] = e.Instance
+	if e.Stream != "" {
+		tags["process_instance_id"] = e.Stream
+	}
+	if rest, ok := strings.CutPrefix(e.Source, "APP/PROC/"); ok {
+		kind, _, _ := strings.Cut(rest, "/")
+		tags["process_type"] = strings.ToLower(kind)
+	}
+	return tags
+}
+
+func appendJSON(b []byte, v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return append(b, out...)
+}

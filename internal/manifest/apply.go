@@ -1,0 +1,418 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+)
+
+// Applier brings apps of a space into the shape of a manifest.
+type Applier struct {
+	Platform *platform.Platform
+	Actor    platform.Actor
+	Space    *cf.Space
+	// Features are the names of app features there are.
+	Features []string
+}
+
+// Create makes the app if it does not exist.
+func (a *Applier) Create(tx cf.Tx, m *App) error {
+	_, err := a.find(tx, m.Name)
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	app := &cf.App{Name: m.Name, SpaceGUID: a.Space.GUID}
+	m.lifecycle(&app.Lifecycle)
+	return named(m, a.Platform.CreateApp(tx, a.Actor, app))
+}
+
+func (a *Applier) find(tx cf.Tx, name string) (*cf.App, error) {
+	return tx.Apps().First(cf.Where("space_guid", a.Space.GUID).And(cf.In("name", name)))
+}
+
+// named says which app a problem is of.
+func named(m *App, err error) error {
+	var e *fault.Error
+	if err == nil || !asFault(err, &e) || e.Code == fault.Internal {
+		return err
+	}
+	c := *e
+	c.Message = fmt.Sprintf("For application '%s': %s", m.Name, e.Message)
+	c.More = nil
+	for _, more := range e.More {
+		c.More = append(c.More, fmt.Sprintf("For application '%s': %s", m.Name, more))
+	}
+	return &c
+}
+
+func (m *App) lifecycle(l *cf.Lifecycle) {
+	if m.Buildpacks != nil {
+		l.Buildpacks = *m.Buildpacks
+	}
+	if m.Stack != nil {
+		l.Stack = *m.Stack
+	}
+}
+
+// Apply changes what the manifest names, in Cloud Foundry's order, and leaves
+// the rest. Neither droplet nor state are touched.
+func (a *Applier) Apply(tx cf.Tx, m *App) error {
+	return named(m, a.apply(tx, m))
+}
+
+func (a *Applier) apply(tx cf.Tx, m *App) error {
+	app, err := a.find(tx, m.Name)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(cf.Tx, *cf.App, *App) error{a.appKeys, a.processes, a.sidecars, a.routes, a.services} {
+		if err := step(tx, app, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appKeys applies features, lifecycle, metadata and environment.
+func (a *Applier) appKeys(tx cf.Tx, app *cf.App, m *App) error {
+	request := map[string]any{}
+	for name, on := range m.Features {
+		if !slices.Contains(a.Features, name) {
+			return fault.Invalid("Feature '" + name + "' does not exist")
+		}
+		if old, set := app.Features[name]; !set || old != on {
+			if app.Features == nil {
+				app.Features = map[string]bool{}
+			}
+			app.Features[name] = on
+			request["features"] = m.Features
+		}
+	}
+	before := app.Lifecycle
+	m.lifecycle(&app.Lifecycle)
+	if before.Stack != app.Lifecycle.Stack || !slices.Equal(before.Buildpacks, app.Lifecycle.Buildpacks) {
+		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
+			return err
+		}
+		request["lifecycle"] = app.Lifecycle
+	}
+	if merge(&app.Labels, m.Metadata.Labels) || merge(&app.Annotations, m.Metadata.Annotations) {
+		request["metadata"] = map[string]any{"labels": app.Labels, "annotations": app.Annotations}
+	}
+	changed := false
+	env := maps.Clone(app.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for k, v := range m.Env {
+		if old, ok := env[k]; !ok || old != v {
+			env[k] = v
+			changed = true
+		}
+	}
+	if changed {
+		app.Env = env
+		request["environment_variables"] = slices.Sorted(maps.Keys(m.Env))
+	}
+	if len(request) == 0 {
+		return nil
+	}
+	request["manifest_triggered"] = true
+	return a.Platform.UpdateApp(tx, a.Actor, app, request)
+}
+
+// merge applies a patch to a map and says whether anything changed.
+func merge(dest *map[string]string, patch map[string]*string) bool {
+	changed := false
+	for k, v := range patch {
+		old, ok := (*dest)[k]
+		switch {
+		case v == nil && ok:
+			delete(*dest, k)
+			changed = true
+		case v != nil && (!ok || old != *v):
+			if *dest == nil {
+				*dest = map[string]string{}
+			}
+			(*dest)[k] = *v
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (a *Applier) processes(tx cf.Tx, app *cf.App, m *App) error {
+	for _, want := range m.Processes {
+		process, err := tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", want.Type)))
+		if fault.Is(err, fault.NotFound) {
+			process = a.Platform.NewProcess(app, want.Type)
+			err = tx.Processes().Insert(process)
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.process(tx, app, process, want); err != nil {
+			return processFault(want.Type, err)
+		}
+	}
+	return nil
+}
+
+func processFault(kind string, err error) error {
+	var e *fault.Error
+	if kind == cf.WebProcess || !asFault(err, &e) {
+		return err
+	}
+	c := *e
+	c.Message = fmt.Sprintf("Process %q: %s", kind, e.Message)
+	return &c
+}
+
+func (a *Applier) process(tx cf.Tx, app *cf.App, process *cf.Process, want *Process) error {
+	before := *process
+	if want.Command != nil {
+		process.Command = *want.Command
+	}
+	if want.User != nil {
+		process.User = *want.User
+	}
+	want.Health.apply(&process.Health)
+	want.Readiness.apply(&process.Readiness)
+	if process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
+		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{"manifest_triggered": true}); err != nil {
+			return err
+		}
+	}
+	scale := platform.Scale{
+		Instances: changedInt(want.Instances, process.Instances), MemoryMB: changedInt(want.MemoryMB, process.MemoryMB),
+		DiskMB: changedInt(want.DiskMB, process.DiskMB),
+	}
+	if want.LogRate != nil && *want.LogRate != process.LogRate {
+		scale.LogRate = want.LogRate
+	}
+	if scale == (platform.Scale{}) {
+		return nil
+	}
+	return a.Platform.ScaleProcess(tx, a.Actor, app, process, scale, true)
+}
+
+func changedInt(want *int, have int) *int {
+	if want == nil || *want == have {
+		return nil
+	}
+	return want
+}
+
+func (c Check) apply(h *cf.HealthCheck) {
+	if c.Type != nil {
+		h.Type = *c.Type
+		if h.Type != cf.CheckHTTP {
+			h.Endpoint = ""
+		} else if h.Endpoint == "" {
+			h.Endpoint = "/"
+		}
+	}
+	if c.Endpoint != nil {
+		h.Type, h.Endpoint = cf.CheckHTTP, *c.Endpoint
+	}
+	for _, set := range []struct{ from, to *int }{{c.Timeout, &h.Timeout}, {c.InvocationTimeout, &h.InvocationTimeout}, {c.Interval, &h.Interval}} {
+		if set.from != nil {
+			*set.to = *set.from
+		}
+	}
+}
+
+// sidecars are found by their names; those not listed stay.
+func (a *Applier) sidecars(tx cf.Tx, app *cf.App, m *App) error {
+	for _, want := range m.Sidecars {
+		if err := a.sidecar(tx, app, want); err != nil {
+			var e *fault.Error
+			if asFault(err, &e) {
+				c := *e
+				c.Message = fmt.Sprintf("Sidecar %q: %s", want.Name, e.Message)
+				return &c
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Applier) sidecar(tx cf.Tx, app *cf.App, want *Sidecar) error {
+	have, err := tx.Sidecars().First(cf.Where("app_guid", app.GUID).And(cf.In("name", want.Name)))
+	exists := err == nil
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if !exists {
+		have = &cf.Sidecar{Name: want.Name}
+	}
+	before := *have
+	if want.Command != nil {
+		have.Command = *want.Command
+	}
+	if want.ProcessTypes != nil {
+		have.ProcessTypes = slices.Clone(want.ProcessTypes)
+		slices.Sort(have.ProcessTypes)
+	}
+	if want.MemoryMB != nil {
+		have.MemoryMB = *want.MemoryMB
+	}
+	if !exists {
+		return a.Platform.CreateSidecar(tx, a.Actor, app, have)
+	}
+	same := before.Command == have.Command && before.MemoryMB == have.MemoryMB && slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
+	if same {
+		return nil
+	}
+	return a.Platform.UpdateSidecar(tx, a.Actor, app, have, want.MemoryMB != nil || want.ProcessTypes != nil)
+}
+
+func (a *Applier) routes(tx cf.Tx, app *cf.App, m *App) error {
+	if m.NoRoute {
+		return a.unmapAll(tx, app)
+	}
+	for _, want := range m.Routes {
+		host, domain, path, err := a.resolve(tx, want.URL)
+		if err != nil {
+			return err
+		}
+		if err := a.mapRoute(tx, app, domain, host, path, want); err != nil {
+			return err
+		}
+	}
+	if len(m.Routes) > 0 || !m.RandomRoute && !m.DefaultRoute {
+		return nil
+	}
+	n, err := tx.Destinations().Count(cf.Where("app_guid", app.GUID))
+	if err != nil || n > 0 {
+		return err
+	}
+	domain, err := a.Platform.DefaultDomain(tx, a.Space.OrgGUID)
+	if err != nil {
+		return fault.New(fault.Unprocessable, "No default domain available")
+	}
+	host := strings.ToLower(app.Name)
+	if !hostName.MatchString(host) || len(host) > 63 {
+		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric characters, \"_\", or \"-\", and be at most 63 long")
+	}
+	if m.RandomRoute {
+		host = randomHost(host)
+	}
+	return a.mapRoute(tx, app, domain, host, "", &Route{})
+}
+
+var hostName = regexp.MustCompile(`^[\w-]+$`)
+
+func randomHost(name string) string {
+	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow", "quick", "quiet", "shiny", "smart", "sunny", "wise"}
+	nouns := []string{"badger", "crane", "dingo", "eagle", "fox", "gecko", "heron", "ibex", "jaguar", "koala", "lynx", "marmot", "otter", "panda", "raven", "swan"}
+	pick := func(words []string) string { return words[rand.IntN(len(words))] }
+	letter := func() string { return string(rune('a' + rand.IntN(26))) }
+	host := name + "-" + pick(adjectives) + "-" + pick(nouns) + "-" + letter() + letter()
+	if len(host) > 63 {
+		host = host[len(host)-63:]
+		host = strings.TrimLeft(host, "-")
+	}
+	return host
+}
+
+func (a *Applier) unmapAll(tx cf.Tx, app *cf.App) error {
+	mapped, _, err := tx.Destinations().List(cf.Where("app_guid", app.GUID))
+	if err != nil {
+		return err
+	}
+	for _, d := range mapped {
+		route, err := tx.Routes().Get(d.RouteGUID)
+		if err != nil {
+			return err
+		}
+		if err := a.Platform.RemoveDestination(tx, a.Actor, route, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve splits an address into host, domain and path: the whole host may be
+// a domain; otherwise its first label is the host.
+func (a *Applier) resolve(tx cf.Tx, text string) (host string, domain *cf.Domain, path string, err error) {
+	bare := text
+	for _, scheme := range []string{"http://", "https://", "tcp://"} {
+		bare = strings.TrimPrefix(bare, scheme)
+	}
+	u, err := url.Parse("http://" + bare)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", nil, "", fault.Invalid("The route '" + text + "' is not a properly formed URL")
+	}
+	if u.Port() != "" {
+		return "", nil, "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
+	}
+	name := strings.ToLower(u.Hostname())
+	path = strings.TrimSuffix(u.EscapedPath(), "/")
+	domain, err = tx.Domains().First(cf.Where("name", name))
+	if fault.Is(err, fault.NotFound) {
+		first, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			return "", nil, "", noDomain(text)
+		}
+		host = first
+		domain, err = tx.Domains().First(cf.Where("name", rest))
+	}
+	if fault.Is(err, fault.NotFound) || err == nil && !platform.UsableIn(domain, a.Space.OrgGUID) {
+		return "", nil, "", noDomain(text)
+	}
+	return host, domain, path, err
+}
+
+func noDomain(text string) error {
+	return fault.Invalid("The route '" + text + "' did not match any existing domains.")
+}
+
+func (a *Applier) mapRoute(tx cf.Tx, app *cf.App, domain *cf.Domain, host, path string, want *Route) error {
+	route, err := tx.Routes().First(cf.Where("domain_guid", domain.GUID).And(cf.In("host", host)).And(cf.In("path", path)))
+	if fault.Is(err, fault.NotFound) {
+		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path, Options: want.Options}
+		err = a.Platform.CreateRoute(tx, a.Actor, route, domain)
+	}
+	if err != nil {
+		return err
+	}
+	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
+		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + platform.RouteURL(route, domain) + "' belongs to another space")
+	}
+	if want.Options != nil && !maps.Equal(want.Options, route.Options) {
+		route.Options = want.Options
+		if err := tx.Routes().Update(route); err != nil {
+			return err
+		}
+	}
+	have, err := tx.Destinations().First(cf.Where("route_guid", route.GUID).And(cf.In("app_guid", app.GUID)).And(cf.In("process_type", cf.WebProcess)))
+	if fault.Is(err, fault.NotFound) {
+		protocol := want.Protocol
+		if protocol == "" {
+			protocol = "http1"
+		}
+		return a.Platform.AddDestinations(tx, a.Actor, route, []*cf.Destination{{AppGUID: app.GUID, ProcessType: cf.WebProcess, Protocol: protocol}})
+	}
+	if err != nil || want.Protocol == "" || have.Protocol == want.Protocol {
+		return err
+	}
+	have.Protocol = want.Protocol
+	return tx.Destinations().Update(have)
+}
+
+func (a *Applier) services(_ cf.Tx, _ *cf.App, m *App) error {
+	if len(m.Services) == 0 {
+		return nil
+	}
+	return fault.New(fault.NotFound, "Service instance '%s' not found", m.Services[0].Name)
+}

@@ -1,0 +1,39 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// plain makes of YAML's maps such as JSON has.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[fmt.Sprint(k)] = plain(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = plain(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = plain(e)
+		}
+		return out
+	}
+	return v
+}
+
+func asJSON(v any) string {
+	b, err := json.Marshal(plain(v))
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

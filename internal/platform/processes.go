@@ -1,0 +1,159 @@
+package platform
+
+import (
+	"fmt"
+	"slices"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+)
+
+// Scale is a change of the size of a process; nil leaves a value alone.
+type Scale struct {
+	Instances *int
+	MemoryMB  *int
+	DiskMB    *int
+	LogRate   *int64
+}
+
+// Bounds of a process.
+const (
+	maxInstances = 2_000_000
+	maxMegabytes = 1 << 31
+)
+
+// ScaleProcess changes how many instances there are and what each may use. The
+// number takes effect at once, the rest with the next start.
+func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Process, s Scale, manifest bool) error {
+	request := map[string]any{}
+	if s.Instances != nil {
+		if *s.Instances < 0 || *s.Instances > maxInstances {
+			return fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", maxInstances))
+		}
+		process.Instances = *s.Instances
+		request["instances"] = *s.Instances
+	}
+	if s.MemoryMB != nil {
+		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
+			return fault.Invalid("Memory in mb must be greater than 0")
+		}
+		process.MemoryMB = *s.MemoryMB
+		request["memory_in_mb"] = *s.MemoryMB
+	}
+	if s.DiskMB != nil {
+		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
+			return fault.Invalid("Disk in mb must be greater than 0")
+		}
+		process.DiskMB = *s.DiskMB
+		request["disk_in_mb"] = *s.DiskMB
+	}
+	if s.LogRate != nil {
+		if *s.LogRate < -1 {
+			return fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
+		}
+		process.LogRate = *s.LogRate
+		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
+	}
+	if s.MemoryMB != nil {
+		sidecars, err := SidecarsOf(tx, process)
+		if err != nil {
+			return err
+		}
+		if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
+			return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes.")
+		}
+	}
+	if err := tx.Processes().Update(process); err != nil {
+		return err
+	}
+	data := map[string]any{"process_guid": process.GUID, "process_type": process.Type, "request": request}
+	if manifest {
+		data["manifest_triggered"] = true
+	}
+	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
+}
+
+// SidecarsOf returns the sidecars that run beside a process.
+func SidecarsOf(tx cf.Tx, process *cf.Process) ([]*cf.Sidecar, error) {
+	all, _, err := tx.Sidecars().List(cf.Where("app_guid", process.AppGUID))
+	return slices.DeleteFunc(all, func(s *cf.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) }), err
+}
+
+func sidecarMemory(sidecars []*cf.Sidecar) int {
+	sum := 0
+	for _, s := range sidecars {
+		sum += s.MemoryMB
+	}
+	return sum
+}
+
+// CheckHealth says what is wrong with a health or readiness check.
+func CheckHealth(h cf.HealthCheck, what string) error {
+	var problems []string
+	if !slices.Contains([]cf.CheckType{cf.CheckPort, cf.CheckProcess, cf.CheckHTTP}, h.Type) {
+		problems = append(problems, what+` type must be "port", "process", or "http"`)
+	}
+	if h.Type == cf.CheckHTTP && (h.Endpoint == "" || h.Endpoint[0] != '/') {
+		problems = append(problems, what+" endpoint must be a valid URI path")
+	}
+	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
+		if n < 0 {
+			problems = append(problems, what+" "+name+" must be greater than or equal to 1")
+		}
+	}
+	slices.Sort(problems)
+	return fault.Invalid(problems...)
+}
+
+// UpdateProcess stores a process whose command or checks changed.
+func (p *Platform) UpdateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Process, request map[string]any) error {
+	if len([]rune(process.Command)) > 4096 {
+		return fault.Invalid("Command must be between 1 and 4096 characters")
+	}
+	if err := CheckHealth(process.Health, "Health check"); err != nil {
+		return err
+	}
+	if err := CheckHealth(process.Readiness, "Readiness health check"); err != nil {
+		return err
+	}
+	if err := tx.Processes().Update(process); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.process.update", by, app, map[string]any{
+		"process_guid": process.GUID, "process_type": process.Type, "request": request,
+	})
+}
+
+// PortsOf returns the ports a process has to listen on: those its routes lead
+// to, the first being its PORT.
+func PortsOf(tx cf.Tx, process *cf.Process) ([]int, error) {
+	mapped, _, err := tx.Destinations().List(cf.Where("app_guid", process.AppGUID).And(cf.In("process_type", process.Type)))
+	if err != nil {
+		return nil, err
+	}
+	var ports []int
+	for _, d := range mapped {
+		port := d.Port
+		if port == 0 {
+			port = cf.DefaultPort
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	if len(ports) == 0 {
+		return []int{cf.DefaultPort}, nil
+	}
+	slices.SortStableFunc(ports, func(a, b int) int {
+		// The default comes first: it is what PORT is as long as a route
+		// leads there.
+		switch {
+		case a == cf.DefaultPort:
+			return -1
+		case b == cf.DefaultPort:
+			return 1
+		}
+		return 0
+	})
+	return ports, nil
+}

@@ -1,0 +1,258 @@
+package router
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Protocol is what an instance speaks on a port.
+type Protocol string
+
+// The protocols of backends; empty means HTTP1.
+const (
+	HTTP1 Protocol = "http1"
+	HTTP2 Protocol = "http2" // without TLS
+)
+
+// Route is where requests to a host and path go.
+type Route struct {
+	GUID string
+	// Host is a name, or "*." and a domain for all names below it that have no
+	// route of their own. Case does not matter.
+	Host string
+	// Path is "" or a prefix of whole segments, such as "/api". As in gorouter
+	// its case does not matter.
+	Path string
+	// Options are the route's options; "loadbalancing" is understood, with
+	// "round-robin" (the default) and "least-connection".
+	Options  map[string]string
+	Backends []Backend
+}
+
+// Backend is a port of an app instance.
+type Backend struct {
+	Address      string // host:port to connect to
+	AppGUID      string
+	ProcessGUID  string
+	InstanceGUID string
+	Index        int
+	Protocol     Protocol
+	Weight       int // share of the requests; 0 counts as 1
+	Port         int // the port that the app knows it by
+}
+
+// Table is the table of routes. The zero value is empty and ready.
+type Table struct {
+	current atomic.Pointer[snapshot]
+
+	mu     sync.Mutex          // of those who change it
+	byGUID map[string]routeKey // where the route of a guid is
+}
+
+type routeKey struct{ host, path string }
+
+// snapshot is a state of the table that never changes.
+type snapshot struct {
+	hosts  shards[hostInfo]
+	routes shards[*Match] // by host and path
+	count  int
+}
+
+// hostInfo bounds the search below a host.
+type hostInfo struct {
+	routes int
+	// longest is at least the length of the longest path. It may be too long
+	// after a removal.
+	longest int
+}
+
+// Match is a route that was found, with the state of its backends. It stays
+// usable when the table has moved on.
+type Match struct {
+	Route Route // must not be changed
+	pool  *pool
+}
+
+var empty = new(snapshot)
+
+func (t *Table) load() *snapshot {
+	if s := t.current.Load(); s != nil {
+		return s
+	}
+	return empty
+}
+
+// Lookup finds the route for a request: of an exact host before that of a
+// wildcard, and the nearest wildcard first; below a host that with the longest
+// path. The host may have a port, the path is as it stands in the request.
+func (t *Table) Lookup(host, path string) (*Match, bool) {
+	s := t.load()
+	host = CanonicalHost(host)
+	path = canonicalPath(path)
+	if m := s.find(host, path); m != nil {
+		return m, true
+	}
+	for rest := host; ; {
+		_, parent, ok := strings.Cut(rest, ".")
+		if !ok {
+			return nil, false
+		}
+		if m := s.find("*."+parent, path); m != nil {
+			return m, true
+		}
+		rest = parent
+	}
+}
+
+// find tries the path and each shorter one that ends where a segment does.
+func (s *snapshot) find(host, path string) *Match {
+	info, ok := s.hosts.get(host)
+	if !ok {
+		return nil
+	}
+	if len(path) > info.longest {
+		if path[info.longest] != '/' {
+			path = path[:max(strings.LastIndexByte(path[:info.longest], '/'), 0)]
+		} else {
+			path = path[:info.longest]
+		}
+	}
+	for {
+		if m, ok := s.routes.get(host + path); ok {
+			return m
+		}
+		if path == "" {
+			return nil
+		}
+		path = path[:strings.LastIndexByte(path, '/')]
+	}
+}
+
+// Len is the number of routes.
+func (t *Table) Len() int { return t.load().count }
+
+// Set adds a route or replaces the one with its guid. A route with the same
+// host and path but another guid gives way.
+func (t *Table) Set(route Route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := *t.load()
+	t.set(&next, route)
+	t.current.Store(&next)
+}
+
+// Remove removes the route with a guid. Requests under way go on.
+func (t *Table) Remove(guid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key, ok := t.byGUID[guid]
+	if !ok {
+		return
+	}
+	next := *t.load()
+	t.remove(&next, guid, key)
+	t.current.Store(&next)
+}
+
+// Replace makes all the whole table, at once.
+func (t *Table) Replace(all []Route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.load()
+	t.byGUID = make(map[string]routeKey, len(all))
+	hosts := make(map[string]hostInfo, len(all))
+	routes := make(map[string]*Match, len(all))
+	at := make(map[string]string, len(all)) // guid by host and path
+	for _, route := range all {
+		key := keyOf(route)
+		if before, ok := t.byGUID[route.GUID]; ok {
+			delete(routes, before.host+before.path)
+			delete(at, before.host+before.path)
+		}
+		if guid, ok := at[key.host+key.path]; ok && guid != route.GUID {
+			delete(t.byGUID, guid)
+		}
+		t.byGUID[route.GUID] = key
+		at[key.host+key.path] = route.GUID
+		before, _ := old.routes.get(key.host + key.path)
+		routes[key.host+key.path] = newMatch(route, before)
+	}
+	for _, key := range t.byGUID {
+		info := hosts[key.host]
+		hosts[key.host] = hostInfo{info.routes + 1, max(info.longest, len(key.path))}
+	}
+	t.current.Store(&snapshot{hosts: shardsOf(hosts), routes: shardsOf(routes), count: len(routes)})
+}
+
+func (t *Table) set(s *snapshot, route Route) {
+	key := keyOf(route)
+	if before, ok := t.byGUID[route.GUID]; ok && before != key {
+		t.remove(s, route.GUID, before)
+	}
+	old, there := s.routes.get(key.host + key.path)
+	if there && old.Route.GUID != route.GUID {
+		delete(t.byGUID, old.Route.GUID)
+	}
+	if !there {
+		info, _ := s.hosts.get(key.host)
+		s.hosts = s.hosts.with(key.host, hostInfo{info.routes + 1, max(info.longest, len(key.path))})
+		s.count++
+	}
+	s.routes = s.routes.with(key.host+key.path, newMatch(route, old))
+	if t.byGUID == nil {
+		t.byGUID = map[string]routeKey{}
+	}
+	t.byGUID[route.GUID] = key
+}
+
+func (t *Table) remove(s *snapshot, guid string, key routeKey) {
+	delete(t.byGUID, guid)
+	s.routes = s.routes.without(key.host + key.path)
+	s.count--
+	info, _ := s.hosts.get(key.host)
+	if info.routes--; info.routes <= 0 {
+		s.hosts = s.hosts.without(key.host)
+	} else {
+		s.hosts = s.hosts.with(key.host, info)
+	}
+}
+
+// newMatch copies the route and takes over what old knew of its backends.
+func newMatch(route Route, old *Match) *Match {
+	route.Options = maps.Clone(route.Options)
+	route.Backends = slices.Clone(route.Backends)
+	var before *pool
+	if old != nil {
+		before = old.pool
+	}
+	return &Match{Route: route, pool: newPool(route, before)}
+}
+
+func keyOf(route Route) routeKey {
+	return routeKey{CanonicalHost(route.Host), canonicalPath(route.Path)}
+}
+
+// CanonicalHost is the name in a Host header: in small letters, without the
+// port and the final dot.
+func CanonicalHost(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 &&
+		(strings.IndexByte(host, ':') == i || host[0] == '[') {
+		host = host[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// canonicalPath is "" or begins with a slash and does not end with one.
+func canonicalPath(path string) string {
+	if i := strings.IndexByte(path, '?'); i >= 0 {
+		path = path[:i]
+	}
+	path = strings.ToLower(strings.TrimRight(path, "/"))
+	if path != "" && path[0] != '/' {
+		path = "/" + path
+	}
+	return path
+}

@@ -1,0 +1,135 @@
+package router
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// wire sends requests to backends, each to the one whose turn it is. One that
+// cannot be connected to has not seen the request, so another gets it.
+type wire struct {
+	attempts int
+	http1    *http.Transport
+	http2    *http.Transport
+}
+
+func newWire(o Options) *wire {
+	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
+	common := func() *http.Transport {
+		return &http.Transport{
+			Proxy:                  nil, // apps are near: no proxy of the environment is between
+			DialContext:            dialer.DialContext,
+			DisableCompression:     true, // what the app sends is what the client gets
+			MaxIdleConns:           10000,
+			MaxIdleConnsPerHost:    100,
+			IdleConnTimeout:        90 * time.Second,
+			ResponseHeaderTimeout:  o.ResponseHeaderTimeout,
+			ExpectContinueTimeout:  time.Second,
+			MaxResponseHeaderBytes: 1 << 20,
+			Protocols:              new(http.Protocols),
+		}
+	}
+	w := &wire{attempts: o.Attempts, http1: common(), http2: common()}
+	w.http1.Protocols.SetHTTP1(true)
+	w.http2.Protocols.SetUnencryptedHTTP2(true)
+	w.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
+	return w
+}
+
+func (w *wire) close() {
+	w.http1.CloseIdleConnections()
+	w.http2.CloseIdleConnections()
+}
+
+// RoundTrip sends the request of an exchange.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+	var tried []*endpoint
+	var failure error
+	for len(tried) < w.attempts {
+		e := x.pool.next(tried, time.Now())
+		if e == nil {
+			break
+		}
+		tried = append(tried, e)
+		x.choose(e)
+		res, err := w.transport(e, r).RoundTrip(addressed(r, e))
+		if err == nil {
+			e.state.failed.Store(0)
+			return res, nil
+		}
+		failure = err
+		if r.Context().Err() != nil || !notConnected(err) {
+			break
+		}
+		e.state.failed.Store(time.Now().Add(failedFor).UnixNano())
+	}
+	if failure == nil {
+		failure = errors.New("no backend left to try")
+	}
+	return nil, failure
+}
+
+// choose makes e the backend of the exchange.
+func (x *exchange) choose(e *endpoint) {
+	if x.endpoint != nil {
+		x.endpoint.state.active.Add(-1)
+	}
+	e.state.active.Add(1)
+	x.endpoint, x.began = e, time.Now()
+	x.access.Attempts++
+}
+
+// transport chooses the protocol. Upgrades exist in HTTP/1 only.
+func (w *wire) transport(e *endpoint, r *http.Request) *http.Transport {
+	if e.Protocol == HTTP2 && r.Header.Get("Upgrade") == "" {
+		return w.http2
+	}
+	return w.http1
+}
+
+// addressed returns r as it goes to e. A transport closes the body of a request
+// that it could not send; the next one needs it.
+func addressed(r *http.Request, e *endpoint) *http.Request {
+	out := r.WithContext(r.Context())
+	u := *r.URL
+	u.Host = e.Address
+	out.URL = &u
+	out.Header = r.Header.Clone()
+	out.Header.Set(headerApplicationID, e.AppGUID)
+	out.Header.Set(headerInstanceID, e.InstanceGUID)
+	out.Header.Set(headerInstanceIndex, strconv.Itoa(e.Index))
+	if r.Body != nil {
+		out.Body = io.NopCloser(r.Body)
+	}
+	return out
+}
+
+// notConnected tells whether the request cannot have reached anybody.
+func notConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// bufferPool lends the buffers that answers are copied with.
+type bufferPool struct{ pool sync.Pool }
+
+const copyBuffer = 32 << 10
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[copyBuffer]byte); ok {
+		return b[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+func (p *bufferPool) Put(b []byte) {
+	if len(b) == copyBuffer {
+		p.pool.Put((*[copyBuffer]byte)(b))
+	}
+}

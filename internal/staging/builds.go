@@ -1,0 +1,312 @@
+package staging
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/cf"
+	"ingot/internal/engine"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/run"
+)
+
+// Line is a line for an app's log. Lines of one stream have ascending numbers,
+// by which a line that comes twice is recognised.
+type Line struct {
+	App    string
+	Time   time.Time
+	Source string
+	Stderr bool
+	Text   []byte
+	Stream string
+	Seq    uint64
+}
+
+// Lines takes log lines and knows how far a stream has come.
+type Lines interface {
+	Append(lines ...Line) error
+	Position(stream string) uint64
+}
+
+// BuildsConfig is what Builds is made of.
+type BuildsConfig struct {
+	Store    cf.Store
+	Platform *platform.Platform
+	Stager   *Stager
+	Lines    Lines
+	// API is the address of the v3 API, for VCAP_APPLICATION.
+	API string
+	Log *slog.Logger
+}
+
+// Builds carries out the builds that the store knows of:
+//
+//	STAGING ──▶ STAGED, with a droplet
+//	      └───▶ FAILED, with the reason
+//
+// Each is staged by one goroutine; a server that comes back goes on with those
+// it finds STAGING. It is a run.Service.
+type Builds struct {
+	run.Part
+	BuildsConfig
+	kicked chan struct{}
+
+	mu     sync.Mutex
+	active map[string]bool
+}
+
+// buildInterval is how often the store is asked without being told.
+const buildInterval = 10 * time.Second
+
+// NewBuilds returns a service that is not running.
+func NewBuilds(c BuildsConfig) *Builds {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Builds{BuildsConfig: c, kicked: make(chan struct{}, 1), active: map[string]bool{}}
+}
+
+// Kick has the store looked at soon. It never blocks.
+func (b *Builds) Kick() {
+	select {
+	case b.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Start begins to work.
+func (b *Builds) Start(ctx context.Context) error {
+	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { b.loop(work, spawn) })
+		return nil
+	})
+}
+
+// Stop ends the work. Builds under way go on in their instances.
+func (b *Builds) Stop() { b.Halt(nil) }
+
+func (b *Builds) loop(ctx context.Context, spawn func(func())) {
+	tick := time.NewTicker(buildInterval)
+	defer tick.Stop()
+	for {
+		for _, guid := range b.waiting(ctx) {
+			spawn(func() { b.carryOut(ctx, guid) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.kicked:
+		case <-tick.C:
+		}
+	}
+}
+
+// waiting returns builds that nobody works on, and marks them.
+func (b *Builds) waiting(ctx context.Context) []string {
+	var found []*cf.Build
+	err := b.Store.View(ctx, func(tx cf.Tx) (err error) {
+		found, _, err = tx.Builds().List(cf.Where("state", cf.Staging))
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			b.Log.WarnContext(ctx, "builds could not be read", "error", err)
+		}
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, build := range found {
+		if !b.active[build.GUID] {
+			b.active[build.GUID] = true
+			out = append(out, build.GUID)
+		}
+	}
+	return out
+}
+
+func (b *Builds) carryOut(ctx context.Context, guid string) {
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.active, guid)
+	}()
+	req, err := b.prepare(ctx, guid)
+	if err == nil {
+		lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
+		req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
+		var result Result
+		result, err = b.Stager.Stage(ctx, *req)
+		lines.flush()
+		if err == nil {
+			err = b.staged(ctx, guid, req, result)
+		}
+	}
+	var failure *Failure
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted):
+	case errors.As(err, &failure):
+		if failure.Err != nil {
+			b.Log.InfoContext(ctx, "a build failed", "build", guid, "error", failure.Err)
+		}
+		b.failed(ctx, guid, failure.Error())
+	case fault.Is(err, fault.NotFound):
+		// The app went meanwhile, and the build with it.
+		_ = b.Stager.Cancel(ctx, guid)
+	default:
+		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
+		b.failed(ctx, guid, StagingError+" - The build failed for a reason that is not the app's; the server's log says more.")
+	}
+}
+
+// prepare reads everything a build needs, and gives it the guid of its droplet.
+func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
+	var req *Request
+	err := b.Store.Update(ctx, func(tx cf.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if err != nil {
+			return err
+		}
+		if build.DropletGUID == "" {
+			build.DropletGUID = uuid.NewString()
+			if err := tx.Builds().Update(build); err != nil {
+				return err
+			}
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		place, err := platform.PlaceOf(tx, app)
+		if err != nil {
+			return err
+		}
+		group, err := tx.EnvGroup("staging")
+		if err != nil {
+			return err
+		}
+		services, err := platform.VCAPServices(tx, app)
+		if err != nil {
+			return err
+		}
+		sidecars, _, err := tx.Sidecars().List(cf.Where("app_guid", app.GUID))
+		if err != nil {
+			return err
+		}
+		req = &Request{
+			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
+			App: App{GUID: app.GUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
+			Env: group.Var, VCAPApplication: jsonText(place.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
+		}
+		for _, s := range sidecars {
+			req.Sidecars = append(req.Sidecars, *s)
+		}
+		return nil
+	})
+	return req, err
+}
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}
+
+// staged stores the droplet and ends the build, both or neither.
+func (b *Builds) staged(ctx context.Context, guid string, req *Request, result Result) error {
+	return b.Store.Update(ctx, func(tx cf.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if err != nil {
+			return err
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		droplet := &cf.Droplet{
+			Resource: cf.Resource{GUID: req.DropletGUID}, AppGUID: app.GUID, PackageGUID: build.PackageGUID, BuildGUID: guid,
+			State: cf.Staged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
+		}
+		result.Apply(droplet)
+		if err := tx.Droplets().Insert(droplet); err != nil {
+			return err
+		}
+		build.State = cf.Staged
+		if err := tx.Builds().Update(build); err != nil {
+			return err
+		}
+		return b.Platform.RecordApp(tx, "audit.app.build.staged", creator(build), app, map[string]any{
+			"build_guid": guid, "package_guid": build.PackageGUID, "droplet_guid": droplet.GUID,
+		})
+	})
+}
+
+func (b *Builds) failed(ctx context.Context, guid, reason string) {
+	err := b.Store.Update(ctx, func(tx cf.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		build.State, build.Error = cf.Failed, reason
+		if err := tx.Builds().Update(build); err != nil {
+			return err
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		return b.Platform.RecordApp(tx, "audit.app.build.failed", creator(build), app, map[string]any{
+			"build_guid": guid, "package_guid": build.PackageGUID, "error_message": reason,
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		b.Log.ErrorContext(ctx, "a failed build could not be marked", "build", guid, "error", err)
+	}
+}
+
+func creator(b *cf.Build) platform.Actor {
+	return platform.Actor{GUID: b.CreatorGUID, Type: "user", Name: b.CreatorName, Mail: b.CreatorMail}
+}
+
+// buildLines passes the lines of a build on. A line gets the number of the
+// record it was in, which is told right after it.
+type buildLines struct {
+	to          Lines
+	app, stream string
+	log         *slog.Logger
+	pending     []Line
+}
+
+func (l *buildLines) add(source string, stderr bool, t time.Time, text []byte) {
+	l.pending = append(l.pending, Line{App: l.app, Time: t, Source: source, Stderr: stderr, Text: append([]byte{}, text...)})
+}
+
+func (l *buildLines) seen(at engine.Position) {
+	if n := len(l.pending); n > 0 {
+		l.pending[n-1].Stream, l.pending[n-1].Seq = l.stream, uint64(at)
+	}
+	l.flush()
+}
+
+func (l *buildLines) flush() {
+	if len(l.pending) == 0 {
+		return
+	}
+	if err := l.to.Append(l.pending...); err != nil {
+		l.log.Warn("lines of a build could not be logged", "error", err)
+	}
+	l.pending = l.pending[:0]
+}

@@ -1,0 +1,14 @@
+//go:build linux || darwin || freebsd
+
+package lifecycle
+
+import "syscall"
+
+// full tells whether hardly anything can be written any more.
+func full(dir string) bool {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return false
+	}
+	return int64(st.Bavail)*int64(st.Bsize) < 64<<10 //nolint:unconvert // the types differ by system
+}

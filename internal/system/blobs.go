@@ -1,0 +1,139 @@
+package system
+
+import (
+	"archive/zip"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"ingot/internal/api"
+	"ingot/internal/archive"
+	"ingot/internal/blob"
+	"ingot/internal/fault"
+)
+
+// apiBlobs keeps what clients upload. Nothing is stored before it was checked.
+type apiBlobs struct {
+	store   *blob.Store
+	scratch string
+}
+
+// PutPackage merges what was uploaded with what was matched into one checked
+// zip.
+func (b apiBlobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64, matched []api.Resource) (string, error) {
+	merge := archive.Merge{Bits: bits, Size: size, Open: func(r archive.Resource) (io.ReadCloser, error) {
+		return b.store.OpenResource(ctx, pool, blob.Resource{SHA1: r.SHA1, Size: r.Size})
+	}}
+	for _, m := range matched {
+		mode, err := strconv.ParseUint(m.Mode, 8, 32)
+		if err != nil {
+			return "", fault.Invalid("Resources: the mode '" + m.Mode + "' is not an octal number")
+		}
+		merge.Matched = append(merge.Matched, archive.Resource{Path: m.Path, SHA1: m.SHA1, Size: m.Size, Mode: fs.FileMode(mode) & fs.ModePerm})
+	}
+	file, err := b.temp()
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if _, err := archive.MergeZip(file, merge); err != nil {
+		return "", err
+	}
+	end, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	info, err := b.store.Put(ctx, blob.Packages, guid, io.NewSectionReader(file, 0, end), blob.PutOptions{})
+	if err != nil {
+		return "", err
+	}
+	// The pool only saves uploads; a push does not fail because of it.
+	if contents, err := zip.NewReader(file, end); err == nil {
+		_, _ = b.store.AddResources(ctx, pool, contents)
+	}
+	return info.SHA256, nil
+}
+
+// temp is a file without a name: it is gone whatever happens.
+func (b apiBlobs) temp() (*os.File, error) {
+	file, err := os.CreateTemp(b.scratch, "package-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}
+
+func (b apiBlobs) OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+	return b.open(ctx, blob.Packages, guid)
+}
+
+func (b apiBlobs) OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+	return b.open(ctx, blob.Droplets, guid)
+}
+
+func (b apiBlobs) open(ctx context.Context, kind blob.Kind, guid string) (io.ReadSeekCloser, int64, error) {
+	file, err := b.store.Open(ctx, kind, guid)
+	if err != nil {
+		return nil, 0, err
+	}
+	return file, file.Size(), nil
+}
+
+func (b apiBlobs) CopyPackage(ctx context.Context, from, to string) error {
+	return b.copy(ctx, blob.Packages, from, to)
+}
+
+func (b apiBlobs) CopyDroplet(ctx context.Context, from, to string) error {
+	return b.copy(ctx, blob.Droplets, from, to)
+}
+
+func (b apiBlobs) copy(ctx context.Context, kind blob.Kind, from, to string) error {
+	file, err := b.store.Open(ctx, kind, from)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = b.store.Put(ctx, kind, to, file, blob.PutOptions{})
+	return err
+}
+
+func (b apiBlobs) PutDroplet(ctx context.Context, guid string, r io.Reader) (string, int64, error) {
+	info, err := b.store.Put(ctx, blob.Droplets, guid, r, blob.PutOptions{})
+	return info.SHA256, info.Size, err
+}
+
+func (b apiBlobs) PutBuildpack(ctx context.Context, guid string, bits io.ReaderAt, size int64) (string, error) {
+	if _, err := archive.CheckZip(bits, size, archive.Limits{}); err != nil {
+		return "", err
+	}
+	info, err := b.store.Put(ctx, blob.Buildpacks, guid, io.NewSectionReader(bits, 0, size), blob.PutOptions{})
+	return info.SHA256, err
+}
+
+func (b apiBlobs) DeleteBuildpack(ctx context.Context, guid string) error {
+	return b.store.Delete(ctx, blob.Buildpacks, guid)
+}
+
+func (b apiBlobs) Match(ctx context.Context, pool string, resources []api.Resource) ([]api.Resource, error) {
+	asked := make([]blob.Resource, 0, len(resources))
+	for _, r := range resources {
+		asked = append(asked, blob.Resource{SHA1: r.SHA1, Size: r.Size})
+	}
+	found, err := b.store.Match(ctx, pool, asked)
+	if err != nil {
+		return nil, err
+	}
+	have := map[blob.Resource]bool{}
+	for _, f := range found {
+		have[f] = true
+	}
+	var out []api.Resource
+	for _, r := range resources {
+		if have[blob.Resource{SHA1: r.SHA1, Size: r.Size}] {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,323 @@
+package system
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"ingot/internal/api"
+	"ingot/internal/blob"
+	"ingot/internal/cf"
+	"ingot/internal/controller"
+	"ingot/internal/db"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/engine"
+	"ingot/internal/fault"
+	"ingot/internal/logs"
+	"ingot/internal/platform"
+	"ingot/internal/router"
+	"ingot/internal/run"
+	"ingot/internal/staging"
+	"ingot/internal/token"
+)
+
+// runtime is everything that makes apps run.
+type runtime struct {
+	store     *platformdb.Store
+	platform  *platform.Platform
+	blobs     *blob.Store
+	logs      *logs.Store
+	engine    engine.Engine
+	table     *router.Table
+	proxy     *router.Proxy
+	access    *accessLog
+	apps      *controller.Controller
+	publisher *controller.RoutePublisher
+	stager    *staging.Stager
+	builds    *staging.Builds
+	scratch   string
+}
+
+// openRuntime opens the stores and the engine and puts the parts together;
+// nothing runs yet.
+func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
+	c := s.config
+	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
+	var err error
+	if r.scratch, err = dir.scratch(); err != nil {
+		return nil, err
+	}
+	if r.blobs, err = blob.Open(dir.file("blobs")); err != nil {
+		return nil, err
+	}
+	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
+		return nil, err
+	}
+	if r.engine, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+		return nil, err
+	}
+	s.later(func() { _ = r.engine.Close() })
+	r.access = newAccessLog(r.logs, c.Log)
+	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, Log: c.Log})
+	s.later(r.proxy.Close)
+
+	lines := appLogs{r.logs}
+	r.apps = controller.New(controller.Config{
+		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL, Log: c.Log,
+	})
+	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
+	r.apps.Notify(r.publisher)
+	r.stager = staging.New(staging.Config{
+		Engine: r.engine, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Wanted: r.buildWanted, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+	})
+	r.builds = staging.NewBuilds(staging.BuildsConfig{
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,
+	})
+	return r, nil
+}
+
+// appUser is the user and group of apps and builds: vcap.
+const appUser = 2000
+
+// parts are what has to be started, in order.
+func (r *runtime) parts() []run.Service {
+	return []run.Service{
+		r.logs, r.access, r.apps, r.publisher, r.stager, r.builds,
+		run.Every(time.Hour, r.sweep),
+	}
+}
+
+func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, err error) {
+	err = r.store.View(ctx, func(tx cf.Tx) error {
+		b, err := tx.Builds().Get(guid)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		wanted = err == nil && b.State == cf.Staging
+		return err
+	})
+	return wanted, err
+}
+
+// sweepAfter is how long a blob stays that nothing refers to: longer than an
+// upload or a build takes.
+const sweepAfter = 24 * time.Hour
+
+// sweep removes blobs whose packages and droplets are gone, and logs of apps
+// that are.
+func (r *runtime) sweep(ctx context.Context) {
+	exists := func(get func(cf.Tx, string) error) func(string) bool {
+		return func(guid string) bool {
+			err := r.store.View(ctx, func(tx cf.Tx) error { return get(tx, guid) })
+			return !fault.Is(err, fault.NotFound)
+		}
+	}
+	for kind, keep := range map[blob.Kind]func(string) bool{
+		blob.Packages: exists(func(tx cf.Tx, guid string) error { _, err := tx.Packages().Get(guid); return err }),
+		blob.Droplets: exists(func(tx cf.Tx, guid string) error { _, err := tx.Droplets().Get(guid); return err }),
+	} {
+		_, _ = r.blobs.Sweep(ctx, kind, keep, sweepAfter)
+	}
+	gone := exists(func(tx cf.Tx, guid string) error { _, err := tx.Apps().Get(guid); return err })
+	for app, meta := range r.logs.Meta() {
+		if time.Since(meta.Newest) > sweepAfter && !gone(app) {
+			_ = r.logs.DeleteApp(app)
+		}
+	}
+	_ = r.stager.Sweep(ctx)
+}
+
+// AppsChanged implements api.Signals.
+func (r *runtime) AppsChanged(guids ...string) { r.apps.Kick(guids...) }
+
+// RoutesChanged implements api.Signals.
+func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
+
+// BuildCreated implements api.Signals.
+func (r *runtime) BuildCreated(string) { r.builds.Kick() }
+
+// JobCreated implements api.Signals: no job waits for a worker yet.
+func (r *runtime) JobCreated(string) {}
+
+// Usage implements api.Runtime.
+func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[string]api.InstanceUsage {
+	guids := make([]string, 0, len(instances))
+	for _, one := range instances {
+		guids = append(guids, one.GUID)
+	}
+	out := map[string]api.InstanceUsage{}
+	for guid, u := range r.apps.Usage(ctx, guids...) {
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate}
+	}
+	return out
+}
+
+// RestartInstance implements api.Runtime.
+func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
+	return r.apps.RestartInstance(ctx, processGUID, index)
+}
+
+// MayRead implements logs.Access: whoever sees an app sees its log.
+func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
+	q := cf.Where("guid", app)
+	q.Reader = &cf.Reader{UserGUID: claims.UserID}
+	if !claims.IsUser() {
+		q.Reader.UserGUID = claims.ClientID
+	}
+	var n int
+	err := r.store.View(ctx, func(tx cf.Tx) (err error) {
+		n, err = tx.Apps().Count(q)
+		return err
+	})
+	return n > 0, err
+}
+
+// appLogs gives the controller the log store.
+type appLogs struct{ *logs.Store }
+
+func (l appLogs) Append(entries ...controller.Entry) error {
+	out := make([]logs.Entry, len(entries))
+	for i, e := range entries {
+		out[i] = logs.Entry(e)
+	}
+	return l.Store.Append(out...)
+}
+
+// stagingLines gives builds the log store.
+type stagingLines struct{ *logs.Store }
+
+func (l stagingLines) Append(lines ...staging.Line) error {
+	out := make([]logs.Entry, len(lines))
+	for i, e := range lines {
+		out[i] = logs.Entry{App: e.App, Time: e.Time, Source: e.Source, Instance: "0", Stderr: e.Stderr, Text: e.Text, Stream: e.Stream, Seq: e.Seq}
+	}
+	return l.Store.Append(out...)
+}
+
+// dropletFiles gives the controller the droplets.
+type dropletFiles struct{ blobs *blob.Store }
+
+func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, error) {
+	return d.blobs.Open(ctx, blob.Droplets, guid)
+}
+
+// routeTable gives the publisher the router's table.
+type routeTable struct{ table *router.Table }
+
+func routerRoute(r controller.Route) router.Route {
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options}
+	for _, b := range r.Backends {
+		out.Backends = append(out.Backends, router.Backend{
+			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
+			Protocol: router.Protocol(b.Protocol), Weight: b.Weight, Port: b.Port,
+		})
+	}
+	return out
+}
+
+func (t routeTable) Set(r controller.Route) { t.table.Set(routerRoute(r)) }
+func (t routeTable) Remove(guid string)     { t.table.Remove(guid) }
+func (t routeTable) Replace(all []controller.Route) {
+	out := make([]router.Route, 0, len(all))
+	for _, r := range all {
+		out = append(out, routerRoute(r))
+	}
+	t.table.Replace(out)
+}
+
+// catalog gives the stager the installed buildpacks.
+type catalog struct{ store cf.Store }
+
+func (c catalog) Buildpacks(ctx context.Context, stack string) ([]cf.Buildpack, error) {
+	var out []cf.Buildpack
+	err := c.store.View(ctx, func(tx cf.Tx) error {
+		out = nil
+		all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+		for _, b := range all {
+			if (b.Stack == "" || b.Stack == stack) && b.State == cf.Ready {
+				out = append(out, *b)
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+// accessLog writes the router's access lines to the logs of their apps, in
+// batches, so that no request waits for a disk.
+type accessLog struct {
+	run.Part
+	to      *logs.Store
+	log     *slog.Logger
+	entries chan logs.Entry
+}
+
+const accessBuffer = 16384
+
+func newAccessLog(to *logs.Store, log *slog.Logger) *accessLog {
+	return &accessLog{to: to, log: log, entries: make(chan logs.Entry, accessBuffer)}
+}
+
+// add is told of every request; one that no app has leaves no line.
+func (a *accessLog) add(access router.Access) {
+	if access.App == "" {
+		return
+	}
+	entry := logs.Entry{App: access.App, Time: time.Now(), Source: "RTR", Instance: "0", Text: []byte(access.Line())}
+	// When the disk cannot keep up, the request waits: a line is never lost
+	// without a word.
+	a.entries <- entry
+}
+
+// Start begins to write.
+func (a *accessLog) Start(ctx context.Context) error {
+	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { a.write(work) })
+		return nil
+	})
+}
+
+// Stop writes what there is and ends.
+func (a *accessLog) Stop() { a.Halt(nil) }
+
+func (a *accessLog) write(ctx context.Context) {
+	var batch []logs.Entry
+	for {
+		select {
+		case e := <-a.entries:
+			batch = append(batch, e)
+		case <-ctx.Done():
+			for {
+				select {
+				case e := <-a.entries:
+					batch = append(batch, e)
+				default:
+					a.flush(batch)
+					return
+				}
+			}
+		}
+		for len(batch) < 512 {
+			select {
+			case e := <-a.entries:
+				batch = append(batch, e)
+				continue
+			default:
+			}
+			break
+		}
+		a.flush(batch)
+		batch = batch[:0]
+	}
+}
+
+func (a *accessLog) flush(batch []logs.Entry) {
+	if len(batch) == 0 {
+		return
+	}
+	if err := a.to.Append(batch...); err != nil {
+		a.log.Warn("access lines could not be logged", "error", err)
+	}
+}
