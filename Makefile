@@ -38,11 +38,11 @@ help: ## list the targets
 up: setup build ## build and run a server with a demo org here (ARGS="--listen 127.0.0.1:9000")
 	$(call run,exec bin/ingot up --demo $(ARGS))
 
-PROGRAMS := ingot ingot-init ingot-builder ingot-static
-
 build: ## build bin/ingot and the small programs beside it
-	$(foreach p,$(PROGRAMS),$(call run,$(GO_BUILD) -o bin/$(p) ./cmd/$(p))
-	)
+	$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init)
+	$(call run,$(GO_BUILD) -o bin/ingot-builder ./cmd/ingot-builder)
+	$(call run,$(GO_BUILD) -o bin/ingot-static ./cmd/ingot-static)
+	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
 
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check

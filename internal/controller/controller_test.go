@@ -530,9 +530,9 @@ func TestStoreFails(t *testing.T) {
 
 func TestMany(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3*maxCreating)
+	w := newWorld(t, maxCreating+8)
 	w.begin()
-	w.awaitRunning(3 * maxCreating)
+	w.awaitRunning(maxCreating + 8)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := w.c.StopAll(ctx); err != nil {
@@ -546,7 +546,7 @@ func TestMany(t *testing.T) {
 		t.Error("it stops although it is stopped")
 	}
 	w.begin()
-	w.awaitRunning(3 * maxCreating)
+	w.awaitRunning(maxCreating + 8)
 }
 
 // TestStorm does everything at once, and then looks whether it comes to what is

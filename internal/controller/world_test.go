@@ -35,6 +35,7 @@ type world struct {
 	clock    *clock
 	droplets *droplets
 	output   testWriter
+	root     string // of a real engine
 
 	c       *Controller
 	app     *cf.App
