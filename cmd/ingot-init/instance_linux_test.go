@@ -90,11 +90,7 @@ func TestEverybodyDiesWithIt(t *testing.T) {
 		name, wait := lifeline(t)
 		hold := fmt.Sprintf("exec 3>%s; echo up; exec sleep 1000", name)
 		i := start(t, spec(shell("web", hold), shell("a", hold)), change...)
-		for up := 0; up < 2; {
-			if rec, _ := i.next(); string(rec.Payload) == "up" {
-				up++
-			}
-		}
+		i.untilAll("o0 up", "o1 up")
 		i.signal(syscall.SIGKILL)
 		wait()
 	})

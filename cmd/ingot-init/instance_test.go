@@ -57,10 +57,7 @@ func TestCodependence(t *testing.T) {
 			s := spec(members...)
 			s.OneOff = test.oneOff
 			i := start(t, s)
-			i.until("v0 ready")
-			for !slices.Contains(i.lines(launch.Stdout, test.ends), "up") {
-				i.next()
-			}
+			i.untilAll("v0 ready", fmt.Sprintf("o%d up", test.ends))
 			state, err := launch.ReadState(i.dir)
 			if err != nil || state.Phase != launch.Running || !state.Ready {
 				t.Fatalf("%+v, %v", state, err)
@@ -169,15 +166,14 @@ func TestOutput(t *testing.T) {
 func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	t.Parallel()
 	i := start(t, spec(
-		shell("web", `sh -c 'trap "" TERM; while :; do sleep 1000; done' & printf last; exit 4`),
-		shell("a", `trap 'kill %1; exit 0' USR1; trap '' TERM; echo up; while :; do sleep 1000 & wait; done`)))
-	i.until("o0 Exit status 4")
+		shell("web", `sh -c 'trap "" TERM; while :; do sleep 1000; done' & trap 'printf last; exit 4' USR1; echo up; while :; do sleep 1000 & wait; done`),
+		shell("a", `trap 'exit 0' USR1; trap '' TERM; echo up; while :; do sleep 1000 & wait; done`)))
+	i.untilAll("o0 up", "o1 up")
+	i.signal(syscall.SIGUSR1)
+	i.until("v0 exited status=4")
 	out := i.lines(launch.Stdout, 0)
-	if !slices.Equal(out, []string{"last", "Exit status 4"}) {
+	if !slices.Equal(out, []string{"up", "last", "Exit status 4"}) {
 		t.Errorf("%q", out)
-	}
-	for !slices.Contains(i.lines(launch.Stdout, 1), "up") {
-		i.next()
 	}
 	state, err := launch.ReadState(i.dir)
 	if err != nil || state.Phase != launch.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -218,6 +219,22 @@ func (i *instance) until(prefix string) launch.Record {
 		}
 		if strings.HasPrefix(text(rec), prefix) {
 			return rec
+		}
+	}
+}
+
+// untilAll reads on until each of the texts was said, in any order.
+func (i *instance) untilAll(texts ...string) {
+	i.t.Helper()
+	for {
+		texts = slices.DeleteFunc(texts, func(s string) bool {
+			return slices.ContainsFunc(i.records, func(r launch.Record) bool { return text(r) == s })
+		})
+		if len(texts) == 0 {
+			return
+		}
+		if _, ok := i.next(); !ok {
+			i.t.Fatalf("no %q in:\n%s", texts, i.transcript())
 		}
 	}
 }

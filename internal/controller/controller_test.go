@@ -183,9 +183,9 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("member %d: %s=%q, want %q", i, name, env[name], want)
 			}
 		}
-		filled := strings.NewReplacer("{{port:8080}}", "61001", "{{port:9000}}", "61002")
+		filled := strings.NewReplacer("{{port:8080}}", "61001")
 		var ports []map[string]int
-		if err := json.Unmarshal([]byte(filled.Replace(env["CF_INSTANCE_PORTS"])), &ports); err != nil || len(ports) != 2 || ports[1]["external"] != 61002 {
+		if err := json.Unmarshal([]byte(filled.Replace(env["CF_INSTANCE_PORTS"])), &ports); err != nil || len(ports) != 2 || ports[0]["internal"] != 61001 || ports[1]["external"] != 9000 {
 			t.Errorf("%s: %v", env["CF_INSTANCE_PORTS"], err)
 		}
 		var v map[string]any

@@ -208,9 +208,11 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 	maps.Copy(env, p.env)
 	index := strconv.Itoa(at.index)
 	port := portWord(p.ports[0])
-	var pairs []string
-	for _, n := range p.ports {
-		pairs = append(pairs, `{"external":`+portWord(n)+`,"internal":`+portWord(n)+`}`)
+	// Only PORT can be another number than the one asked for, because only PORT
+	// is asked by the app: the others are fixed in somebody's code.
+	pairs := []string{`{"external":` + port + `,"internal":` + port + `}`}
+	for _, n := range p.ports[1:] {
+		pairs = append(pairs, fmt.Sprintf(`{"external":%d,"internal":%d}`, n, n))
 	}
 	application, err := vcapApplication(p.env["VCAP_APPLICATION"], id, at.index, memoryMB, port)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,8 +78,7 @@ func (d *disks) template(ctx context.Context, size int64) (string, error) {
 	if err := os.Truncate(tmp, size); err != nil {
 		return "", err
 	}
-	args := append(diskFlags[:len(diskFlags):len(diskFlags)], "-i", strconv.Itoa(inodeEvery), tmp)
-	cmd := exec.CommandContext(ctx, d.mkfs, args...)
+	cmd := exec.CommandContext(ctx, d.mkfs, slices.Concat(diskFlags, []string{"-i", strconv.Itoa(inodeEvery), tmp})...)
 	cmd.Env = []string{"PATH=" + pathInside, "LC_ALL=C"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mkfs.ext4: %w: %s", err, strings.TrimSpace(string(out)))
@@ -196,7 +196,7 @@ func freeLoop(file *os.File) (*os.File, error) {
 		if err = unix.IoctlLoopConfigure(int(loop.Fd()), &config); err == nil {
 			return loop, nil
 		}
-		loop.Close()
+		_ = loop.Close() // not ours
 		if !errors.Is(err, unix.EBUSY) {
 			return nil, &os.PathError{Op: "loop configure", Path: name, Err: err}
 		}

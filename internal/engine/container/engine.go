@@ -173,95 +173,10 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := removeOrphans(ctx, e.groups); err != nil {
 		e.log.Warn("cleaning up after engines whose directory is gone", "err", err)
 	}
-	return e, e.describe(ctx, o)
-}
-
-// describe finds out what this machine can do and puts it into words.
-func (e *Engine) describe(ctx context.Context, o Options) error {
-	version, err := e.runc.version(ctx)
-	if err != nil {
-		return err
+	if err := e.describe(ctx, o); err != nil {
+		return nil, err
 	}
-	detail := "Linux containers through " + version
-	if e.disks, err = newDisks(filepath.Join(e.run, "disks")); err == nil {
-		err = e.tryDisk(ctx)
-	}
-	if err != nil {
-		e.disks = nil
-		e.log.Warn("disks of instances are not limited", "err", err)
-		detail += fmt.Sprintf("; disk use is NOT limited (%v)", err)
-	}
-	if err := e.tryLayer(); err != nil {
-		e.log.Warn("unpacked files are not shared among instances, which takes time and space", "err", err)
-		detail += "; unpacked files are not shared"
-	} else {
-		e.sharing = true
-	}
-	if o.Egress {
-		detail += "; instances may connect to the outside"
-	} else {
-		detail += "; instances cannot connect to the outside"
-	}
-	e.about = engine.Description{Name: "container", Isolated: true, Detail: detail}
-	return nil
-}
-
-// tryDisk sees whether disks can be made at all.
-func (e *Engine) tryDisk(ctx context.Context) error {
-	dir, err := os.MkdirTemp(e.run, "try")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	point := filepath.Join(dir, "disk")
-	if err := os.Mkdir(point, 0o700); err != nil {
-		return err
-	}
-	if err := e.disks.attach(ctx, filepath.Join(dir, "disk.img"), point, smallestDisk); err != nil {
-		return err
-	}
-	return unmount(point)
-}
-
-// tryLayer sees whether layers can be mounted with their owners mapped: that
-// needs Linux 5.19, and a file system below Root that knows how.
-func (e *Engine) tryLayer() (err error) {
-	dir, err := os.MkdirTemp(e.run, "try")
-	if err != nil {
-		return err
-	}
-	lower, err := os.MkdirTemp(e.layers.root, ".try")
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
-	}
-	defer func() { err = errors.Join(err, unmountBelow(dir), os.RemoveAll(dir), os.RemoveAll(lower)) }()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"home", "upper", "work", "scratch"} {
-		if err := os.Mkdir(path(name), 0o700); err != nil {
-			return err
-		}
-	}
-	file := filepath.Join(lower, "file")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Lchown(file, vcapID, vcapID)); err != nil {
-		return err
-	}
-	base := e.users.take()
-	defer e.users.release(base)
-	users, err := e.users.namespace(base)
-	if err != nil {
-		return err
-	}
-	if err := overlay(path("home"), []layer{{path: lower}}, path("upper"), path("work"), path("scratch"), users); err != nil {
-		return err
-	}
-	info, err := os.Lstat(path("home/file"))
-	if err != nil {
-		return err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != base+vcapID {
-		return errors.New("owners are not mapped")
-	}
-	return nil
+	return e, nil
 }
 
 // lockDir sees that one server uses a directory at a time.
@@ -271,7 +186,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
+		_ = f.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s is in use by another server", dir)
 		}
@@ -282,83 +197,6 @@ func lockDir(dir string) (*os.File, error) {
 
 // Describe says that instances are kept apart.
 func (e *Engine) Describe() engine.Description { return e.about }
-
-// recover takes down what is neither a whole instance nor gone, and takes over
-// the rest.
-func (e *Engine) recover(ctx context.Context) error {
-	err := local.Recover(e.root, func(d *local.Dir) error { return e.takeDown(ctx, d.ID(), d.Path(), nil) })
-	if err != nil {
-		return err
-	}
-	dirs, err := local.List(e.root)
-	if err != nil {
-		return err
-	}
-	for _, d := range dirs {
-		if err := e.adopt(ctx, d); err != nil {
-			return fmt.Errorf("instance %s: %w", d.ID(), err)
-		}
-	}
-	// What has lost its directory has only its name left.
-	strays := map[string]bool{}
-	for _, dir := range []string{e.runc.root, filepath.Join(e.run, "i")} {
-		entries, _ := os.ReadDir(dir) // none is fine
-		for _, f := range entries {
-			strays[f.Name()] = true
-		}
-	}
-	for _, name := range e.groups.children(e.group) {
-		strays[name] = true
-	}
-	for id := range strays {
-		if e.instances[id] != nil || local.CheckID(id) != nil {
-			continue
-		}
-		if err := e.takeDown(ctx, id, filepath.Join(e.root, id), nil); err != nil {
-			return fmt.Errorf("what is left of instance %s: %w", id, err)
-		}
-	}
-	if err := e.net.sweep(); err != nil {
-		return err
-	}
-	return e.prune()
-}
-
-// adopt takes over one instance.
-func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
-	in := &instance{dir: d}
-	if err := json.Unmarshal(d.Meta().Engine, &in.extra); err != nil {
-		return err
-	}
-	if e.runc.waits(d.ID()) && in.Init.Alive() {
-		// The server died a moment before it was to begin.
-		if err := d.Forget(); err != nil {
-			return err
-		}
-		return errors.Join(e.takeDown(ctx, d.ID(), d.Path(), in), d.Remove())
-	}
-	var err error
-	if in.watched, err = e.watch.add(in.Init); err != nil {
-		return err
-	}
-	e.users.adopt(in.Base)
-	e.net.adopt(in.Addr, d.ID())
-	e.instances[d.ID()] = in
-	return nil
-}
-
-// prune removes layers that nobody uses.
-func (e *Engine) prune() error {
-	used := map[string]bool{}
-	e.mu.Lock()
-	for _, in := range e.instances {
-		for _, id := range in.Layers {
-			used[id] = true
-		}
-	}
-	e.mu.Unlock()
-	return e.layers.prune(used)
-}
 
 // enter begins something that Close waits for.
 func (e *Engine) enter() (leave func(), err error) {
@@ -437,109 +275,6 @@ func (in *instance) terminate() error {
 func hasState(d *local.Dir) bool {
 	_, err := os.Lstat(filepath.Join(d.Control(), launch.StateFile))
 	return err == nil
-}
-
-// Remove kills what runs and takes everything away.
-func (e *Engine) Remove(ctx context.Context, id string) error {
-	if local.CheckID(id) != nil {
-		return nil
-	}
-	unlock, err := e.ids.lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	in, err := e.find(id)
-	if err != nil {
-		return nil //nolint:nilerr // there is none
-	}
-	leave, err := e.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	// From here on it is half-made, whatever happens.
-	if err := in.dir.Forget(); err != nil {
-		return err
-	}
-	if err := e.takeDown(ctx, id, in.dir.Path(), in); err != nil {
-		return fmt.Errorf("removing instance %s: %w", id, err)
-	}
-	if err := in.dir.Remove(); err != nil {
-		return fmt.Errorf("removing instance %s: %w", id, err)
-	}
-	e.mu.Lock()
-	delete(e.instances, id)
-	e.mu.Unlock()
-	e.users.release(in.Base)
-	e.net.release(in.Addr)
-	return nil
-}
-
-// takeDown ends an instance, whole or half-made, and takes away everything but
-// its directory. in is nil when nothing is known of it.
-func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) error {
-	ctx, cancel := context.WithTimeout(ctx, takedown)
-	defer cancel()
-	group := filepath.Join(e.group, id)
-	if in != nil {
-		// With the first process of its namespace all others go.
-		if err := in.Init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		if in.watched != nil {
-			select {
-			case <-in.gone:
-			case <-ctx.Done():
-				return fmt.Errorf("ingot-init does not end: %w", ctx.Err())
-			}
-		}
-	}
-	if err := e.groups.empty(ctx, group); err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	var errs [3]error
-	if in != nil && in.Addr.IsValid() {
-		wg.Go(func() { errs[0] = e.net.disconnect(in.Addr) })
-	}
-	wg.Go(func() { errs[1] = e.groups.remove(ctx, group) })
-	wg.Go(func() { errs[2] = e.unmountAll(ctx, id, path) })
-	wg.Wait()
-	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
-}
-
-// unmountAll takes an instance's mounts away and waits for its loop device.
-func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
-	table, err := mountTable()
-	if err != nil {
-		return err
-	}
-	point := filepath.Join(e.bundle(id), "disk")
-	var loop string
-	for _, m := range table {
-		if m.point == point && m.kind == "ext4" {
-			loop = filepath.Base(m.source)
-		}
-	}
-	if err := unmountBelow(path, e.bundle(id)); err != nil {
-		return err
-	}
-	if loop == "" {
-		return nil
-	}
-	image := filepath.Join(path, diskImage)
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		b, err := os.ReadFile(filepath.Join("/sys/block", loop, "loop/backing_file"))
-		if err != nil || string(b) != image+"\n" {
-			return nil //nolint:nilerr // it backs nothing any more
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the disk %s is still in use by %s", image, loop)
-		case <-time.After(wait):
-		}
-	}
 }
 
 // List returns all instances, by id.

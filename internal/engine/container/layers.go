@@ -128,7 +128,10 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err != nil {
 		return nil, err
 	}
-	return d, d.Commit(local.Meta{Created: time.Now().UTC(), Engine: about})
+	if err := d.Commit(local.Meta{Created: time.Now().UTC(), Engine: about}); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // prune removes the unused layers that were asked for longest ago, until the

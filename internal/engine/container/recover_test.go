@@ -35,9 +35,9 @@ func victim(dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println("open")
+	fmt.Fprintln(os.Stdout, "open")
 	if os.Getenv(victimIdle) != "" {
-		time.Sleep(time.Hour)
+		select {} // until it is killed
 	}
 	var wg sync.WaitGroup
 	for worker := range 2 {
@@ -87,7 +87,7 @@ func TestKilled(t *testing.T) {
 		if _, err := out.Read(make([]byte, 5)); err != nil {
 			t.Fatalf("%v: %s", err, &errs)
 		}
-		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // at any moment
+		<-time.After(time.Duration(rand.IntN(800)) * time.Millisecond) // any moment will do
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestEgress(t *testing.T) {
 			t.Skipf("%s runs beside that of %s and needs it", l.Attrs().Alias, dir)
 		}
 	}
-	if got := read(t, forwarding); got != before {
+	if got := read(t, forwarding); got != before && before == "0\n" {
 		t.Errorf("forwarding: %q, and was %q", got, before)
 	}
 }

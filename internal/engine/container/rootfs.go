@@ -54,7 +54,7 @@ func buildRootfs(root, initPath string) ([]specs.Mount, error) {
 			return nil, err
 		}
 	}
-	if err := link("../run", filepath.Join(root, "var/run")); err != nil {
+	if err := link("../run", filepath.Join(root, "var", "run")); err != nil {
 		return nil, err
 	}
 	if err := replace(filepath.Join(root, initInside), initPath, 0o755); err != nil {
@@ -70,11 +70,11 @@ func buildRootfs(root, initPath string) ([]specs.Mount, error) {
 			return nil, err
 		}
 	}
-	if err := link("/proc/mounts", filepath.Join(root, "etc/mtab")); err != nil {
+	if err := link("/proc/mounts", filepath.Join(root, "etc", "mtab")); err != nil {
 		return nil, err
 	}
 	for _, pattern := range fromEtc {
-		names, err := filepath.Glob(filepath.Join("/etc", pattern))
+		names, err := filepath.Glob("/etc/" + pattern)
 		if err != nil {
 			return nil, err
 		}

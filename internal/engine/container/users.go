@@ -73,7 +73,7 @@ func (u *users) release(base uint32) {
 	case len(u.idle) < keptRanges:
 		u.idle = append(u.idle, base)
 	default:
-		f.Close()
+		_ = f.Close() // a name, not a file
 		delete(u.kept, base)
 	}
 }
@@ -101,7 +101,7 @@ func (u *users) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for base, f := range u.kept {
-		f.Close()
+		_ = f.Close() // a name, not a file
 		delete(u.kept, base)
 	}
 	u.idle = nil

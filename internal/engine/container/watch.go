@@ -38,11 +38,11 @@ func newWatch() (*watch, error) {
 	if err == nil {
 		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)}) //nolint:gosec // a file descriptor
 		if err != nil {
-			unix.Close(wake)
+			_ = unix.Close(wake)
 		}
 	}
 	if err != nil {
-		unix.Close(epoll)
+		_ = unix.Close(epoll)
 		return nil, err
 	}
 	w := &watch{epoll: epoll, wake: wake, files: map[int32]*watched{}}
@@ -71,21 +71,21 @@ func (w *watch) add(id local.ProcessID) (*watched, error) {
 		return nil, os.NewSyscallError("pidfd_open", err)
 	}
 	if !id.Alive() { // the pid was another's already
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return p, nil
 	}
 	p.gone = make(chan struct{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, os.ErrClosed
 	}
 	w.files[int32(fd)] = p                                                                                      //nolint:gosec // a file descriptor
 	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) //nolint:gosec // the same
 	if err != nil {
 		delete(w.files, int32(fd)) //nolint:gosec // the same
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
 	return p, nil
@@ -109,7 +109,7 @@ func (w *watch) run() {
 			// Explicitly: a process that is being started may hold a copy of the
 			// file for a moment, and then closing alone does not end the watch.
 			_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
-			unix.Close(int(e.Fd))
+			_ = unix.Close(int(e.Fd))
 			// Where this server is the machine's first process, or takes in
 			// orphans, it is for us to bury it.
 			_, _ = unix.Wait4(p.id.PID, nil, unix.WNOHANG, nil)
@@ -135,7 +135,7 @@ func (w *watch) close() error {
 	w.mu.Unlock()
 	w.work.Wait()
 	for fd := range w.files {
-		unix.Close(int(fd))
+		_ = unix.Close(int(fd))
 	}
 	return errors.Join(err, unix.Close(w.epoll), unix.Close(w.wake))
 }

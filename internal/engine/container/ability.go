@@ -1,0 +1,102 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"ingot/internal/engine"
+)
+
+// describe finds out what this machine can do and puts it into words.
+func (e *Engine) describe(ctx context.Context, o Options) error {
+	version, err := e.runc.version(ctx)
+	if err != nil {
+		return err
+	}
+	detail := "Linux containers through " + version
+	if e.disks, err = newDisks(filepath.Join(e.run, "disks")); err == nil {
+		err = e.tryDisk(ctx)
+	}
+	if err != nil {
+		e.disks = nil
+		e.log.Warn("disks of instances are not limited", "err", err)
+		detail += fmt.Sprintf("; disk use is NOT limited (%v)", err)
+	}
+	if err := e.tryLayer(); err != nil {
+		e.log.Warn("unpacked files are not shared among instances, which takes time and space", "err", err)
+		detail += "; unpacked files are not shared"
+	} else {
+		e.sharing = true
+	}
+	if o.Egress {
+		detail += "; instances may connect to the outside"
+	} else {
+		detail += "; instances cannot connect to the outside"
+	}
+	e.about = engine.Description{Name: "container", Isolated: true, Detail: detail}
+	return nil
+}
+
+// tryDisk sees whether disks can be made at all.
+func (e *Engine) tryDisk(ctx context.Context) error {
+	dir, err := os.MkdirTemp(e.run, "try")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	point := filepath.Join(dir, "disk")
+	if err := os.Mkdir(point, 0o700); err != nil {
+		return err
+	}
+	if err := e.disks.attach(ctx, filepath.Join(dir, "disk.img"), point, smallestDisk); err != nil {
+		return err
+	}
+	return unmount(point)
+}
+
+// tryLayer sees whether layers can be mounted with their owners mapped: that
+// needs Linux 5.19, and a file system below Root that knows how.
+func (e *Engine) tryLayer() (err error) {
+	dir, err := os.MkdirTemp(e.run, "try")
+	if err != nil {
+		return err
+	}
+	lower, err := os.MkdirTemp(e.layers.root, ".try")
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	defer func() { err = errors.Join(err, unmountBelow(dir), os.RemoveAll(dir), os.RemoveAll(lower)) }()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"home", "upper", "work", "scratch"} {
+		if err := os.Mkdir(path(name), 0o700); err != nil {
+			return err
+		}
+	}
+	file := filepath.Join(lower, "file")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Lchown(file, vcapID, vcapID)); err != nil {
+		return err
+	}
+	base := e.users.take()
+	defer e.users.release(base)
+	users, err := e.users.namespace(base)
+	if err != nil {
+		return err
+	}
+	if err := overlay(path("home"), []layer{{path: lower}}, path("upper"), path("work"), path("scratch"), users); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path("home/file"))
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != base+vcapID {
+		return errors.New("owners are not mapped")
+	}
+	return nil
+}
