@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,4 +57,59 @@ func parseMemory(status string) (m memory, err error) {
 		*into = kib * 1024 / 1e6
 	}
 	return m, nil
+}
+
+// proportionalMemory is what a process has resident, in MB of a million bytes,
+// where of a page that several have each counts its share.
+func proportionalMemory(pid int) (float64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0, err
+	}
+	return parseProportional(string(text))
+}
+
+func parseProportional(rollup string) (float64, error) {
+	_, rest, found := strings.Cut(rollup, "\nPss:")
+	var kib float64
+	if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil || !found {
+		return 0, errors.New("the system does not tell Pss")
+	}
+	return kib * 1024 / 1e6, nil
+}
+
+// mappings says what the resident memory of a process consists of, the largest
+// parts first.
+func mappings(pid int) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps")
+	if err != nil {
+		return err.Error()
+	}
+	return largestMappings(string(text), 6)
+}
+
+func largestMappings(smaps string, most int) string {
+	type part struct {
+		name string
+		kib  int
+	}
+	var parts []part
+	name := ""
+	for line := range strings.Lines(smaps) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) >= 5 && strings.Contains(f[0], "-"):
+			name = f[1] + " " + strings.Join(append(f[5:], "anonymous")[:1], "")
+		case len(f) == 3 && f[0] == "Rss:":
+			if kib, err := strconv.Atoi(f[1]); err == nil && kib > 0 {
+				parts = append(parts, part{name, kib})
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return b.kib - a.kib })
+	var out []string
+	for _, p := range parts[:min(most, len(parts))] {
+		out = append(out, fmt.Sprintf("%s %d KiB", p.name, p.kib))
+	}
+	return strings.Join(out, ", ")
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // binary is the program to measure: the one of INGOT_BIN, or one that is built
-// into dir as the Makefile does.
+// into dir as the Makefile does, with the small programs beside it.
 func binary(ctx context.Context, dir string) (string, error) {
 	if given := os.Getenv("INGOT_BIN"); given != "" {
 		path, err := filepath.Abs(given)
@@ -38,14 +38,22 @@ func binary(ctx context.Context, dir string) (string, error) {
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
 		version = strings.TrimSpace(string(out))
 	}
-	path := filepath.Join(dir, "ingot")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X ingot/internal/version.Version="+version, "-o", path, "ingot/cmd/ingot")
+	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static"} {
+		err := goBuild(ctx, "-s -w -X ingot/internal/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
+		if err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "ingot"), nil
+}
+
+func goBuild(ctx context.Context, linkerFlags, path, pkg string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags, "-o", path, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build ingot: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
-	return path, nil
+	return nil
 }
 
 func programVersion(ctx context.Context, program string) string {
@@ -67,6 +75,8 @@ type Server struct {
 	// API and Admin are host and port; empty until they are known.
 	API, Admin string
 	PID        int
+	// Dir is its data directory.
+	Dir string
 	// Launched is the moment before the process was made.
 	Launched time.Time
 
@@ -83,7 +93,7 @@ func (r *Report) freshDir() string {
 
 // Launch starts a server and does not wait for it.
 func (r *Report) Launch(dir string, args ...string) (*Server, error) {
-	s := &Server{log: dir + ".log", exited: make(chan struct{})}
+	s := &Server{Dir: dir, log: dir + ".log", exited: make(chan struct{})}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -108,9 +118,9 @@ func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 }
 
 // Start starts a server on free ports and waits until it is ready.
-func (r *Report) Start(ctx context.Context) (*Server, error) {
+func (r *Report) Start(ctx context.Context, args ...string) (*Server, error) {
 	dir := r.freshDir()
-	s, err := r.Launch(dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
+	s, err := r.Launch(dir, append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,27 +241,33 @@ var setUp = &http.Client{Timeout: 30 * time.Second}
 
 // Call does one request and decodes its JSON answer.
 func (s *Server) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	answer, _, err := s.Send(ctx, method, path, header, body)
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// Send does one request; an answer that is no success is an error.
+func (s *Server) Send(ctx context.Context, method, path string, header http.Header, body []byte) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.API+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	req.Header = header
 	res, err := setUp.Do(req)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, answer)
+		return nil, nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, answer)
 	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, into)
+	return answer, res.Header, nil
 }
 
 // Token gets a token by some grant.
@@ -283,22 +299,32 @@ func (s *Server) Profile(ctx context.Context, seconds int, file string, during f
 }
 
 func (s *Server) fetchProfile(ctx context.Context, seconds int, file string) error {
-	at := "http://" + s.Admin + "/debug/pprof/profile?seconds=" + strconv.Itoa(seconds)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return err
-	}
-	res, err := setUp.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	profile, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("profile: %s: %s", res.Status, profile)
-	}
+	profile, err := s.adminGet(ctx, "/debug/pprof/profile?seconds="+strconv.Itoa(seconds))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, profile, 0o644)
+}
+
+// heapProfile has the server collect its garbage, and returns what its heap is
+// after that, as text.
+func (s *Server) heapProfile(ctx context.Context) ([]byte, error) {
+	return s.adminGet(ctx, "/debug/pprof/heap?gc=1&debug=1")
+}
+
+func (s *Server) adminGet(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := setUp.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", path, res.Status, answer)
+	}
+	return answer, err
 }

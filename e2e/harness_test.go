@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +28,13 @@ import (
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Most of the time cf sleeps between two polls: more tests than cores can run.
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if n := max(4, runtime.GOMAXPROCS(0)); !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(n)) // it is a number
+	}
 	code := m.Run()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
@@ -32,8 +42,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built is the folder of the program when we built it ourselves.
-var built struct{ dir string }
+// built is the folder of what we built ourselves.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// buildDir returns that folder.
+func buildDir() (string, error) {
+	built.once.Do(func() { built.dir, built.err = os.MkdirTemp("", "ingot-e2e-") })
+	return built.dir, built.err
+}
 
 // program returns the path of ingot.
 func program(t testing.TB) string {
@@ -52,18 +72,17 @@ var findProgram = sync.OnceValues(func() (string, error) {
 		}
 		return path, nil
 	}
-	dir, err := os.MkdirTemp("", "ingot-e2e-")
+	dir, err := buildDir()
 	if err != nil {
 		return "", err
 	}
-	built.dir = dir
-	path := filepath.Join(dir, "ingot")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "ingot/cmd/ingot")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/", "ingot/cmd/ingot",
+		"ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
-	return path, nil
+	return filepath.Join(dir, "ingot"), nil
 })
 
 // guard ends what we started when we cannot any more: it reads process ids,
@@ -167,10 +186,12 @@ func (p *process) ended() bool {
 
 // options say how a server is started.
 type options struct {
-	Dir  string   // a new one when empty
-	DB   string   // a --database-url
-	Args []string // further flags
-	Env  []string
+	Dir  string // a new one when empty
+	DB   string // a --database-url
+	// Engine is the --engine. Without it no time goes into trying containers.
+	Engine string
+	Args   []string // further flags
+	Env    []string
 }
 
 // Server is a running server.
@@ -222,7 +243,7 @@ func loopback() string {
 }
 
 func (s *Server) args() []string {
-	args := []string{"up", "--data-dir", s.Dir}
+	args := []string{"up", "--data-dir", s.Dir, "--engine", cmp.Or(s.options.Engine, "process")}
 	for i, flag := range listenFlags {
 		args = append(args, flag, s.listen[i])
 	}

@@ -62,7 +62,7 @@ func (s *Server) getAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, a.location("code", code), http.StatusFound)
+	http.Redirect(w, r, a.location("code", code), http.StatusFound) //nolint:gosec // to an address registered for the client, compared exactly
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, err error
 		kind, text = e.Kind, e.Message
 	}
 	to := a.location("error", kind)
-	http.Redirect(w, r, to+"&error_description="+url.QueryEscape(text), http.StatusFound)
+	http.Redirect(w, r, to+"&error_description="+url.QueryEscape(text), http.StatusFound) //nolint:gosec // to an address registered for the client, compared exactly
 }
 
 // principal is a user who proved himself in this request.

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,8 +11,6 @@ import (
 	"ingot/internal/db"
 	"ingot/internal/db/authdb"
 	"ingot/internal/db/dbtest"
-	"log/slog"
-
 	"ingot/internal/web"
 )
 

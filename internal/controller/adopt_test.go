@@ -9,7 +9,11 @@ import (
 	"ingot/internal/cf"
 	"ingot/internal/engine"
 	"ingot/internal/launch"
+	"ingot/internal/logs"
 )
+
+// Entries can be converted to those of the logs.
+var _ = logs.Entry(Entry{})
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
@@ -17,16 +21,16 @@ func TestAdopt(t *testing.T) {
 	w.begin()
 	ids := w.awaitRunning(3)
 	number := 0
-	print := func(n int) {
+	write := func(n int) {
 		for range n {
 			number++
-			w.fake.print(ids[0], fmt.Sprint("line ", number))
+			w.fake.write(ids[0], fmt.Sprint("line ", number))
 		}
 	}
-	print(5)
+	write(5)
 	w.await("lines", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 5 })
 	w.c.Stop()
-	print(5)
+	write(5)
 	w.fake.crash(ids[1], 3) // while nobody looks
 
 	c := New(w.config())
@@ -39,7 +43,7 @@ func TestAdopt(t *testing.T) {
 	if after[0] != ids[0] || after[1] == ids[1] || after[2] != ids[2] {
 		t.Errorf("%v became %v", ids, after)
 	}
-	print(5)
+	write(5)
 	w.await("lines", func() bool { return len(w.logs.of("APP/PROC/WEB")) >= 16 })
 	lines := slices.DeleteFunc(w.logs.of("APP/PROC/WEB"), func(l string) bool { return l == "Exit status 3" })
 	for i, l := range lines {
@@ -132,9 +136,9 @@ func TestLostLines(t *testing.T) {
 	w := newWorld(t, 1)
 	w.begin()
 	id := w.awaitRunning(1)[0]
-	w.fake.print(id, "a")
+	w.fake.write(id, "a")
 	w.fake.do(id, func(in *fakeInstance) { in.seq += 7 })
-	w.fake.print(id, "b")
+	w.fake.write(id, "b")
 	w.fake.event(id, launch.EventBody{Event: launch.EventDropped, Lines: 3, Bytes: 99})
 	w.await("the lines", func() bool { return len(w.logs.of("LGR")) == 2 })
 	want := []string{"7 lines were lost", "APP/PROC/WEB: 3 lines (99 bytes) were dropped: the output is over the log rate limit"}
@@ -161,7 +165,7 @@ func TestLogsFail(t *testing.T) {
 		return nil
 	}
 	w.logs.mu.Unlock()
-	w.fake.print(id, "a", "b")
+	w.fake.write(id, "a", "b")
 	w.await("the lines", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 2 })
 	if w.c.LostLines() != 0 {
 		t.Errorf("%d lost", w.c.LostLines())

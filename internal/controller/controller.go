@@ -204,7 +204,9 @@ func (c *Controller) Stop() {
 		c.queue.close()
 		c.tasks.Wait()
 		for _, a := range c.allApps() {
+			a.mu.Lock()
 			a.halt()
+			a.mu.Unlock()
 		}
 	})
 }

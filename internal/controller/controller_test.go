@@ -94,7 +94,7 @@ func TestCellLines(t *testing.T) {
 	w := newWorld(t, 1)
 	w.begin()
 	id := w.awaitRunning(1)[0]
-	w.fake.print(id, "hello")
+	w.fake.write(id, "hello")
 	w.await("the line", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 1 })
 	w.setState(cf.AppStopped)
 	w.awaitRunning(0)
@@ -637,7 +637,7 @@ func TestUsage(t *testing.T) {
 	if u := ask(); u.CPU != 0.5 || u.Memory != 5 || u.MemoryLimit != 7 || u.Disk != 9 {
 		t.Errorf("%+v", u)
 	}
-	w.fake.print(id, strings.Repeat("x", 500))
+	w.fake.write(id, strings.Repeat("x", 500))
 	w.await("the line", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 1 })
 	w.fake.set(func() { cpu += 10 * time.Second })
 	if u := ask(); u.CPU != 0.5 {

@@ -197,7 +197,7 @@ func (e *fakeEngine) do(id string, f func(in *fakeInstance)) {
 	f(in)
 }
 
-func (e *fakeEngine) print(id string, lines ...string) {
+func (e *fakeEngine) write(id string, lines ...string) {
 	e.t.Helper()
 	e.do(id, func(in *fakeInstance) {
 		for _, l := range lines {

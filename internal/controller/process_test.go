@@ -14,11 +14,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"ingot/internal/cf"
+	"ingot/internal/engine/local"
 	"ingot/internal/engine/process"
 	"ingot/internal/launch"
 )
@@ -229,6 +231,33 @@ func TestRealSidecar(t *testing.T) {
 	}
 }
 
+// mortalLogs and mortalStore do nothing any more when their server is dead.
+type mortalLogs struct {
+	*memoryLogs
+	dead *atomic.Bool
+}
+
+var errDead = errors.New("this server is dead")
+
+func (l mortalLogs) Append(entries ...Entry) error {
+	if l.dead.Load() {
+		return errDead
+	}
+	return l.memoryLogs.Append(entries...)
+}
+
+type mortalStore struct {
+	cf.Store
+	dead *atomic.Bool
+}
+
+func (s mortalStore) Update(ctx context.Context, f func(cf.Tx) error) error {
+	if s.dead.Load() {
+		return errDead
+	}
+	return s.Store.Update(ctx, f)
+}
+
 // TestRealServerDies abandons a controller while an instance writes, and starts
 // another on the same directory.
 func TestRealServerDies(t *testing.T) {
@@ -242,7 +271,14 @@ func TestRealServerDies(t *testing.T) {
 		p.Health.Type = cf.CheckProcess
 		return tx.Processes().Update(p)
 	})
-	w.begin()
+	begin := func() *atomic.Bool {
+		dead := &atomic.Bool{}
+		config := w.config()
+		config.Logs, config.Store = mortalLogs{w.logs, dead}, mortalStore{w.store, dead}
+		w.run(New(config))
+		return dead
+	}
+	dead := begin()
 	id := w.awaitRunning(1)[0]
 	count := func() int {
 		return len(slices.DeleteFunc(w.logs.of("APP/PROC/WEB"), func(l string) bool { return !strings.HasPrefix(l, "line ") }))
@@ -258,7 +294,9 @@ func TestRealServerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		// The engine ends under it, as with a server that is killed.
+		// From one moment on nothing that it does has an effect, as with a
+		// server that is killed.
+		dead.Store(true)
 		dir := w.root
 		if err := w.engine.Close(); err != nil {
 			t.Fatal(err)
@@ -266,7 +304,7 @@ func TestRealServerDies(t *testing.T) {
 		w.c.Stop()
 		w.openEngine(dir)
 		before := count()
-		w.begin()
+		dead = begin()
 		w.await("more lines", func() bool { return count() >= before+20 })
 	}
 	if again := w.awaitRunning(1); again[0] != id {
@@ -293,19 +331,13 @@ func TestRealServerDies(t *testing.T) {
 func TestRealFixedPort(t *testing.T) {
 	t.Parallel()
 	w := newReal(t, 1, serving)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free := local.NewPorts()
+	number, err := free.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	free.Close()
+	port := strconv.Itoa(number)
 	w.update(func(tx cf.Tx) error {
 		return errors.Join(
 			tx.Sidecars().Insert(&cf.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member serve tcp 127.0.0.1:" + port + " beside", ProcessTypes: []string{"web"}}),

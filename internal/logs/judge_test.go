@@ -1,5 +1,3 @@
-//go:build judges
-
 package logs_test
 
 import (

@@ -1,5 +1,3 @@
-//go:build judges
-
 package router_test
 
 import (

@@ -78,7 +78,8 @@ func (b apiBlobs) open(ctx context.Context, kind blob.Kind, guid string) (io.Rea
 	if err != nil {
 		return nil, 0, err
 	}
-	return file, file.Size(), nil
+	size := file.Size()
+	return file, size, nil
 }
 
 func (b apiBlobs) CopyPackage(ctx context.Context, from, to string) error {

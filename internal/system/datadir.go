@@ -36,7 +36,7 @@ func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	// It may be a directory with other uses: not ours to change.
-	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+	if perm := info.Mode().Perm(); perm&0o066 != 0 {
 		log.Warn("other users of this machine can look into the data directory; chmod 700 keeps them out",
 			"data_dir", path, "mode", fmt.Sprintf("%04o", perm))
 	}
@@ -96,6 +96,16 @@ func holder(f *os.File) string {
 
 func (d *dataDir) file(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// letThrough lets apps that run as a user of their own, which only root can
+// give them, pass to their files. Nothing else that matters is open to them.
+func (d *dataDir) letThrough() error {
+	info, err := os.Stat(d.path)
+	if err == nil && os.Geteuid() == 0 {
+		err = os.Chmod(d.path, info.Mode().Perm()|0o011)
+	}
+	return err
 }
 
 // close releases the lock.

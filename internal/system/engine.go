@@ -29,6 +29,9 @@ func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slo
 		}
 		log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
 	}
+	if err := d.letThrough(); err != nil {
+		return nil, err
+	}
 	return process.New(process.Options{Root: d.file("processes"), Init: initProgram, Log: log})
 }
 

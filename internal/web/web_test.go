@@ -183,7 +183,7 @@ func TestDecode(t *testing.T) {
 		`{"env":[]}`:              {422, "env must be an object"},
 		`{"on":"yes"}`:            {422, "on must be a boolean"},
 		`[]`:                      {422, "the request body must be an object, not array"},
-		`{"nmae":"a"}`:            {422, "Unknown field(s): 'nmae'"},
+		`{"nam":"a"}`:             {422, "Unknown field(s): 'nam'"},
 		strings.Repeat("x", 1025): {400, "byte 1"},
 		`{"name":"` + strings.Repeat("x", 2<<20) + `"}`: {413, "larger than"},
 	} {

@@ -101,13 +101,14 @@ func explain(t testing.TB, d *db.DB, s statement) string {
 	var lines []string
 	err := d.View(t.Context(), func(tx *db.Tx) (err error) {
 		if d.Dialect() == db.Postgres {
-			lines, err = db.All(tx, func(row db.Scanner) (line string, err error) { return line, row.Scan(&line) },
+			lines, err = db.All(tx, func(row db.Scanner) (line string, err error) { err = row.Scan(&line); return line, err },
 				"EXPLAIN "+s.sql, s.args...)
 			return err
 		}
 		lines, err = db.All(tx, func(row db.Scanner) (line string, err error) {
 			var ignored int
-			return line, row.Scan(&ignored, &ignored, &ignored, &line)
+			err = row.Scan(&ignored, &ignored, &ignored, &line)
+			return line, err
 		}, "EXPLAIN QUERY PLAN "+s.sql, s.args...)
 		return err
 	})

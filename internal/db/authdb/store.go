@@ -86,7 +86,7 @@ func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args 
 // mustExist returns ErrNotFound when a table has no row with the id. The
 // transaction is serializable, so the row cannot go before it commits.
 func mustExist(tx *db.Tx, table, id string) error {
-	_, err := one(tx, func(s db.Scanner) (n int, err error) { return n, s.Scan(&n) },
+	_, err := one(tx, func(s db.Scanner) (n int, err error) { err = s.Scan(&n); return n, err },
 		"SELECT 1 FROM "+table+" WHERE id = ?", id)
 	return err
 }

@@ -127,11 +127,7 @@ func leftovers(t *testing.T, dir string) []string {
 			}
 		}
 	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range links {
+	for _, l := range links(t) {
 		if strings.Contains(l.Attrs().Name, hash) {
 			left = append(left, "link: "+l.Attrs().Name)
 		}
@@ -169,6 +165,20 @@ func leftovers(t *testing.T, dir string) []string {
 	}
 	slices.Sort(left)
 	return left
+}
+
+// links lists the network links of this machine.
+func links(t *testing.T) []netlink.Link {
+	t.Helper()
+	for {
+		list, err := netlink.LinkList()
+		if err == nil {
+			return list
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) { // else it changed meanwhile
+			t.Fatal(err)
+		}
+	}
 }
 
 func read(t *testing.T, path string) string {

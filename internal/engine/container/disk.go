@@ -47,13 +47,22 @@ func newDisks(dir string) (*disks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (apt-get install e2fsprogs)", err)
 	}
+	// One for each size that was ever asked for: begin anew now and then.
+	if old, _ := os.ReadDir(dir); len(old) > manyTemplates {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return &disks{templates: dir, mkfs: mkfs}, nil
 }
 
-const inodeEvery = 8192 // bytes of disk
+const (
+	inodeEvery    = 8192 // bytes of disk
+	manyTemplates = 200
+)
 
 // imageSize is the size of a file whose file system holds limit bytes.
 func imageSize(limit int64) int64 {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -185,7 +184,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(int(f.Fd())); err != nil {
 		_ = f.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s is in use by another server", dir)
@@ -193,6 +192,17 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 	return f, nil
+}
+
+// flock locks a file, and waits a little for a server that is just leaving.
+func flock(fd int) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || wait > 500*time.Millisecond {
+			return err
+		}
+		time.Sleep(wait)
+	}
 }
 
 // Describe says that instances are kept apart.
@@ -416,7 +426,9 @@ func (e *Engine) close() error {
 		defer cancel()
 		errs = append(errs, e.dismantle(ctx))
 	}
-	return errors.Join(append(errs, e.lock.Close())...)
+	// A process that is being started may hold a copy of the file for a moment,
+	// so closing alone does not unlock it.
+	return errors.Join(append(errs, unix.Flock(int(e.lock.Fd()), unix.LOCK_UN), e.lock.Close())...)
 }
 
 // dismantle takes away what instances have in common.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -414,6 +415,58 @@ func TestDegraded(t *testing.T) {
 		t.Errorf("%d, %s", status, out)
 	}
 	if u, err := e.Usage(t.Context(), "a"); err != nil || u.Disk < 1000000 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// Layers that nobody uses go when there is no room for them; others stay.
+func TestLayerSpace(t *testing.T) {
+	t.Parallel()
+	e, dir := opened(t, container.Options{LayerSpace: 1})
+	for _, id := range []string{"a", "b", "c"} {
+		s := idle(id)
+		s.Files = []engine.Archive{keyedArchive(id)}
+		start(t, e, s)
+		if id == "a" {
+			if err := e.Remove(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for {
+		layers, err := os.ReadDir(filepath.Join(dir, "layers"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(layers) == 2 {
+			break
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(layers)
+		}
+	}
+	for _, id := range []string{"b", "c"} {
+		if out, status := inside(t, e, id, `cat app/file app/sub/other`); status != 0 || out != "text\ntext" {
+			t.Errorf("%s: %d, %q", id, status, out)
+		}
+	}
+}
+
+// The disk is as large as its limit, the shared files counted.
+func TestDiskLimit(t *testing.T) {
+	t.Parallel()
+	e, _ := opened(t, container.Options{})
+	s := idle("a")
+	s.Limits.Disk = 32 << 20
+	start(t, e, s)
+	out, status := inside(t, e, "a", `head -c 30000000 /dev/zero >~/most && rm ~/most && head -c 40000000 /dev/zero >/tmp/more`)
+	if status == 0 || !strings.Contains(out, "No space left") {
+		t.Errorf("%d, %q", status, out)
+	}
+	u, err := e.Usage(t.Context(), "a")
+	if err != nil || u.Disk < 28<<20 || u.Disk > 36<<20 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,7 @@ type layers struct {
 	mu    sync.Mutex
 	using map[string]int // by how many Starts under way
 	keyed keyed
+	grew  atomic.Bool // since prune
 }
 
 // layer is one of them.
@@ -58,7 +60,8 @@ func layerID(a engine.Archive) string {
 }
 
 // get returns the layer of an archive, unpacking it if need be. It stays until
-// release is called, or as long as an instance names it.
+// release is called, and as long as an instance names it: whoever starts one
+// makes it known first, and then calls release.
 func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found layer, release func(), err error) {
 	id := layerID(a)
 	l.mu.Lock()
@@ -131,12 +134,14 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err := d.Commit(local.Meta{Created: time.Now().UTC(), Engine: about}); err != nil {
 		return nil, err
 	}
+	l.grew.Store(true)
 	return d, nil
 }
 
 // prune removes the unused layers that were asked for longest ago, until the
-// rest fit into the space for them. used are the layers of instances.
-func (l *layers) prune(used map[string]bool) error {
+// rest fit into the space for them. named tells whether an instance names one.
+func (l *layers) prune(named func(id string) bool) error {
+	l.grew.Store(false)
 	dirs, err := local.List(l.root)
 	if err != nil {
 		return err
@@ -149,7 +154,7 @@ func (l *layers) prune(used map[string]bool) error {
 	var unused []candidate
 	var sum int64
 	for _, d := range dirs {
-		if used[d.ID()] {
+		if named(d.ID()) {
 			continue
 		}
 		found, err := asLayer(d)
@@ -166,12 +171,19 @@ func (l *layers) prune(used map[string]bool) error {
 		if sum <= l.space {
 			break
 		}
+		// Whoever wants it now waits, and unpacks it again.
+		unlock, err := l.keyed.lock(context.Background(), c.dir.ID())
+		if err != nil {
+			return err
+		}
 		l.mu.Lock()
-		if l.using[c.dir.ID()] == 0 {
+		using := l.using[c.dir.ID()]
+		l.mu.Unlock()
+		if using == 0 && !named(c.dir.ID()) {
 			errs = append(errs, c.dir.Remove())
 			sum -= c.size
 		}
-		l.mu.Unlock()
+		unlock()
 	}
 	return errors.Join(errs...)
 }

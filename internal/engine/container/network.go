@@ -181,7 +181,7 @@ type used struct {
 // usedPrefixes are the subnets of all interfaces but one, and of all routes
 // that do not lead everywhere.
 func usedPrefixes(but string) ([]used, error) {
-	links, err := netlink.LinkList()
+	links, err := listLinks()
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +199,16 @@ func usedPrefixes(but string) ([]used, error) {
 			list = append(list, used{p, names[index]})
 		}
 	}
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range addrs {
 		note(a.IPNet, a.LinkIndex)
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +216,18 @@ func usedPrefixes(but string) ([]used, error) {
 		note(r.Dst, r.LinkIndex)
 	}
 	return list, nil
+}
+
+func listLinks() ([]netlink.Link, error) { return whole(netlink.LinkList) }
+
+// whole asks the kernel for a list until it was not changed meanwhile.
+func whole[T any](ask func() ([]T, error)) (list []T, err error) {
+	for range 100 {
+		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return list, err
 }
 
 func overlapsAny(p netip.Prefix, list []used) bool {
@@ -384,7 +398,7 @@ func removeLink(name string) error {
 
 // sweep removes cables that belong to no instance.
 func (n *network) sweep() error {
-	links, err := netlink.LinkList()
+	links, err := listLinks()
 	if err != nil {
 		return err
 	}
@@ -441,7 +455,7 @@ func stopForwarding() error {
 		if _, err := os.Lstat(forwarded); err != nil {
 			return nil //nolint:nilerr // somebody else's
 		}
-		links, err := netlink.LinkList()
+		links, err := listLinks()
 		if err != nil {
 			return err
 		}
@@ -470,7 +484,7 @@ func withForwarding(f func() error) error {
 // removeOrphans takes away bridges of engines whose root is gone and that have
 // no instances: nobody else would.
 func removeOrphans(ctx context.Context, groups cgroups) error {
-	links, err := netlink.LinkList()
+	links, err := listLinks()
 	if err != nil {
 		return err
 	}

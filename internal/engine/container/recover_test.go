@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"ingot/internal/engine/container"
 	"ingot/internal/engine/enginetest"
 )
@@ -261,11 +259,7 @@ func TestEgress(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range links {
+	for _, l := range links(t) {
 		if strings.HasPrefix(l.Attrs().Alias, "ingot-egress ") {
 			t.Skipf("%s runs beside that of %s and needs it", l.Attrs().Alias, dir)
 		}

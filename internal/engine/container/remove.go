@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -185,13 +186,14 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 
 // prune removes layers that nobody uses.
 func (e *Engine) prune() error {
-	used := map[string]bool{}
-	e.mu.Lock()
-	for _, in := range e.instances {
-		for _, id := range in.Layers {
-			used[id] = true
+	return e.layers.prune(func(id string) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, in := range e.instances {
+			if slices.Contains(in.Layers, id) {
+				return true
+			}
 		}
-	}
-	e.mu.Unlock()
-	return e.layers.prune(used)
+		return false
+	})
 }

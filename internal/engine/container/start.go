@@ -100,9 +100,11 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		steps = append(steps, step, now.Sub(began))
 		began = now
 	}
-	if err := e.furnish(ctx, in, s, limits); err != nil {
+	release, err := e.furnish(ctx, in, s, limits)
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err := e.writeBundle(in, limits); err != nil {
 		return err
 	}
@@ -129,6 +131,13 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	e.mu.Lock()
 	e.instances[s.ID] = in
 	e.mu.Unlock()
+	if e.layers.grew.Swap(false) {
+		e.work.Go(func() {
+			if err := e.prune(); err != nil {
+				e.log.Warn("removing unused layers", "err", err)
+			}
+		})
+	}
 	return nil
 }
 
@@ -166,24 +175,33 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 	})
 }
 
-// furnish gives the instance its disk and its files.
+// furnish gives the instance its disk and its files. Its layers may go when the
+// instance is not known after release.
 //
 //	disk/files/home   what it writes to its home, over its layers
 //	disk/work         overlay's own
 //	disk/tmp, var     /tmp and /var/tmp
-func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) error {
-	bundle := e.bundle(s.ID)
+func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (release func(), err error) {
+	shared, own, release, err := e.gather(ctx, s.Files, limits.Disk)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.lay(ctx, in, shared, own, limits); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// lay mounts the instance's disk, and its home over the layers.
+func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
+	bundle := e.bundle(in.dir.ID())
 	disk := filepath.Join(bundle, "disk")
 	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return err
 		}
 	}
-	shared, own, release, err := e.gather(ctx, s.Files, limits.Disk)
-	if err != nil {
-		return err
-	}
-	defer release()
 	var users *os.File
 	if len(shared) > 0 {
 		if users, err = e.users.namespace(in.Base); err != nil {

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// bareRuntime starts containers with nothing around them.
+type bareRuntime struct {
+	name, program string
+	root, bundle  string
+	started       int
+	times         []time.Duration
+}
+
+// bareRuntimes are those that there are and that work here; notes tell of the
+// others.
+func bareRuntimes(ctx context.Context, r *Report, app string) ([]*bareRuntime, error) {
+	var all []*bareRuntime
+	for _, name := range []string{"runc", "crun"} {
+		program, err := exec.LookPath(name)
+		if err != nil {
+			r.Note("nothing is set beside %s: it is not installed here.", name)
+			continue
+		}
+		b := &bareRuntime{name: name, program: program, root: filepath.Join(r.Scratch, name+"-state"), bundle: filepath.Join(r.Scratch, name+"-bundle")}
+		if err := b.furnish(app); err != nil {
+			return nil, err
+		}
+		// The first run is a trial, and not counted.
+		if err := b.round(ctx); err != nil {
+			r.Note("nothing is set beside %s: it does not work here (%s).", name, err)
+			continue
+		}
+		b.times = nil
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// furnish makes a root file system that holds the app and nothing else.
+func (b *bareRuntime) furnish(app string) error {
+	rootfs := filepath.Join(b.bundle, "rootfs")
+	for _, dir := range []string{"proc", "dev"} {
+		if err := os.MkdirAll(filepath.Join(rootfs, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	content, err := os.ReadFile(app)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(rootfs, "app"), content, 0o755); err != nil {
+		return err
+	}
+	config, err := json.Marshal(bareConfig(rootfs, fmt.Sprintf("/ingot-bench-%d-%s", selfPID, b.name)))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.bundle, "config.json"), config, 0o644)
+}
+
+// bareConfig keeps a container apart as an instance is.
+func bareConfig(rootfs, group string) map[string]any {
+	type object = map[string]any
+	ids := []object{{"containerID": 0, "hostID": 1 << 30, "size": 65536}}
+	var namespaces []object
+	for _, kind := range []string{"pid", "mount", "network", "ipc", "uts", "user", "cgroup"} {
+		namespaces = append(namespaces, object{"type": kind})
+	}
+	return object{
+		"ociVersion": "1.0.2",
+		"hostname":   "bare",
+		"root":       object{"path": rootfs, "readonly": true},
+		"process": object{
+			"args": []string{"/app"}, "cwd": "/", "env": []string{"PORT=8080"},
+			"user": object{"uid": 2000, "gid": 2000}, "noNewPrivileges": true,
+		},
+		"mounts": []object{
+			{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "noexec", "nodev"}},
+			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		},
+		"linux": object{
+			"cgroupsPath": group,
+			"uidMappings": ids, "gidMappings": ids, "namespaces": namespaces,
+			"resources": object{
+				"memory": object{"limit": 64 << 20}, "cpu": object{"shares": 1024}, "pids": object{"limit": 1024},
+				"devices": []object{{"allow": false, "access": "rwm"}},
+			},
+			"seccomp": object{
+				"defaultAction": "SCMP_ACT_ALLOW", "architectures": []string{"SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"},
+				"syscalls": []object{{
+					"names":  []string{"add_key", "bpf", "keyctl", "mount", "open_by_handle_at", "perf_event_open", "ptrace", "request_key", "setns", "umount2", "unshare", "userfaultfd"},
+					"action": "SCMP_ACT_ERRNO",
+				}},
+			},
+			"maskedPaths":   []string{"/proc/kcore", "/proc/keys", "/proc/timer_list"},
+			"readonlyPaths": []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"},
+		},
+	}
+}
+
+// round starts a container, takes the time until its program speaks, and ends
+// it.
+func (b *bareRuntime) round(ctx context.Context) error {
+	b.started++
+	id := fmt.Sprintf("ingot-bench-%d-%s-%d", selfPID, b.name, b.started)
+	// Not with the context: what is killed here would leave its container behind.
+	cmd := exec.Command(b.program, "--root", b.root, "run", "--bundle", b.bundle, id)
+	var says bytes.Buffer
+	cmd.Stderr = &says
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	took := time.Since(began)
+	if err == nil {
+		err = exec.Command(b.program, "--root", b.root, "kill", id, "KILL").Run()
+	}
+	ended := cmd.Wait()
+	if err != nil || strings.TrimSpace(line) != "listening" {
+		return fmt.Errorf("%s run: %w: %q %s", b.name, errors.Join(err, ended), line, bytes.TrimSpace(says.Bytes()))
+	}
+	b.times = append(b.times, took)
+	return ctx.Err()
+}

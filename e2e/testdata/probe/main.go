@@ -1,0 +1,198 @@
+// Probe is the app that the end-to-end tests push. It does what its paths say,
+// and tells what it sees of the place where it runs.
+//
+//	probe                 serves on $PORT
+//	probe exit CODE       leaves at once
+//	probe deaf            runs and never listens
+//	probe sidecar FILE    writes its process id to the file and goes on
+//
+// With NUMBERS=DURATION it writes a numbered line each time that passes.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if every, err := time.ParseDuration(os.Getenv("NUMBERS")); err == nil {
+		go number(every)
+	}
+	args := os.Args[1:]
+	if len(args) == 0 {
+		serve()
+	}
+	switch args[0] {
+	case "exit":
+		code, _ := strconv.Atoi(args[1])
+		fmt.Println("leaving with", code)
+		os.Exit(code)
+	case "deaf":
+		fmt.Println("not listening")
+	case "sidecar":
+		must(os.WriteFile(args[1], []byte(strconv.Itoa(os.Getpid())), 0o600))
+		fmt.Println("the sidecar is here")
+	default:
+		fmt.Fprintln(os.Stderr, "unknown word", args[0])
+		os.Exit(2)
+	}
+	// One after another, or the runtime sees that nobody will ever wake us.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	<-stop
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// number writes lines that tell whether one is missing, or there twice.
+func number(every time.Duration) {
+	instance := os.Getenv("CF_INSTANCE_GUID")
+	tick := time.NewTicker(every)
+	for i := 1; ; i++ {
+		fmt.Printf("number %s %d\n", instance, i)
+		<-tick.C
+	}
+}
+
+func serve() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "probe %s %s\n", os.Getenv("CF_INSTANCE_INDEX"), r.URL.Path)
+	})
+	http.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
+		all := map[string]string{}
+		for _, one := range os.Environ() {
+			name, value, _ := strings.Cut(one, "=")
+			all[name] = value
+		}
+		reply(w, all)
+	})
+	http.HandleFunc("/where", func(w http.ResponseWriter, _ *http.Request) {
+		dir, _ := os.Getwd()
+		self, _ := os.Readlink("/proc/self/ns/pid")
+		reply(w, map[string]any{"pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
+	})
+	// Neither of the two answers.
+	http.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) {
+		fmt.Println("crashing")
+		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	})
+	http.HandleFunc("/exit", func(_ http.ResponseWriter, r *http.Request) {
+		code, _ := strconv.Atoi(r.FormValue("code"))
+		os.Exit(code)
+	})
+	http.HandleFunc("/stdout", func(_ http.ResponseWriter, r *http.Request) { fmt.Println(r.FormValue("text")) })
+	http.HandleFunc("/stderr", func(_ http.ResponseWriter, r *http.Request) { fmt.Fprintln(os.Stderr, r.FormValue("text")) })
+	http.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		long, _ := time.ParseDuration(r.FormValue("for"))
+		time.Sleep(long)
+		fmt.Fprintln(w, "slept", long)
+	})
+	// Kills the process whose id is in a file.
+	http.HandleFunc("/kill", func(w http.ResponseWriter, r *http.Request) {
+		text, err := os.ReadFile(r.FormValue("file"))
+		if err == nil {
+			var pid int
+			if pid, err = strconv.Atoi(string(text)); err == nil {
+				err = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		outcome(w, err)
+	})
+	// Uses memory until there is none.
+	http.HandleFunc("/eat", func(http.ResponseWriter, *http.Request) {
+		var all [][]byte
+		for {
+			b := make([]byte, 1<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			all = append(all, b)
+			_ = all
+		}
+	})
+	http.HandleFunc("/try", try)
+	must(http.ListenAndServe(":"+os.Getenv("PORT"), nil)) //nolint:gosec // an app for tests
+}
+
+// try attempts what an app should not be able to do, and says what came of it:
+// nothing when it succeeded, else the error.
+func try(w http.ResponseWriter, r *http.Request) {
+	what := r.FormValue("what")
+	var err error
+	switch r.FormValue("how") {
+	case "read":
+		_, err = os.ReadFile(what)
+	case "list":
+		_, err = os.ReadDir(what)
+	case "write":
+		err = os.WriteFile(filepath.Join(what, "written-by-probe"), []byte("x"), 0o600)
+	case "dial":
+		var c net.Conn
+		if c, err = net.DialTimeout("tcp", what, 3*time.Second); err == nil {
+			c.Close()
+		}
+	case "listen":
+		var l net.Listener
+		if l, err = net.Listen("tcp", what); err == nil {
+			l.Close()
+		}
+	case "signal": // only asks whether it could
+		pid, _ := strconv.Atoi(what)
+		err = syscall.Kill(pid, 0)
+	case "fork":
+		n, _ := strconv.Atoi(what)
+		err = fork(n)
+	case "mount":
+		err = syscall.Mount("none", what, "tmpfs", 0, "")
+	default:
+		err = errors.New("no such attempt")
+		w.WriteHeader(http.StatusBadRequest)
+	}
+	outcome(w, err)
+}
+
+// fork has that many processes at once.
+func fork(n int) error {
+	var all []*os.Process
+	defer func() {
+		for _, p := range all {
+			_ = p.Kill()
+			_, _ = p.Wait()
+		}
+	}()
+	for range n {
+		p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{Env: []string{}})
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+	}
+	return nil
+}
+
+func outcome(w http.ResponseWriter, err error) {
+	if err != nil {
+		_, _ = io.WriteString(w, err.Error())
+	}
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
