@@ -270,6 +270,7 @@ func (f *fixture) send(tok string, r *http.Request) *answer {
 	f.handler.ServeHTTP(w, r)
 	a := &answer{status: w.Code, header: w.Header(), body: w.Body.String()}
 	_ = json.Unmarshal(w.Body.Bytes(), &a.json)
+	f.checkOpenAPI(r, a)
 	return a
 }
 

@@ -1,0 +1,101 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/logs"
+)
+
+// toldStore writes a line into an app's log for what is done to the app, as
+// its audit events say, once that is stored: the [API/0] lines of cf logs.
+type toldStore struct {
+	cf.Store
+	to  *logs.Store
+	log *slog.Logger
+}
+
+// Update runs f and tells of the events it recorded.
+func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
+	var told []*cf.AuditEvent
+	err := s.Store.Update(ctx, func(tx cf.Tx) error {
+		told = nil // f may run again
+		return f(toldTx{tx, &told})
+	})
+	if err != nil {
+		return err
+	}
+	var lines []logs.Entry
+	now := time.Now()
+	for _, e := range told {
+		if text := eventText(e); text != "" {
+			lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(text)})
+		}
+	}
+	if len(lines) > 0 {
+		if err := s.to.Append(lines...); err != nil {
+			s.log.WarnContext(ctx, "what was done to an app could not be written to its log", "error", err)
+		}
+	}
+	return nil
+}
+
+type toldTx struct {
+	cf.Tx
+	told *[]*cf.AuditEvent
+}
+
+func (t toldTx) AuditEvents() cf.Repo[cf.AuditEvent] { return toldEvents{t.Tx.AuditEvents(), t.told} }
+
+type toldEvents struct {
+	cf.Repo[cf.AuditEvent]
+	told *[]*cf.AuditEvent
+}
+
+func (r toldEvents) Insert(e *cf.AuditEvent) error {
+	err := r.Repo.Insert(e)
+	if err == nil && e.TargetType == "app" {
+		*r.told = append(*r.told, e)
+	}
+	return err
+}
+
+// eventText says in a line what an event is about; "" for events that are told
+// elsewhere or matter to nobody who reads the log.
+func eventText(e *cf.AuditEvent) string {
+	switch e.Type {
+	case "audit.app.create":
+		return "Created app with guid " + e.TargetGUID
+	case "audit.app.update":
+		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
+	case "audit.app.start":
+		return "Starting app with guid " + e.TargetGUID
+	case "audit.app.stop":
+		return "Stopping app with guid " + e.TargetGUID
+	case "audit.app.restart":
+		return "Restarted app with guid " + e.TargetGUID
+	case "audit.app.process.scale":
+		return fmt.Sprintf("Scaling process: %q", e.Data["process_type"])
+	case "audit.app.process.update":
+		return fmt.Sprintf("Updating process: %q", e.Data["process_type"])
+	case "audit.app.build.create":
+		return "Creating build for app with guid " + e.TargetGUID
+	case "audit.app.droplet.mapped":
+		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
+	}
+	return ""
+}
+
+// requestText is what was asked for. Values that may be secret are not in the
+// event to begin with.
+func requestText(e *cf.AuditEvent) string {
+	text, err := json.Marshal(e.Data["request"])
+	if err != nil || string(text) == "null" {
+		return "{}"
+	}
+	return string(text)
+}

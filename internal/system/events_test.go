@@ -1,0 +1,69 @@
+package system
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/logs"
+	"ingot/internal/platform"
+)
+
+func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	to, err := logs.Open(t.TempDir(), logs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(to.Stop)
+	store := toldStore{platformdb.New(d), to, slog.New(slog.DiscardHandler)}
+	p := platform.New()
+	if err := furnish(t.Context(), store, p, "localhost"); err != nil {
+		t.Fatal(err)
+	}
+	if err := furnish(t.Context(), store, p, "localhost"); err != nil {
+		t.Fatalf("furnishing twice: %v", err)
+	}
+	if err := demonstrate(t.Context(), store, p, "admin-guid"); err != nil {
+		t.Fatal(err)
+	}
+	if err := demonstrate(t.Context(), store, p, "admin-guid"); err != nil {
+		t.Fatalf("demonstrating twice: %v", err)
+	}
+	var app *cf.App
+	make := func(name string, fail error) error {
+		return store.Update(t.Context(), func(tx cf.Tx) error {
+			space, err := tx.Spaces().First(cf.Where("name", "dev"))
+			if err != nil {
+				return err
+			}
+			app = &cf.App{Name: name, SpaceGUID: space.GUID}
+			if err := p.CreateApp(tx, platform.Actor{GUID: "admin-guid", Type: "user"}, app); err != nil {
+				return err
+			}
+			return fail
+		})
+	}
+	broken := errors.New("broken")
+	if err := make("a", broken); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if lines, _ := to.Read(app.GUID, logs.ReadQuery{}); len(lines) != 0 {
+		t.Errorf("what was not stored is told: %v", lines)
+	}
+	if err := make("b", nil); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := to.Read(app.GUID, logs.ReadQuery{})
+	if err != nil || len(lines) != 1 || string(lines[0].Text) != "Created app with guid "+app.GUID || lines[0].Source != "API" {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
