@@ -180,7 +180,7 @@ func (c *Controller) members(p *plan, at place, id string) ([]launch.Member, err
 	source := "APP/PROC/" + strings.ToUpper(p.process.Type)
 	add := func(name, source, command string, memoryMB int) (launch.Member, error) {
 		env, err := c.environment(p, at, id, memoryMB)
-		return launch.Member{Name: name, Source: source, Args: launch.Script(command), Env: env, Dir: "{{home}}/app"}, err
+		return launch.Member{Name: name, Source: source, Args: launch.Script(engine.Escape(command)), Env: env, Dir: "{{home}}/app"}, err
 	}
 	first, err := add(p.process.Type, source, command, p.mainMB)
 	if err != nil {
@@ -205,7 +205,9 @@ func (c *Controller) members(p *plan, at place, id string) ([]launch.Member, err
 // to this one.
 func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]string, error) {
 	env := map[string]string{"PATH": c.Path}
-	maps.Copy(env, p.env)
+	for name, value := range p.env {
+		env[name] = engine.Escape(value) // the user's: no word of ours
+	}
 	index := strconv.Itoa(at.index)
 	port := portWord(p.ports[0])
 	// Only PORT can be another number than the one asked for, because only PORT
@@ -222,7 +224,7 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
 		"PORT": port, "VCAP_APP_PORT": port, "VCAP_APP_HOST": "0.0.0.0",
 		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
-		"CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": c.Host, "CF_INSTANCE_PORT": port,
+		"CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": port,
 		"CF_INSTANCE_ADDR":  net.JoinHostPort(c.Host, port),
 		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
 		"MEMORY_LIMIT":      strconv.Itoa(memoryMB) + "m",
@@ -253,7 +255,7 @@ func vcapApplication(common, id string, index, memoryMB int, port string) (strin
 	if err != nil {
 		return "", err
 	}
-	return `{"port":` + port + "," + string(text[1:]), nil
+	return `{"port":` + port + "," + engine.Escape(string(text[1:])), nil
 }
 
 // reasonOf names the failures of a machine that a user can understand.

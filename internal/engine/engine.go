@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"ingot/internal/launch"
@@ -92,9 +93,10 @@ type Spec struct {
 	Files []Archive
 	// Launch is for ingot-init. Paths in it are those inside the instance,
 	// where the home directory is whatever {{home}} stands for. Engines replace
-	// that in Args, Env and Dir, and {{port:8080}} by the number under which the
-	// instance must listen for port 8080; the ports of checks likewise. The
-	// same goes for an ExecRequest.
+	// that in Args, Env and Dir, {{ip}} by the instance's own address, and
+	// {{port:8080}} by the number under which the instance must listen for port
+	// 8080; the ports of checks likewise. The same goes for an ExecRequest.
+	// What is not meant as such a word goes through Escape.
 	Launch launch.Spec
 	Limits Limits
 	// Ports are those that have to be reachable from outside. Where ports are
@@ -102,6 +104,10 @@ type Spec struct {
 	// with fault.Unprocessable when it is taken.
 	Ports []int
 }
+
+// Escape keeps a text as it is through the replacing of words in a Spec: for
+// what users wrote.
+func Escape(text string) string { return strings.ReplaceAll(text, "{{", "{{{{") }
 
 // Archive is files for an instance.
 type Archive struct {

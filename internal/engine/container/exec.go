@@ -75,21 +75,21 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 // processOf is what runc is to start: the instance's user with its main
 // process's environment and no capability at all.
 func processOf(m local.Meta, r engine.ExecRequest) specs.Process {
-	same := func(port int) int { return port }
+	words := wordsAt("")
 	env := []string{"PATH=" + pathInside, "HOME=" + homeInside, "USER=vcap"}
 	if len(m.Launch.Members) > 0 {
 		env = append(env, m.Launch.Members[0].Env...)
 	}
-	env = append(env, local.SubstituteAll(r.Env, homeInside, same)...)
+	env = append(env, words.All(r.Env)...)
 	dir := homeInside
 	if r.Dir != "" {
-		dir = local.SubstituteAll([]string{r.Dir}, homeInside, same)[0]
+		dir = words.In(r.Dir)
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(homeInside, dir)
 		}
 	}
 	p := specs.Process{
-		Args: local.SubstituteAll(r.Args, homeInside, same), Cwd: dir,
+		Args: words.All(r.Args), Cwd: dir,
 		User:         specs.User{UID: uint32(m.Launch.User), GID: uint32(m.Launch.Group)}, //nolint:gosec // small
 		Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true, Rlimits: rlimits(m.Limits),
 	}

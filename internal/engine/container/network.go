@@ -508,15 +508,16 @@ func removeOrphans(ctx context.Context, groups cgroups) error {
 		}
 		name := namePrefix + hash
 		run := filepath.Join(runDir, name)
-		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding())
 		if len(groups.children(name)) == 0 {
 			errs = append(errs, groups.remove(ctx, name))
 			if err := unmountBelow(run); err != nil {
 				errs = append(errs, err)
-			} else {
-				errs = append(errs, os.RemoveAll(run))
+				continue
 			}
+			errs = append(errs, os.RemoveAll(run))
 		}
+		// The bridge comes last: by it the rest is found.
+		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding())
 	}
 	return errors.Join(errs...)
 }

@@ -141,12 +141,17 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	return nil
 }
 
+// wordsAt are the words of an instance with that address: inside everything is
+// as asked for.
+func wordsAt(ip string) local.Words {
+	return local.Words{Home: homeInside, IP: ip, Port: func(port int) int { return port }}
+}
+
 // commit writes down what the instance is.
 func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error {
-	same := func(port int) int { return port }
 	m := local.Meta{
 		Labels: s.Labels, Limits: limits, Created: time.Now().UTC(),
-		Launch: local.Substitute(s.Launch, homeInside, same),
+		Launch: local.Substitute(s.Launch, wordsAt(in.Addr.String())),
 	}
 	if m.Launch.User == 0 {
 		m.Launch.User = vcapID

@@ -136,15 +136,15 @@ func TestSubstitute(t *testing.T) {
 	spec := launch.Spec{
 		Members: []launch.Member{{
 			Args: []string{"{{home}}/run", "{{port:8080}},{{port:9}}"},
-			Env:  []string{"PORT={{port:8080}}", "X={{other}} {{port:}} {{port:123456}}", "P={{home}}:{{home}}"},
+			Env:  []string{"PORT={{port:8080}}", "X={{other}} {{port:}} {{port:123456}}", "P={{home}}:{{home}}", "IP={{ip}}", engine.Escape("U={{{home}} {{port:1}}")},
 			Dir:  "{{home}}/app",
 		}},
 		Health: launch.Check{Ports: []int{8080, 1}}, Readiness: launch.Check{Ports: []int{9}},
 	}
-	got := local.Substitute(spec, "/h", func(n int) int { return n + 1 })
+	got := local.Substitute(spec, local.Words{Home: "/h", IP: "10.0.0.1", Port: func(n int) int { return n + 1 }})
 	m := got.Members[0]
 	if !slices.Equal(m.Args, []string{"/h/run", "8081,10"}) ||
-		!slices.Equal(m.Env, []string{"PORT=8081", "X={{other}} {{port:}} {{port:123456}}", "P=/h:/h"}) || m.Dir != "/h/app" {
+		!slices.Equal(m.Env, []string{"PORT=8081", "X={{other}} {{port:}} {{port:123456}}", "P=/h:/h", "IP=10.0.0.1", "U={{{home}} {{port:1}}"}) || m.Dir != "/h/app" {
 		t.Errorf("member: %+v", m)
 	}
 	if !slices.Equal(got.Health.Ports, []int{8081, 2}) || !slices.Equal(got.Readiness.Ports, []int{10}) {

@@ -13,45 +13,61 @@ import (
 
 const homeWord = "{{home}}"
 
-var portWord = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
+// Words are what stands for the words in a Spec.
+type Words struct {
+	Home string
+	IP   string
+	Port func(int) int
+}
 
-// Substitute returns the spec with {{home}} and {{port:N}} replaced in the
-// arguments, environment and directory of every member, and with the ports of
-// its checks mapped likewise. s itself is not changed.
-func Substitute(s launch.Spec, home string, port func(int) int) launch.Spec {
+// word finds the words, and the escape of what only looks like one.
+var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|port:([0-9]{1,5})\}\})`)
+
+// Substitute returns the spec with the words replaced in the arguments,
+// environment and directory of every member, and with the ports of its checks
+// mapped likewise. s itself is not changed.
+func Substitute(s launch.Spec, w Words) launch.Spec {
 	s.Members = slices.Clone(s.Members)
 	for i, m := range s.Members {
-		m.Args = SubstituteAll(m.Args, home, port)
-		m.Env = SubstituteAll(m.Env, home, port)
-		m.Dir = substitute(m.Dir, home, port)
+		m.Args = w.All(m.Args)
+		m.Env = w.All(m.Env)
+		m.Dir = w.In(m.Dir)
 		s.Members[i] = m
 	}
-	s.Health = mapPorts(s.Health, port)
-	s.Readiness = mapPorts(s.Readiness, port)
+	s.Health = mapPorts(s.Health, w.Port)
+	s.Readiness = mapPorts(s.Readiness, w.Port)
 	return s
 }
 
-// SubstituteAll replaces {{home}} and {{port:N}} in each text.
-func SubstituteAll(texts []string, home string, port func(int) int) []string {
+// All replaces the words in each text.
+func (w Words) All(texts []string) []string {
 	out := slices.Clone(texts)
 	for i := range out {
-		out[i] = substitute(out[i], home, port)
+		out[i] = w.In(out[i])
 	}
 	return out
 }
 
-func substitute(text, home string, port func(int) int) string {
+// In replaces the words in a text. See engine.Escape for what is none.
+func (w Words) In(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}
-	text = portWord.ReplaceAllStringFunc(text, func(word string) string {
-		n, err := strconv.Atoi(portWord.FindStringSubmatch(word)[1])
-		if err != nil {
-			return word
+	return word.ReplaceAllStringFunc(text, func(found string) string {
+		switch found {
+		case "{{{{":
+			return "{{"
+		case "{{home}}":
+			return w.Home
+		case "{{ip}}":
+			return w.IP
 		}
-		return strconv.Itoa(port(n))
+		n, err := strconv.Atoi(word.FindStringSubmatch(found)[1])
+		if err != nil {
+			return found
+		}
+		return strconv.Itoa(w.Port(n))
 	})
-	return strings.ReplaceAll(text, homeWord, home)
 }
 
 func mapPorts(c launch.Check, port func(int) int) launch.Check {
@@ -65,8 +81,8 @@ func mapPorts(c launch.Check, port func(int) int) launch.Check {
 // MentionsPort tells whether some member's arguments or environment say
 // {{port:N}}, so that it can be told to listen on another number.
 func MentionsPort(s launch.Spec, port int) bool {
-	word := "{{port:" + strconv.Itoa(port) + "}}"
-	has := func(text string) bool { return strings.Contains(text, word) }
+	wanted := "{{port:" + strconv.Itoa(port) + "}}"
+	has := func(text string) bool { return slices.Contains(word.FindAllString(text, -1), wanted) }
 	return slices.ContainsFunc(s.Members, func(m launch.Member) bool {
 		return slices.ContainsFunc(m.Args, has) || slices.ContainsFunc(m.Env, has)
 	})

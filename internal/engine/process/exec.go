@@ -69,15 +69,15 @@ func command(d *local.Dir, r engine.ExecRequest) (*exec.Cmd, error) {
 		return nil, errors.New("nothing to run")
 	}
 	m := d.Meta()
-	port := listens(m.Ports)
-	args := local.SubstituteAll(r.Args, d.Home(), port)
-	env := slices.Concat(mainEnv(m.Launch), local.SubstituteAll(r.Env, d.Home(), port))
+	words := wordsOf(d, m.Ports, "")
+	args := words.All(r.Args)
+	env := slices.Concat(mainEnv(m.Launch), words.All(r.Env))
 	if r.Terminal != nil && r.Terminal.Term != "" {
 		env = append(env, "TERM="+r.Terminal.Term)
 	}
 	dir := d.Home()
 	if r.Dir != "" {
-		dir = local.SubstituteAll([]string{r.Dir}, d.Home(), port)[0]
+		dir = words.In(r.Dir)
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(d.Home(), dir)
 		}

@@ -136,6 +136,11 @@ func listens(ports []engine.Port) func(int) int {
 	}
 }
 
+// wordsOf are the words of an instance in a directory.
+func wordsOf(d *local.Dir, ports []engine.Port, ip string) local.Words {
+	return local.Words{Home: d.Home(), IP: ip, Port: listens(ports)}
+}
+
 // build makes the directory of an instance with its files. What it returns,
 // also with an error, has to be destroyed.
 func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) (*local.Dir, error) {
@@ -147,7 +152,7 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 	if err != nil {
 		return d, err
 	}
-	spec := local.Substitute(s.Launch, d.Home(), listens(ports))
+	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
 	for i := range spec.Members {
 		spec.Members[i].Env = append(spec.Members[i].Env, marker+"="+d.Path())
 	}
