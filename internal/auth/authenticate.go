@@ -27,6 +27,9 @@ func goneToken() error {
 	return fault.New(fault.Unauthenticated, "The token expired, was revoked, or the token ID is incorrect.").WithKind("invalid_token")
 }
 
+// maxNameBytes bounds names that strangers send, before we remember them.
+const maxNameBytes = 255
+
 // lockedText is compared by cf, which then stops asking for the password.
 const lockedText = "Your account has been locked because of too many failed attempts to login."
 
@@ -67,6 +70,9 @@ func clientCredentials(r *http.Request, form url.Values) (credentials, error) {
 func (s *Server) authenticateClient(ctx context.Context, cred credentials) (*Client, error) {
 	if cred.id == "" {
 		return nil, unauthenticated()
+	}
+	if len(cred.id) > maxNameBytes || len(cred.secret) > maxSecretBytes {
+		return nil, badClient() // before anything is remembered of it
 	}
 	if err := s.limits.client(cred.id); err != nil {
 		return nil, err
@@ -109,7 +115,7 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin st
 	if origin == "" {
 		origin = OriginUAA
 	}
-	if name == "" || password == "" {
+	if name == "" || password == "" || len(name) > maxNameBytes || len(origin) > maxNameBytes {
 		return nil, badUser()
 	}
 	if err := s.limits.user(name); err != nil {
@@ -117,10 +123,7 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin st
 	}
 	u, err := s.store.UserByName(ctx, name, origin)
 	if errors.Is(err, ErrNotFound) || err == nil && u.PasswordHash == "" {
-		if _, err := s.hash.matches(ctx, s.decoy, password); err != nil {
-			return nil, err
-		}
-		return nil, badUser()
+		return nil, s.refuseStranger(ctx, name, password)
 	}
 	if err != nil {
 		return nil, err
@@ -152,6 +155,22 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin st
 		return nil, badUser()
 	}
 	return updated, nil
+}
+
+// refuseStranger answers for a name that nobody has just as for one with a
+// wrong password: as slowly, and locked after as many tries.
+func (s *Server) refuseStranger(ctx context.Context, name, password string) error {
+	key := strings.ToLower(name)
+	state, _ := s.strangers.GetIfPresent(key)
+	if state.locked(s.now()) {
+		return fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized")
+	}
+	if _, err := s.hash.matches(ctx, s.decoy, password); err != nil {
+		return err
+	}
+	state.failed(s.now())
+	s.strangers.Set(key, state)
+	return badUser()
 }
 
 // groupNames returns all scopes a user has, defaults included.

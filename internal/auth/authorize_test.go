@@ -3,6 +3,7 @@ package auth_test
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -55,7 +56,7 @@ func TestSSHCode(t *testing.T) {
 		t.Fatal("no code")
 	}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}}
-	f.wantError(f.token(form, basic("ssh-proxy", "wrong")), 401, "invalid_client")
+	f.wantError(f.token(form, basic("ssh-proxy", "")), 401, "invalid_client")
 	f.wantError(f.token(form, basic("ingot-console", "console-secret")), 400, "invalid_grant")
 	f.wantError(f.authorize(http.DefaultClient, params, bearer("x.y.z")), 401, "invalid_token")
 	f.wantError(f.authorize(http.DefaultClient, params, bearer(f.admin())), 403, "insufficient_scope")
@@ -272,6 +273,26 @@ func TestPasscode(t *testing.T) {
 	}
 	f.wantError(use(found[1]), 401, "unauthorized")
 	f.wantError(use("nonsense"), 401, "unauthorized")
+
+	// One that a token asked for gives no more than the token had.
+	form := url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword}, "scope": {"uaa.user"}}
+	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
+	var code string
+	if err := json.Unmarshal([]byte(f.want(f.call(http.MethodGet, "/passcode", nil, bearer(narrow)), 200).body), &code); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.want(use(code), 200).text("scope"); got != "uaa.user" {
+		t.Errorf("scope %q", got)
+	}
+
+	// One from before a change of the password is worth nothing.
+	admin := f.want(f.password("admin", adminPassword), 200)
+	if err := json.Unmarshal([]byte(f.call(http.MethodGet, "/passcode", nil, bearer(admin.text("access_token"))).body), &code); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.advance(2 * time.Second)
+	f.want(f.call(http.MethodPut, "/Users/"+f.claims(admin.text("access_token")).UserID+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
+	f.wantError(use(code), 401, "unauthorized")
 }
 
 func TestLoginPrompts(t *testing.T) {

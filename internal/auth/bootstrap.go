@@ -24,6 +24,8 @@ const (
 	ClientPlatform      = "ingot-platform"
 	ClientNotifications = "ingot-notifications"
 	ClientConsole       = "ingot-console"
+	// ClientSSH is the ssh gateway's; its name is fixed in the cf client.
+	ClientSSH = "ssh-proxy"
 )
 
 // firstClients are the clients every server has. Their secrets are filled in
@@ -42,7 +44,7 @@ func firstClients(consoleRedirects []string) []*Client {
 			Scopes: slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only", "cloud_controller.global_auditor"}),
 		},
 		{
-			ID: "ssh-proxy", GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
+			ID: ClientSSH, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
 			Scopes:       []string{"openid", "cloud_controller.read", "cloud_controller.write", "cloud_controller.admin", "uaa.user"},
 			RedirectURIs: []string{"http://localhost/"}, AutoApprove: []string{"true"},
 		},

@@ -189,8 +189,8 @@ func invalidClient(format string, args ...any) error {
 
 // validate checks the rules that hold for every client.
 func (c *Client) validate() error {
-	if c.ID == "" || len(c.ID) > 255 || strings.ContainsAny(c.ID, "/\x00 \t\r\n") {
-		return invalidClient("client_id must be 1 to 255 characters without spaces or slashes")
+	if c.ID == "" || len(c.ID) > 255 || strings.ContainsAny(c.ID, "/*\x00 \t\r\n") {
+		return invalidClient("client_id must be 1 to 255 characters without spaces, slashes or stars")
 	}
 	if len(c.GrantTypes) == 0 {
 		return invalidClient("An authorized grant type must be provided. Must be one of: %s", strings.Join(knownGrants, ", "))

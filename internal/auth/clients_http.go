@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"ingot/internal/fault"
 	"ingot/internal/token"
@@ -57,8 +56,8 @@ func mayGive(r *http.Request, c *Client) error {
 		return nil
 	}
 	for _, scope := range slices.Concat(c.Scopes, c.Authorities) {
-		if scope != "uaa.none" && !caller.HasAny(scope) && !strings.HasPrefix(scope, c.ID+".") {
-			return invalidClient("%s is not yours to give: it must be a scope of your own token or begin with %q", scope, c.ID+".")
+		if scope != "uaa.none" && !caller.HasAny(scope) {
+			return invalidClient("%s is not yours to give: it must be a scope of your own token", scope)
 		}
 	}
 	return nil
@@ -94,6 +93,13 @@ func (s *Server) createClient(w http.ResponseWriter, r *http.Request) error {
 	}
 	if body.Secret == nil && !c.Public {
 		return invalidClient("client_secret is missing")
+	}
+	// Roles are given to users and to clients by their ids: one that is a
+	// user's would have the user's roles.
+	if _, err := s.store.User(r.Context(), c.ID); err == nil {
+		return invalidClient("client_id is taken: it is the id of a user")
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
 	}
 	if err := s.createWithSecret(r.Context(), c, body.Secret); err != nil {
 		return err
@@ -151,6 +157,16 @@ func (s *Server) updateClient(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) deleteClient(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
+	have, err := s.store.Client(r.Context(), id)
+	if errors.Is(err, ErrNotFound) {
+		return clientNotFound(id)
+	}
+	if err == nil {
+		err = mayGive(r, have)
+	}
+	if err != nil {
+		return err
+	}
 	c, err := s.store.DeleteClient(r.Context(), id)
 	if errors.Is(err, ErrNotFound) {
 		return clientNotFound(id)

@@ -87,6 +87,7 @@ func setup(t *testing.T, options ...option) *fixture {
 	log := oplog.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
 		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
+		auth.ClientSSH: "ssh-secret",
 	}}
 	if err := auth.Bootstrap(t.Context(), f.store, secrets, []string{"http://console.localhost/callback"}, log); err != nil {
 		t.Fatal(err)

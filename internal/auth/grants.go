@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"ingot/internal/fault"
 	"ingot/internal/web"
@@ -133,14 +134,19 @@ func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, 
 		return nil, err
 	}
 	code, err := s.takeCode(ctx, passcode, CodePasscode)
-	if err != nil || !code.Used.IsZero() {
+	if err != nil || !code.Used.IsZero() || s.revoked.code(code) {
 		return nil, fault.New(fault.Unauthenticated, "Invalid passcode").WithKind("unauthorized")
 	}
 	u, err := s.activeUser(ctx, code.UserID)
 	if err != nil {
 		return nil, err
 	}
-	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: code.AuthTime, family: code.Family}, requested)
+	l := login{user: u, client: c, grant: GrantPassword, authTime: code.AuthTime, family: code.Family}
+	// A passcode that a token asked for gives no more than the token had.
+	if len(code.Scopes) > 0 {
+		l.bound = code.Scopes
+	}
+	return s.loginAs(ctx, l, requested)
 }
 
 // loginAs decides the scopes of a new login and issues its tokens.
@@ -148,6 +154,9 @@ func (s *Server) loginAs(ctx context.Context, l login, requested []string) (*tok
 	names, err := s.groupNames(ctx, l.user.ID)
 	if err != nil {
 		return nil, err
+	}
+	if l.bound != nil {
+		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(l.bound, n) })
 	}
 	if l.scopes, err = userScopes(l.client, names, requested); err != nil {
 		return nil, err
@@ -183,7 +192,7 @@ func (s *Server) grantCode(ctx context.Context, c *Client, form url.Values, prov
 	if err != nil {
 		return nil, err
 	}
-	if code.ClientID != c.ID {
+	if code.ClientID != c.ID || s.revoked.code(code) {
 		return nil, bad
 	}
 	if !code.Used.IsZero() {
@@ -310,8 +319,9 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 	return res, nil
 }
 
-// grantAssertion exchanges a token of ours that names the client as its
-// audience (RFC 7523), such as an ID token, for a login.
+// grantAssertion exchanges an access token of ours that names the client as
+// its audience (RFC 7523). What comes of it permits no more, lives no longer,
+// and cannot be refreshed.
 func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string, requested []string) (*tokenResponse, error) {
 	bad := fault.New(fault.Unauthenticated, "The assertion is not a valid token of this server for this client").WithKind("invalid_grant")
 	if assertion == "" {
@@ -328,5 +338,7 @@ func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string
 	if err != nil {
 		return nil, err
 	}
-	return s.loginAs(ctx, login{user: u, client: c, grant: GrantJWTBearer, authTime: s.now()}, requested)
+	return s.loginAs(ctx, login{
+		user: u, client: c, grant: GrantJWTBearer, authTime: time.Unix(claims.AuthTime, 0), bound: claims.Scope, until: claims.Expiry(),
+	}, requested)
 }

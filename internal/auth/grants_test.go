@@ -244,6 +244,14 @@ func TestLockout(t *testing.T) {
 	f.want(f.password("bob", "right"), 200) // a success forgets
 
 	fail(5)
+	// Names that nobody has are locked likewise: a lock tells nothing.
+	for range 5 {
+		f.wantError(f.password("nobody-at-all", "x"), 401, "unauthorized")
+	}
+	if got := f.password("nobody-at-all", "x").text("error_description"); got != locked {
+		t.Errorf("a stranger after five failures: %q", got)
+	}
+
 	status := f.want(f.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(f.admin())), 200)
 	if status.json["locked"] != true {
 		t.Errorf("status %s", status.body)
@@ -412,10 +420,16 @@ func TestJWTBearer(t *testing.T) {
 		form := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}
 		return f.token(form, edits...)
 	}
-	a := f.want(exchange(login.text("id_token"), basic("cf", "")), 200)
-	if f.claims(a.text("access_token")).UserName != "eve" {
-		t.Errorf("answer %s", a.body)
+	form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"}, "scope": {"openid"}}
+	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
+	f.clock.advance(10 * time.Minute)
+	a := f.want(exchange(narrow, basic("cf", "")), 200)
+	before, after := f.claims(narrow), f.claims(a.text("access_token"))
+	if after.UserName != "eve" || a.text("scope") != "openid" || a.text("refresh_token") != "" || after.ExpiresAt > before.ExpiresAt || after.AuthTime != before.AuthTime {
+		t.Errorf("an exchanged token permits more, lives longer or can be refreshed: %s", a.body)
 	}
+	f.wantError(exchange(login.text("id_token"), basic("cf", "")), 401, "invalid_grant")
+	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(login.text("id_token"))), 401, "invalid_token")
 	f.wantError(exchange("x.y.z", basic("cf", "")), 401, "invalid_grant")
 	f.wantError(exchange("", basic("cf", "")), 400, "invalid_request")
 	f.wantError(exchange(login.text("refresh_token"), basic("cf", "")), 401, "invalid_grant")

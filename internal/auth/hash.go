@@ -12,11 +12,14 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
+
+	"ingot/internal/fault"
 )
 
 // The cost of one password check: OWASP's argon2id setting of 19 MiB and two
@@ -39,18 +42,28 @@ const maxSecretBytes = 1024
 // run at once: each takes 19 MiB, and strangers decide how often.
 type hasher struct {
 	slots chan struct{}
+	// waiting bounds those who wait for a slot: a flood is refused, and does
+	// not make everybody wait behind it.
+	waiting atomic.Int32
 	// quiet gives the memory back to the system a moment after the last hash;
 	// the runtime by itself would keep it for minutes.
 	quiet *time.Timer
 }
 
-const quietAfter = 2 * time.Second
+const (
+	quietAfter = 2 * time.Second
+	maxWaiting = 64
+)
 
 func newHasher(parallel int) *hasher {
 	return &hasher{slots: make(chan struct{}, parallel), quiet: time.AfterFunc(quietAfter, debug.FreeOSMemory)}
 }
 
 func (h *hasher) enter(ctx context.Context) error {
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > maxWaiting {
+		return fault.New(fault.RateLimited, "Too many logins at once. Try again in a moment.").WithKind("too_many_requests").After(2 * time.Second)
+	}
 	select {
 	case h.slots <- struct{}{}:
 		return nil

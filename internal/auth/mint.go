@@ -63,6 +63,11 @@ type login struct {
 	authTime time.Time
 	nonce    string
 	family   string // empty starts a new one
+	// bound, if set, is what may be granted at most: what proved the user had
+	// no more itself.
+	bound []string
+	// until, if set, ends the access token, and forbids a refresh token.
+	until time.Time
 }
 
 // mintUser issues an access token for a login. jti pairs it with the refresh
@@ -78,6 +83,9 @@ func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
 	claims.AuthTime = l.authTime.Unix()
 	// `cf logout` withdraws tokens that say so.
 	claims.Revocable = true
+	if !l.until.IsZero() {
+		claims.ExpiresAt = min(claims.ExpiresAt, l.until.Unix())
+	}
 	return s.respond(claims)
 }
 
@@ -164,7 +172,7 @@ func (s *Server) issue(ctx context.Context, l login) (*tokenResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.client.Allows(GrantRefreshToken) {
+	if l.client.Allows(GrantRefreshToken) && l.until.IsZero() {
 		r := s.newRefresh(l, jti)
 		if err := s.store.SaveRefresh(ctx, r); err != nil {
 			return nil, fmt.Errorf("store a refresh token: %w", err)
@@ -173,7 +181,7 @@ func (s *Server) issue(ctx context.Context, l login) (*tokenResponse, error) {
 			return nil, err
 		}
 	}
-	if slices.Contains(l.scopes, "openid") {
+	if slices.Contains(l.scopes, "openid") && l.until.IsZero() {
 		if res.IDToken, err = s.mintID(l); err != nil {
 			return nil, err
 		}
@@ -185,7 +193,9 @@ func (s *Server) issue(ctx context.Context, l login) (*tokenResponse, error) {
 func (s *Server) mintID(l login) (string, error) {
 	now := s.now()
 	claims := map[string]any{
-		"iss": s.issuer, "sub": l.user.ID, "aud": []string{l.client.ID}, "azp": l.client.ID, "cid": l.client.ID, "zid": ZoneID,
+		// Marked, so that no API takes it for an access token.
+		"token_use": token.UseID,
+		"iss":       s.issuer, "sub": l.user.ID, "aud": []string{l.client.ID}, "azp": l.client.ID, "cid": l.client.ID, "zid": ZoneID,
 		"iat": now.Unix(), "exp": now.Add(validity(l.client.AccessValidity, defaultAccessValidity)).Unix(),
 		"auth_time": l.authTime.Unix(), "jti": newID(), "origin": l.user.Origin, "user_id": l.user.ID,
 		"user_name": l.user.UserName, "email": l.user.Email, "email_verified": l.user.Verified, "scope": []string{"openid"},

@@ -107,6 +107,14 @@ func (r *revocations) refresh(t *Refresh) bool {
 	return r.before(RevokeUser, t.UserID, issued) || r.before(RevokeClient, t.ClientID, issued)
 }
 
+// code reports whether a one-time code is withdrawn with its user or client.
+func (r *revocations) code(c *Code) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	proven := c.AuthTime.Unix()
+	return r.before(RevokeUser, c.UserID, proven) || r.before(RevokeClient, c.ClientID, proven)
+}
+
 // session reports whether a browser's login is withdrawn with its user.
 func (r *revocations) session(s *Session) bool {
 	r.mu.RLock()

@@ -333,7 +333,14 @@ func TestClientsCannotGiveWhatTheyLack(t *testing.T) {
 		}, maker)
 	}
 	f.wantError(make("evil", "uaa.admin"), 400, "invalid_client")
-	f.want(make("good", "a.read", "good.own"), 201)
+	f.wantError(make("uaa", "uaa.admin"), 400, "invalid_client")
+	f.wantError(make("*", "a.read"), 400, "invalid_client")
+	f.wantError(make("mine", "mine.own"), 400, "invalid_client")
+	f.wantError(make(f.user("victim", "pw"), "a.read"), 400, "invalid_client")
+	f.want(make("good", "a.read"), 201)
+	f.wantError(f.call(http.MethodDelete, "/oauth/clients/ingot-notifications", nil, maker), 400, "invalid_client")
+	f.want(f.call(http.MethodDelete, "/oauth/clients/good", nil, maker), 200)
+	f.want(make("good", "a.read"), 201)
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/good", map[string]any{
 		"authorized_grant_types": "client_credentials", "authorities": []string{"uaa.admin"},
 	}, maker), 400, "invalid_client")

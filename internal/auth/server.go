@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/run"
@@ -52,9 +53,12 @@ type Server struct {
 	verifier   *token.Verifier
 	// decoy is checked when there is no such user, so that the answer takes
 	// as long as for one that exists.
-	decoy  string
-	parts  *run.Group
-	minted *prometheus.CounterVec
+	decoy string
+	// strangers are names that failed and that nobody has: they are locked like
+	// users, so that a lock does not tell who exists.
+	strangers *otter.Cache[string, LoginState]
+	parts     *run.Group
+	minted    *prometheus.CounterVec
 }
 
 // New returns a server; Start makes it ready.
@@ -80,6 +84,9 @@ func New(o Options) (*Server, error) {
 		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
 		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), remembered: newRemembered(),
 		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages,
+		strangers: otter.Must(&otter.Options[string, LoginState]{
+			MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[string, LoginState](lockoutForget),
+		}),
 		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
 		}, []string{"grant"}),
@@ -127,7 +134,8 @@ func (s *Server) Issuer() string { return s.issuer }
 func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifier.With(audiences...) }
 
 func (s *Server) purge(ctx context.Context) {
-	if err := s.store.Purge(ctx, s.now()); err != nil && ctx.Err() == nil {
+	err := errors.Join(s.store.Purge(ctx, s.now()), s.revoked.load(ctx))
+	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "expired codes and tokens could not be removed", "error", err)
 	}
 }

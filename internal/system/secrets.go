@@ -26,7 +26,7 @@ const (
 )
 
 // componentClients are our own clients. Each has a file with its secret.
-var componentClients = []string{auth.ClientPlatform, auth.ClientNotifications, auth.ClientConsole}
+var componentClients = []string{auth.ClientPlatform, auth.ClientNotifications, auth.ClientConsole, auth.ClientSSH}
 
 // secrets are what the server needs to know and nobody else.
 type secrets struct {

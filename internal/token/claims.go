@@ -26,6 +26,9 @@ type Claims struct {
 	// Authorities repeats the scopes of a client's own token, as UAA does.
 	Authorities []string `json:"authorities,omitempty"`
 	Revocable   bool     `json:"revocable,omitempty"`
+	// Use is UseID in our ID tokens, which prove who somebody is to a client
+	// and permit nothing.
+	Use string `json:"token_use,omitempty"`
 	// RevSig changes when the credentials behind the token change.
 	RevSig    string `json:"rev_sig,omitempty"`
 	AuthTime  int64  `json:"auth_time,omitempty"`
@@ -33,6 +36,9 @@ type Claims struct {
 	NotBefore int64  `json:"nbf,omitempty"`
 	ExpiresAt int64  `json:"exp"`
 }
+
+// UseID marks an ID token.
+const UseID = "id"
 
 // IsUser reports whether a person stands behind the token, not only a client.
 func (c *Claims) IsUser() bool { return c.UserID != "" }

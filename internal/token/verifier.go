@@ -145,6 +145,8 @@ func (v *Verifier) check(c *Claims) error {
 		return invalid(fmt.Errorf("issuer %q, want %q", c.Issuer, v.o.Issuer), "the token comes from another issuer")
 	case IsRefreshID(c.ID):
 		return invalid(nil, "a refresh token is not an access token")
+	case c.Use == UseID:
+		return invalid(nil, "an ID token is not an access token")
 	case len(v.o.Audiences) > 0 && !slices.ContainsFunc(v.o.Audiences, func(a string) bool { return slices.Contains(c.Audience, a) }):
 		return invalid(fmt.Errorf("audience %q, want one of %q", c.Audience, v.o.Audiences), "the token is meant for another service")
 	case v.o.Revoked != nil && v.o.Revoked(c):
