@@ -126,12 +126,6 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	defer p.finish(x)
 
-	// A connection remembers the deadlines of the request before, which may have
-	// been to one of our APIs.
-	control := http.NewResponseController(rw)
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Time{})
-
 	if r.Host == "" {
 		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
 		return
@@ -142,6 +136,11 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.access.Route, x.pool = m.Route.GUID, m.pool
+	// Apps decide how long their requests take: no deadline, neither that of the
+	// pipeline nor one that the connection remembers of the request before.
+	control := http.NewResponseController(rw)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
 	if wanted := r.Header.Get(headerAppInstance); wanted != "" && !x.pin(wanted) {
 		return
 	}

@@ -28,6 +28,11 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 		w.Header().Set(RequestIDHeader, id)
 		r = r.WithContext(oplog.With(r.Context(), "request_id", id))
 
+		// Whoever knows better sets others; what matches no route has these.
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(deadline(DefaultLimits.Read))
+		_ = control.SetWriteDeadline(deadline(DefaultLimits.Write))
+
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		started := time.Now()
 		defer func() {

@@ -96,7 +96,14 @@ func (n *network) writeFirewall() error {
 	rule(forward, from, established(), yes)
 	rule(forward, from, listed(set), yes)
 	if n.egress {
-		rule(forward, from, toSubnet(netip.MustParsePrefix("169.254.0.0/16")), no)
+		for _, server := range nameServers() {
+			rule(forward, from, toSubnet(netip.PrefixFrom(server, server.BitLen())), toPort(53), yes)
+		}
+		// The way out leads to the world, not to the networks this machine is
+		// part of: those are opened one by one with Allow.
+		for _, private := range privateNetworks {
+			rule(forward, from, toSubnet(private), no)
+		}
 		rule(forward, from, notOnInterface(expr.MetaKeyOIFNAME, n.name), overIPv4(), yes)
 	}
 	rule(forward, from, overTCP(), reset)
@@ -196,6 +203,22 @@ func listed(set *nftables.Set) []expr.Any {
 
 func fromSubnet(p netip.Prefix) []expr.Any { return inSubnet(p, sourceOffset) }
 func toSubnet(p netip.Prefix) []expr.Any   { return inSubnet(p, destOffset) }
+
+// privateNetworks are not the world: RFC 1918, shared address space, link local
+// (where clouds keep their metadata).
+var privateNetworks = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"),
+}
+
+// toPort compares the destination port, which TCP and UDP have at the same
+// place.
+func toPort(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}
 
 func inSubnet(p netip.Prefix, offset uint32) []expr.Any {
 	network := p.Masked().Addr().As4()

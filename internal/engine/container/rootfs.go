@@ -247,3 +247,16 @@ func resolvConf(egress bool) string {
 	}
 	return out.String()
 }
+
+// nameServers are those of resolvConf.
+func nameServers() []netip.Addr {
+	var out []netip.Addr
+	for line := range strings.Lines(resolvConf(true)) {
+		if server, ok := strings.CutPrefix(line, "nameserver "); ok {
+			if a, err := netip.ParseAddr(strings.TrimSpace(server)); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
