@@ -15,7 +15,14 @@
 // median and worst.
 //
 // The program measured is built here, with the flags of the Makefile, unless
-// INGOT_BIN names one. Every server has a data directory and ports of its own.
+// INGOT_BIN names one; the small programs are beside it. Every server has a data
+// directory and ports of its own.
+//
+// A section that pushes apps (testdata/app is what is pushed) removes them before
+// its server stops, also when it fails or is interrupted: instances outlive their
+// server by design, and nobody else would end them. When a goal is missed the
+// section says where the time went, by a profile of a round that is not counted,
+// by the log of the server (level debug) and by that of the app.
 //
 // It may import the standard library, what is needed to measure a bare peer, and
 // clients of peers. It must not import the product: what it measures is reached

@@ -7,13 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -396,7 +397,7 @@ func (p *Platform) appLines(ctx context.Context, app *App) ([]string, error) {
 	var lines []string
 	for _, e := range answer.Envelopes.Batch {
 		after := time.Unix(0, e.Timestamp).Sub(app.Staged)
-		lines = append(lines, fmt.Sprintf("+%s ms [%s] %s", number(millis(after)), e.Tags["source_type"], bytes.TrimSpace(e.Log.Payload)))
+		lines = append(lines, fmt.Sprintf("+%.0f ms [%s] %.50s", millis(after), e.Tags["source_type"], bytes.TrimSpace(e.Log.Payload)))
 	}
 	return lines, nil
 }
@@ -415,7 +416,7 @@ func (r *Report) hotSpots(ctx context.Context, s *Server, name string, seconds i
 	if r.ProfileDir != "" {
 		r.Note("profile of a round that is not counted: %s", file)
 	}
-	out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=40", file).Output()
+	out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=120", file).Output()
 	if err != nil {
 		return fmt.Errorf("go tool pprof: %w", err)
 	}
@@ -424,24 +425,35 @@ func (r *Report) hotSpots(ctx context.Context, s *Server, name string, seconds i
 }
 
 // topOf is what is of use in the output of pprof: how busy the processors were,
-// and the functions of the product and of its database.
+// and what took part in at least a twentieth of it. What every request passes
+// says nothing, and type arguments say too much.
 func topOf(text string) string {
 	var parts []string
+	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "Duration:") {
 			parts = append(parts, line)
-		}
-		f := strings.Fields(line)
-		if len(f) < 6 || !strings.HasSuffix(f[4], "%") || len(parts) > 12 {
 			continue
 		}
-		if strings.HasPrefix(f[5], "ingot/") || strings.HasPrefix(f[5], "syscall.") || strings.Contains(f[5], "sqlite") || strings.Contains(f[5], "gcBgMarkWorker") {
-			parts = append(parts, f[4]+" "+strings.Join(f[5:], " "))
+		f := strings.Fields(typeArguments.ReplaceAllString(line, ""))
+		if len(f) < 6 || len(parts) > 14 {
+			continue
 		}
+		share, err := strconv.ParseFloat(strings.TrimSuffix(f[4], "%"), 64)
+		if err != nil || share < 5 || seen[f[5]] || passedByAll.MatchString(f[5]) {
+			continue
+		}
+		seen[f[5]] = true
+		parts = append(parts, fmt.Sprintf("%.0f %% %s", share, f[5]))
 	}
 	return strings.Join(parts, "; ")
 }
+
+var (
+	typeArguments = regexp.MustCompile(`\[.*\]`)
+	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(web|system)\.|github\.com/go-chi/)`)
+)
 
 // demoApp builds the program that is pushed: static and stripped.
 func (r *Report) demoApp(ctx context.Context) (string, error) {
@@ -458,9 +470,13 @@ type upload struct {
 	body []byte
 }
 
-// newUpload packs the app as cf does. The mark makes it differ from others, so
-// that nothing that the server keeps can be used again.
+// newUpload packs the app as cf does. The mark is put behind the program, which
+// does not mind: so no file is like one that the server has seen and kept.
 func newUpload(program, mark string) (*upload, error) {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
 	var packed bytes.Buffer
 	z := zip.NewWriter(&packed)
 	h := &zip.FileHeader{Name: "app", Method: zip.Deflate}
@@ -469,18 +485,7 @@ func newUpload(program, mark string) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(program)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if _, err := io.Copy(w, f); err != nil {
-		return nil, err
-	}
-	if w, err = z.Create("mark"); err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(w, mark); err != nil {
+	if _, err := w.Write(append(content, mark...)); err != nil {
 		return nil, err
 	}
 	if err := z.Close(); err != nil {

@@ -105,6 +105,8 @@ func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 	s.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "INGOT_") }),
 		"INGOT_ADMIN_CLIENT_SECRET="+adminSecret, "INGOT_ADMIN_PASSWORD="+adminPassword)
 	s.cmd.Stderr = log
+	// An interrupt at the keyboard is for us: we have to end its apps first.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.Launched = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

@@ -186,8 +186,8 @@ func (p *process) ended() bool {
 
 // options say how a server is started.
 type options struct {
-	Dir  string // a new one when empty
-	DB   string // a --database-url
+	Dir string // a new one when empty
+	DB  string // a --database-url
 	// Engine is the --engine. Without it no time goes into trying containers.
 	Engine string
 	Args   []string // further flags

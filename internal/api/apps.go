@@ -1,7 +1,7 @@
 package api
 
 import (
-	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -27,18 +27,35 @@ func includeOfApps(p *presenter, l *list, items []*cf.App) (map[string]any, erro
 	if len(l.include) == 0 {
 		return nil, nil
 	}
-	guids := guidsOf(items, func(app *cf.App) string { return app.SpaceGUID })
-	out, err := included(p, "spaces", spaces, guids)
-	if err != nil || slices.Equal(l.include, []string{"space"}) {
-		return out, err
+	return includePlaces(p, l, guidsOf(items, func(app *cf.App) string { return app.SpaceGUID }))
+}
+
+// includePlaces includes the spaces of resources and their organizations, as
+// far as the request asks for them.
+func includePlaces(p *presenter, l *list, spaceGUIDs []string) (map[string]any, error) {
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.include, n) })
 	}
-	inside, _, err := p.tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", guids)}})
-	if err != nil {
-		return nil, err
+	out := map[string]any{}
+	if asks("space", "space.organization") {
+		more, err := included(p, "spaces", spaces, spaceGUIDs)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
 	}
-	more, err := included(p, "organizations", organizations, guidsOf(inside, func(s *cf.Space) string { return s.OrgGUID }))
-	out["organizations"] = more["organizations"]
-	return out, err
+	if asks("org", "space.organization") {
+		inside, _, err := p.tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", spaceGUIDs)}})
+		if err != nil {
+			return nil, err
+		}
+		more, err := included(p, "organizations", organizations, guidsOf(inside, func(s *cf.Space) string { return s.OrgGUID }))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	return out, nil
 }
 
 func (a *API) appRoutes(g *web.Group) {
@@ -60,7 +77,7 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", read, a.sshEnabled)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", read, a.currentDropletRelation)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", write, a.setCurrentDroplet)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplets.getterBy(a, a.currentDroplet))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplet.getterBy(a, a.currentDroplet))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
 }
 
@@ -88,8 +105,8 @@ var manages = []cf.RoleType{cf.SpaceDeveloper, cf.SpaceSupporter}
 type lifecycleRequest struct {
 	Type string `json:"type"`
 	Data struct {
-		Buildpacks []string `json:"buildpacks"`
-		Stack      *string  `json:"stack"`
+		Buildpacks optional[[]string] `json:"buildpacks"` // null means to detect
+		Stack      *string            `json:"stack"`
 	} `json:"data"`
 }
 
@@ -100,8 +117,8 @@ func (l *lifecycleRequest) apply(to *cf.Lifecycle) {
 	if l.Type != "" {
 		to.Type = l.Type
 	}
-	if l.Data.Buildpacks != nil {
-		to.Buildpacks = l.Data.Buildpacks
+	if l.Data.Buildpacks.set {
+		to.Buildpacks = l.Data.Buildpacks.value
 	}
 	if l.Data.Stack != nil {
 		to.Stack = *l.Data.Stack
@@ -188,7 +205,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 			if err := a.platform.CheckLifecycle(p.tx, &app.Lifecycle); err != nil {
 				return nil, err
 			}
-			request["lifecycle"] = app.Lifecycle
+			request["lifecycle"] = presentLifecycle(app.Lifecycle)
 		}
 		if err := body.Metadata.apply(&app.Metadata); err != nil {
 			return nil, err
@@ -263,45 +280,28 @@ func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// envVar is a value in a request: anything simple becomes text.
-type envVar struct{ text *string }
-
-func (v *envVar) UnmarshalJSON(b []byte) error {
-	var any any
-	if err := json.Unmarshal(b, &any); err != nil {
-		return err
+// readEnv reads a patch of environment variables: null removes one.
+func readEnv(r *http.Request) (map[string]*string, error) {
+	var body struct {
+		Var map[string]*string `json:"var"`
 	}
-	switch value := any.(type) {
-	case nil:
-		v.text = nil
-	case string:
-		v.text = &value
-	default:
-		text := string(b)
-		v.text = &text
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return nil, err
 	}
-	return nil
+	if body.Var == nil {
+		return nil, fault.Invalid("Var must be an object")
+	}
+	return body.Var, nil
 }
 
 func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Var map[string]envVar `json:"var"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
+	patch, err := readEnv(r)
+	if err != nil {
 		return err
 	}
-	if body.Var == nil {
-		return fault.Invalid("Var must be an object")
-	}
-	patch := map[string]*string{}
-	names := []string{}
-	for k, v := range body.Var {
-		patch[k] = v.text
-		names = append(names, k)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(patch))
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, manages...)
 		if err != nil {
 			return nil, err
 		}
@@ -450,7 +450,7 @@ func presentLifecycle(l cf.Lifecycle) lifecycleBody {
 	if l.Type != "buildpack" {
 		return lifecycleBody{l.Type, map[string]any{}}
 	}
-	return lifecycleBody{l.Type, map[string]any{"buildpacks": append([]string{}, l.Buildpacks...), "stack": l.Stack}}
+	return lifecycleBody{l.Type, map[string]any{"buildpacks": platform.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
 }
 
 func presentApp(p *presenter, app *cf.App) appBody {

@@ -15,7 +15,7 @@ var buildpacks = resource[cf.Buildpack, buildpackBody]{
 	noun: "Buildpack", repo: cf.Tx.Buildpacks, present: each(presentBuildpack),
 	list: listing{
 		filters: map[string]filter{"names": byText("name"), "stacks": byText("stack"), "lifecycle": byWord("lifecycle", "buildpack", "cnb")},
-		orders:  []string{"position", "name"},
+		orders:  []string{"position", "name"}, usual: "position",
 	},
 }
 
@@ -116,7 +116,11 @@ func moveBuildpack(tx cf.Tx, bp *cf.Buildpack, position int) error {
 	}
 	all = slices.DeleteFunc(all, func(o *cf.Buildpack) bool { return o.GUID == bp.GUID })
 	at := min(max(position, 1)-1, len(all))
-	all = slices.Insert(all, at, bp)
+	return renumber(tx, slices.Insert(all, at, bp))
+}
+
+// renumber gives buildpacks the positions they have in the list.
+func renumber(tx cf.Tx, all []*cf.Buildpack) error {
 	for i, o := range all {
 		if o.Position == i+1 {
 			continue
@@ -161,7 +165,14 @@ func (a *API) deleteBuildpack(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return p.tx.Buildpacks().Delete(bp.GUID)
+		if err := p.tx.Buildpacks().Delete(bp.GUID); err != nil {
+			return err
+		}
+		rest, _, err := p.tx.Buildpacks().List(cf.Query{Order: "position"})
+		if err != nil {
+			return err
+		}
+		return renumber(p.tx, rest)
 	})
 }
 

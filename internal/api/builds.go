@@ -47,7 +47,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(p, pkg.AppGUID)
+		app, err := a.appNamed(p, pkg.AppGUID, manages...)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func callerOf(r *http.Request) caller {
 
 // actor is the caller as audit events name him.
 func (c caller) actor() platform.Actor {
-	return platform.Actor{GUID: c.guid, Type: c.kind, Name: c.name, Mail: c.mail}
+	return platform.Actor{GUID: c.guid, Type: c.kind, Name: c.name, Mail: c.mail, Admin: c.admin}
 }
 
 // reader restricts lists to what the caller may see.
@@ -78,6 +78,23 @@ func (c caller) hasSpaceRole(tx cf.Tx, space *cf.Space, roles ...cf.RoleType) (b
 		}
 	}
 	return false, nil
+}
+
+// showsSecrets reports whether the caller may see what only developers of an
+// app see: commands, for example.
+func (p *presenter) showsSecrets(appGUID string) (bool, error) {
+	if p.caller.secrets {
+		return true, nil
+	}
+	app, err := p.tx.Apps().Get(appGUID)
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	space, err := p.tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return false, err
+	}
+	return p.caller.hasSpaceRole(p.tx, space, cf.SpaceDeveloper)
 }
 
 func isOrgRole(r cf.RoleType) bool {

@@ -217,7 +217,7 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 // checkDestinationApps refuses apps that do not exist or are elsewhere.
 func (a *API) checkDestinationApps(p *presenter, route *cf.Route, wanted []*cf.Destination) error {
 	for _, d := range wanted {
-		app, err := p.tx.Apps().Get(d.AppGUID)
+		app, err := find(p.caller, p.tx.Apps(), d.AppGUID, "App")
 		if fault.Is(err, fault.NotFound) {
 			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" do not exist or you do not have access.")
 		}

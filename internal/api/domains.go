@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -19,6 +20,8 @@ func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/domains/{guid}", web.Scope(readers...), domains.getter(a))
 	g.Handle(http.MethodPatch, "/v3/domains/{guid}", web.Scope(writers...), a.updateDomain)
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}", web.Scope(writers...), a.deleteDomain)
+	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", web.Scope(writers...), a.addSharedOrganizations)
+	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", web.Scope(writers...), a.removeSharedOrganization)
 	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", web.Scope(readers...), a.routeReservations)
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains", web.Scope(readers...),
 		listerOf(a, domains, cf.Tx.Organizations, "Organization", "visible_in_organization_guid"))
@@ -70,13 +73,88 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 			d.OrgGUID = org.GUID
-			for _, shared := range body.Relationships.SharedOrganizations.Data {
-				d.SharedOrgs = append(d.SharedOrgs, shared.GUID)
+			if err := a.shareDomain(p, d, body.Relationships.SharedOrganizations); err != nil {
+				return nil, err
 			}
 		} else if !p.caller.admin {
 			return nil, forbidden()
+		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
+			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
 		}
-		return d, a.platform.CreateDomain(p.tx, d)
+		return d, a.platform.CreateDomain(p.tx, p.caller.actor(), d)
+	})
+}
+
+// shareDomain lets organizations use a private domain. The caller must manage
+// them: he fills their lists.
+func (a *API) shareDomain(p *presenter, d *cf.Domain, with relations) error {
+	for _, org := range with.Data {
+		_, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization")
+		if err == nil {
+			err = p.caller.mayInOrg(p.tx, org.GUID, cf.OrgManager)
+		}
+		switch {
+		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
+			return fault.Wrap(err, fault.Unprocessable, "Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
+		case err != nil:
+			return err
+		case org.GUID == d.OrgGUID:
+			return fault.Invalid("Domain cannot be shared with owning organization.")
+		case !slices.Contains(d.SharedOrgs, org.GUID):
+			d.SharedOrgs = append(d.SharedOrgs, org.GUID)
+		}
+	}
+	return nil
+}
+
+func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) error {
+	var body relations
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if len(body.Data) == 0 {
+		return fault.Invalid("Data must be a list of organizations")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		d, err := a.domainFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if d.OrgGUID == "" {
+			return nil, fault.Invalid("Domains can not be shared with other organizations unless they are scoped to an organization.")
+		}
+		if err := a.shareDomain(p, d, body); err != nil {
+			return nil, err
+		}
+		return toMany(d.SharedOrgs), p.tx.Domains().Update(d)
+	})
+}
+
+func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
+		if err != nil {
+			return nil, err
+		}
+		org := web.Param(r, "organization")
+		if !slices.Contains(d.SharedOrgs, org) {
+			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
+		}
+		// Either side may end it.
+		if p.caller.mayInOrg(p.tx, d.OrgGUID, cf.OrgManager) != nil {
+			if err := p.caller.mayInOrg(p.tx, org, cf.OrgManager); err != nil {
+				return nil, err
+			}
+		}
+		n, err := p.tx.Routes().Count(cf.Where("domain_guid", d.GUID).And(cf.In("organization_guid", org)))
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			return nil, fault.Invalid("This domain has associated routes in this organization. Delete the routes before unsharing.")
+		}
+		d.SharedOrgs = slices.DeleteFunc(d.SharedOrgs, func(o string) bool { return o == org })
+		return nil, p.tx.Domains().Update(d)
 	})
 }
 
@@ -130,6 +208,9 @@ func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
 
 // routeReservations tells whether somebody, anywhere, has the route.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
+	if _, err := (listing{extra: []string{"host", "path", "port"}, single: true}).parse(r); err != nil {
+		return err
+	}
 	return a.show(w, r, func(p *presenter) (any, error) {
 		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
 		if err != nil {

@@ -8,19 +8,55 @@ import (
 	"ingot/internal/web"
 )
 
-var droplets = resource[cf.Droplet, dropletBody]{
-	noun: "Droplet", repo: cf.Tx.Droplets, present: each(presentDroplet),
-	list: listing{filters: map[string]filter{
+// droplets are for lists, which more people read: what is in them is hidden.
+// droplet is for one.
+var (
+	droplets = dropletsShownBy(each(func(p *presenter, d *cf.Droplet) dropletBody {
+		return presentDroplet(p, d).hide(hiddenInLists)
+	}))
+	droplet = dropletsShownBy(presentDroplets)
+)
+
+func dropletsShownBy(present func(*presenter, []*cf.Droplet) ([]dropletBody, error)) resource[cf.Droplet, dropletBody] {
+	return resource[cf.Droplet, dropletBody]{noun: "Droplet", repo: cf.Tx.Droplets, list: dropletList, present: present}
+}
+
+// presentDroplets shows developers what is in them.
+func presentDroplets(p *presenter, items []*cf.Droplet) ([]dropletBody, error) {
+	out := make([]dropletBody, 0, len(items))
+	for _, d := range items {
+		b := presentDroplet(p, d)
+		show, err := p.showsSecrets(d.AppGUID)
+		if err != nil {
+			return nil, err
+		}
+		if !show {
+			b = b.hide(hidden)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// hide takes out commands.
+func (b dropletBody) hide(message string) dropletBody {
+	b.ExecutionMetadata, b.ProcessTypes = message, map[string]string{"redacted_message": message}
+	return b
+}
+
+var dropletList = listing{
+	filters: map[string]filter{
 		"states": byText("state"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
 		"organization_guids": byText("organization_guid"), "package_guids": byText("package_guid"),
-	}, extra: []string{"current"}},
+	},
+	extra: []string{"current"},
 }
 
 func (a *API) dropletRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
 	g.Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
-	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplets.getter(a))
+	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplet.getter(a))
 	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
@@ -80,7 +116,7 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, manages...)
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +210,15 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 		}
 		d = &cf.Droplet{AppGUID: app.GUID, State: cf.AwaitingUpload, Lifecycle: "buildpack", ProcessTypes: body.ProcessTypes}
 		if source != "" {
-			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err != nil {
+			// Whoever copies it can download it.
+			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err == nil {
+				_, err = a.appNamed(p, from.AppGUID)
+			}
+			if err != nil {
 				return err
+			}
+			if from.State != cf.Staged {
+				return fault.Invalid("Source droplet is not staged.")
 			}
 			copied := *from
 			copied.Resource, copied.AppGUID, copied.State, copied.PackageGUID = cf.Resource{}, app.GUID, cf.Copying, ""
@@ -192,12 +235,14 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(a, w, r, droplets, http.StatusCreated, func(p *presenter) (*cf.Droplet, error) {
+	if from != nil {
+		if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
+			return err
+		}
+	}
+	return answer(a, w, r, droplet, http.StatusCreated, func(p *presenter) (*cf.Droplet, error) {
 		if from == nil {
 			return d, nil
-		}
-		if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
-			return nil, err
 		}
 		d.State = cf.Staged
 		return d, p.tx.Droplets().Update(d)
@@ -211,7 +256,7 @@ func (a *API) updateDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, droplets, http.StatusOK, func(p *presenter) (*cf.Droplet, error) {
+	return answer(a, w, r, droplet, http.StatusOK, func(p *presenter) (*cf.Droplet, error) {
 		d, _, err := a.dropletFor(p)
 		if err != nil {
 			return nil, err
@@ -319,5 +364,5 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return answer(a, w, r, droplets, http.StatusAccepted, func(*presenter) (*cf.Droplet, error) { return d, nil })
+	return answer(a, w, r, droplet, http.StatusAccepted, func(*presenter) (*cf.Droplet, error) { return d, nil })
 }

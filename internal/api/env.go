@@ -40,9 +40,18 @@ func (a *API) envOf(p *presenter, app *cf.App) (any, error) {
 	if process != nil {
 		memory = process.MemoryMB
 	}
-	services, err := platform.VCAPServices(p.tx, app)
+	// Credentials of services are for developers only.
+	system := map[string]any{"redacted_message": hidden}
+	show, err := p.showsSecrets(app.GUID)
 	if err != nil {
 		return nil, err
+	}
+	if show {
+		services, err := platform.VCAPServices(p.tx, app)
+		if err != nil {
+			return nil, err
+		}
+		system = map[string]any{"VCAP_SERVICES": services}
 	}
 	groups := map[string]map[string]string{}
 	for _, name := range []string{"running", "staging"} {
@@ -56,7 +65,7 @@ func (a *API) envOf(p *presenter, app *cf.App) (any, error) {
 		"environment_variables": nonNil(app.Env),
 		"staging_env_json":      groups["staging"],
 		"running_env_json":      groups["running"],
-		"system_env_json":       map[string]any{"VCAP_SERVICES": services},
+		"system_env_json":       system,
 		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(p.base, process, memory)},
 	}, nil
 }
@@ -101,18 +110,9 @@ func (a *API) getEnvGroup(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Var map[string]envVar `json:"var"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
+	patch, err := readEnv(r)
+	if err != nil {
 		return err
-	}
-	if body.Var == nil {
-		return fault.Invalid("Var must be an object")
-	}
-	patch := map[string]*string{}
-	for k, v := range body.Var {
-		patch[k] = v.text
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
 		g, err := envGroup(p)

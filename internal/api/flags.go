@@ -27,19 +27,22 @@ func (a *API) flagRoutes(g *web.Group) {
 
 // flagNamed returns a feature flag as it is set, or by default.
 func flagNamed(tx cf.Tx, name string) (cf.FeatureFlag, error) {
-	enabled, ok := featureFlags[name]
-	if !ok {
+	if _, ok := featureFlags[name]; !ok {
 		return cf.FeatureFlag{}, fault.New(fault.NotFound, "Feature flag not found")
 	}
 	set, err := tx.FeatureFlags()
-	if i := slices.IndexFunc(set, func(f cf.FeatureFlag) bool { return f.Name == name }); i >= 0 {
-		return set[i], err
-	}
-	return cf.FeatureFlag{Name: name, Enabled: enabled}, err
+	return flagIn(set, name), err
 }
 
-// flagOn reports whether a feature is on for the caller; for administrators
-// every one is.
+// flagIn returns a feature flag of those that were ever set, or by default.
+func flagIn(set []cf.FeatureFlag, name string) cf.FeatureFlag {
+	if i := slices.IndexFunc(set, func(f cf.FeatureFlag) bool { return f.Name == name }); i >= 0 {
+		return set[i]
+	}
+	return cf.FeatureFlag{Name: name, Enabled: featureFlags[name]}
+}
+
+// flagOn reports whether a feature is on for those who are no administrators.
 func (a *API) flagOn(tx cf.Tx, name string) (bool, error) {
 	f, err := flagNamed(tx, name)
 	return f.Enabled, err
@@ -88,14 +91,12 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 	bodies := []flagBody{}
 	err = a.store.View(r.Context(), func(tx cf.Tx) error {
 		p := newPresenter(tx, r)
+		bodies = bodies[:0]
+		set, err := tx.FeatureFlags()
 		for name := range featureFlags {
-			f, err := flagNamed(tx, name)
-			if err != nil {
-				return err
-			}
-			bodies = append(bodies, presentFlag(p, f))
+			bodies = append(bodies, presentFlag(p, flagIn(set, name)))
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
@@ -119,13 +120,13 @@ func (a *API) getFlag(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Enabled *bool   `json:"enabled"`
-		Message *string `json:"custom_error_message"`
+		Enabled *bool            `json:"enabled"`
+		Message optional[string] `json:"custom_error_message"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if body.Message != nil && len([]rune(*body.Message)) > 250 {
+	if len([]rune(body.Message.value)) > 250 {
 		return fault.Invalid("Custom error message is too long (maximum is 250 characters)")
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
@@ -136,8 +137,8 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 		if body.Enabled != nil {
 			f.Enabled = *body.Enabled
 		}
-		if body.Message != nil {
-			f.CustomErrorMessage = *body.Message
+		if body.Message.set {
+			f.CustomErrorMessage = body.Message.value
 		}
 		f.Updated = a.now()
 		return presentFlag(p, f), p.tx.SetFeatureFlag(f)

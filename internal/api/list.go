@@ -30,6 +30,11 @@ type listing struct {
 	// labels says whether label_selector is understood; plain lists of things
 	// without metadata do not.
 	noLabels bool
+	// usual is the field of the order that nobody asked for; empty means by
+	// creation.
+	usual string
+	// single says that it is no list: nothing of it can be selected.
+	single bool
 }
 
 // filter says how a parameter becomes a condition.
@@ -77,7 +82,7 @@ func badQuery(format string, args ...any) error {
 
 // parse reads the query of a list request.
 func (l listing) parse(r *http.Request) (*list, error) {
-	out := &list{query: cf.Query{Page: 1, PerPage: defaultPerPage}, fields: map[string][]string{}, url: r.URL, base: baseURL(r)}
+	out := &list{query: cf.Query{Page: 1, PerPage: defaultPerPage, Order: l.usual}, fields: map[string][]string{}, url: r.URL, base: baseURL(r)}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, badQuery("the query string cannot be read")
@@ -107,6 +112,16 @@ func (l listing) parseOne(out *list, name, value string) error {
 	if slices.Contains(l.extra, name) {
 		return nil
 	}
+	if name == "include" {
+		return l.include(out, value)
+	}
+	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") && slices.Contains(l.fields, strings.TrimSuffix(key, "]")) {
+		out.fields[strings.TrimSuffix(key, "]")] = splitValues(value)
+		return nil
+	}
+	if l.single {
+		return l.unknown(name)
+	}
 	if f, ok := l.filters[name]; ok {
 		c, err := f.cond(name, value)
 		if err != nil {
@@ -132,23 +147,24 @@ func (l listing) parseOne(out *list, name, value string) error {
 		var err error
 		out.query.Labels, err = parseSelector(value)
 		return err
-	case "include":
-		return l.include(out, value)
 	}
 	if key, op, ok := timeFilter(name); ok {
 		return timeConds(out, key, op, name, value)
 	}
-	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") && slices.Contains(l.fields, strings.TrimSuffix(key, "]")) {
-		out.fields[strings.TrimSuffix(key, "]")] = splitValues(value)
-		return nil
-	}
+	return l.unknown(name)
+}
+
+func (l listing) unknown(name string) error {
 	return badQuery("Unknown query parameter(s): '%s'. Valid parameters are: %s", name, l.known())
 }
 
 // known lists the parameters, for the error message.
 func (l listing) known() string {
-	names := []string{"page", "per_page", "order_by", "guids", "created_ats", "updated_ats"}
-	if !l.noLabels {
+	var names []string
+	if !l.single {
+		names = append(names, "page", "per_page", "order_by", "guids", "created_ats", "updated_ats")
+	}
+	if !l.single && !l.noLabels {
 		names = append(names, "label_selector")
 	}
 	for name := range l.filters {
@@ -156,6 +172,9 @@ func (l listing) known() string {
 	}
 	if len(l.includes) > 0 {
 		names = append(names, "include")
+	}
+	for _, f := range l.fields {
+		names = append(names, "fields["+f+"]")
 	}
 	names = append(names, l.extra...)
 	slices.Sort(names)
@@ -200,7 +219,7 @@ func (l listing) include(out *list, value string) error {
 	for _, v := range splitValues(value) {
 		if !slices.Contains(l.includes, v) {
 			if len(l.includes) == 0 {
-				return badQuery("Unknown query parameter(s): 'include'. Valid parameters are: %s", l.known())
+				return l.unknown("include")
 			}
 			return badQuery("Invalid included resource: '%s'. Valid included resources are: %s", v, strings.Join(quoted(l.includes), ", "))
 		}

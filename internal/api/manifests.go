@@ -42,7 +42,10 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 	for _, f := range appFeatures {
 		names = append(names, f.name)
 	}
-	return &manifest.Applier{Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names}, nil
+	return &manifest.Applier{
+		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names,
+		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
+	}, nil
 }
 
 // applyManifest makes missing apps at once, applies each app by itself, all or
@@ -164,7 +167,11 @@ func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := a.seesEnv(p, app); err != nil {
+		show, err := p.showsSecrets(app.GUID)
+		if err == nil && !show {
+			err = forbidden()
+		}
+		if err != nil {
 			return err
 		}
 		text, err = manifest.Of(tx, app)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -19,7 +20,7 @@ func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}", web.Scope(readers...), organizations.getter(a))
 	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", web.Scope(writers...), a.updateOrganization)
 	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", web.Scope(scopeAdmin), a.deleteOrganization)
-	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", web.Scope(readers...), a.organizationUsage)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", web.Scope(readers...), usageOf(a, cf.Tx.Organizations, "Organization", "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/relationships/default_isolation_segment", web.Scope(readers...), a.noIsolationSegment(organizationExists))
 }
 
@@ -85,37 +86,51 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "organization.delete", func(p *presenter) error {
+	var gone []string
+	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	return a.finish(w, r, "organization.delete", func(p *presenter) (err error) {
 		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
 		if err != nil {
+			return err
+		}
+		if gone, err = appsOf(p.tx, "organization_guid", org.GUID); err != nil {
 			return err
 		}
 		return a.platform.DeleteOrganization(p.tx, p.caller.actor(), org)
 	})
 }
 
-// organizationUsage sums what started apps of the organization take.
-func (a *API) organizationUsage(w http.ResponseWriter, r *http.Request) error {
-	var instances, memory int
-	var self *link
-	err := a.store.View(r.Context(), func(tx cf.Tx) error {
-		p := newPresenter(tx, r)
-		org, err := find(p.caller, tx.Organizations(), web.Param(r, "guid"), "Organization")
-		if err != nil {
-			return err
-		}
-		self = p.v3("/organizations/", escape(org.GUID), "/usage_summary")
-		instances, memory, err = started(tx, cf.Where("organization_guid", org.GUID))
-		return err
-	})
-	if err != nil {
-		return err
+// usageOf sums what an organization or space takes: memory and instances of
+// started apps, and the number of what counts against quotas.
+func usageOf[T any](a *API, repo func(cf.Tx) cf.Repo[T], noun, field string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return a.show(w, r, func(p *presenter) (any, error) {
+			guid := web.Param(r, "guid")
+			if _, err := find(p.caller, repo(p.tx), guid, noun); err != nil {
+				return nil, err
+			}
+			instances, memory, err := started(p.tx, cf.Where(field, guid))
+			if err != nil {
+				return nil, err
+			}
+			routes, err := p.tx.Routes().Count(cf.Where(field, guid))
+			if err != nil {
+				return nil, err
+			}
+			domains := 0
+			if field == "organization_guid" {
+				domains, err = p.tx.Domains().Count(cf.Where(field, guid))
+			}
+			place := strings.TrimSuffix(r.URL.Path, "/usage_summary")
+			return map[string]any{
+				"usage_summary": map[string]int{
+					"started_instances": instances, "memory_in_mb": memory, "routes": routes, "domains": domains,
+					"service_instances": 0, "reserved_ports": 0, "per_app_tasks": 0, "service_keys": 0,
+				},
+				"links": links{"self": href(p.base, r.URL.Path), strings.ToLower(noun): href(p.base, place)},
+			}, err
+		})
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{
-		"usage_summary": map[string]int{"started_instances": instances, "memory_in_mb": memory},
-		"links":         links{"self": self},
-	})
-	return nil
 }
 
 // started counts instances and memory of the started apps that q selects.

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -68,8 +72,12 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if source != "" {
-			if from, err = find(p.caller, tx.Packages(), source, "Package"); err != nil {
-				return err
+			// Whoever copies it can download it.
+			if from, err = find(p.caller, tx.Packages(), source, "Package"); err == nil {
+				_, err = a.appNamed(p, from.AppGUID)
+			}
+			if err != nil {
+				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
 			}
 			if from.State != cf.Ready {
 				return fault.Invalid("Source package must be READY")
@@ -232,21 +240,42 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 // uploadPackage takes the bits of a package: a zip of what the server does not
 // have yet, and a list of what it has.
 func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
-	var pkg *cf.Package
-	err := a.store.View(r.Context(), func(tx cf.Tx) (err error) {
-		p := newPresenter(tx, r)
-		if pkg, _, err = a.packageFor(p); err != nil {
-			return err
-		}
-		if pkg.State != cf.AwaitingUpload {
-			return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
-		}
-		return a.needFlag(p, "app_bits_upload")
+	err := a.store.View(r.Context(), func(tx cf.Tx) error {
+		_, err := a.awaitingUpload(newPresenter(tx, r))
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	sum, err := a.storePackage(r, pkg)
+	u, err := readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	matched, err := u.matched()
+	if err != nil {
+		return err
+	}
+	if u.file == nil && len(matched) == 0 {
+		return fault.Invalid("Upload must include either resources or bits")
+	}
+	// Of two uploads that arrive at the same time one must lose.
+	var pkg *cf.Package
+	err = a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
+		if pkg, err = a.awaitingUpload(newPresenter(tx, r)); err != nil {
+			return err
+		}
+		pkg.State = cf.ProcessingUpload
+		return tx.Packages().Update(pkg)
+	})
+	if err != nil {
+		return err
+	}
+	var bits io.ReaderAt // nil, not a nil file
+	if u.file != nil {
+		bits = u.file
+	}
+	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, bits, u.size, matched)
 	if err != nil {
 		return a.packageFailed(r, pkg, err)
 	}
@@ -263,47 +292,49 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (a *API) storePackage(r *http.Request, pkg *cf.Package) (string, error) {
-	u, err := readUpload(r)
+// awaitingUpload is the package of the path, if it can be uploaded.
+func (a *API) awaitingUpload(p *presenter) (*cf.Package, error) {
+	pkg, _, err := a.packageFor(p)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer u.Close()
-	var listed []resourceRequest
-	if text := u.fields["resources"]; text != "" {
-		if err := json.Unmarshal([]byte(text), &listed); err != nil {
-			return "", fault.Wrap(err, fault.Unprocessable, "Resources is not a valid JSON list")
-		}
+	if pkg.State != cf.AwaitingUpload {
+		return nil, fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
 	}
-	if u.file == nil && len(listed) == 0 {
-		return "", fault.Invalid("Upload must include either resources or bits")
-	}
-	matched, err := readResources(listed)
-	if err != nil {
-		return "", err
-	}
-	if u.file == nil {
-		return a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, nil, 0, matched)
-	}
-	return a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, u.file, u.size, matched)
+	return pkg, a.needFlag(p, "app_bits_upload")
 }
 
-// packageFailed remembers why an upload was refused. A broken connection
-// leaves the package as it is: it can be tried again.
-func (a *API) packageFailed(r *http.Request, pkg *cf.Package, cause error) error {
-	if !fault.Is(cause, fault.Unprocessable) {
-		return cause
+// matched are the files of a package that the server has already.
+func (u *upload) matched() ([]Resource, error) {
+	if u.resources == "" {
+		return nil, nil
 	}
-	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
+	var listed []resourceRequest
+	if err := json.Unmarshal([]byte(u.resources), &listed); err != nil {
+		return nil, fault.Wrap(err, fault.Unprocessable, "Resources is not a valid JSON list")
+	}
+	return readResources(listed)
+}
+
+// packageFailed remembers why bits were refused. After anything else, a full
+// disk for example, they can be uploaded again.
+func (a *API) packageFailed(r *http.Request, pkg *cf.Package, cause error) error {
+	// The client may be gone, which is no reason to leave it as it is.
+	ctx := context.WithoutCancel(r.Context())
+	err := a.store.Update(ctx, func(tx cf.Tx) error {
 		fresh, err := tx.Packages().Get(pkg.GUID)
 		if err != nil {
 			return err
 		}
-		fresh.State, fresh.Error = cf.Failed, cause.Error()
+		fresh.State = cf.AwaitingUpload
+		var refused *fault.Error
+		if errors.As(cause, &refused) && refused.Code == fault.Unprocessable {
+			fresh.State, fresh.Error = cf.Failed, strings.Join(refused.Messages(), "; ")
+		}
 		return tx.Packages().Update(fresh)
 	})
 	if err != nil {
-		a.log.WarnContext(r.Context(), "a failed package could not be marked", "error", err)
+		a.log.WarnContext(ctx, "a failed package could not be marked", "error", err)
 	}
 	return cause
 }

@@ -116,11 +116,11 @@ func (b *checkRequest) apply(h *cf.HealthCheck) error {
 
 func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Command   optionalText   `json:"command"`
-		User      optionalText   `json:"user"`
-		Health    *checkRequest  `json:"health_check"`
-		Readiness *checkRequest  `json:"readiness_health_check"`
-		Metadata  *metadataPatch `json:"metadata"`
+		Command   optional[string] `json:"command"`
+		User      optional[string] `json:"user"`
+		Health    *checkRequest    `json:"health_check"`
+		Readiness *checkRequest    `json:"readiness_health_check"`
+		Metadata  *metadataPatch   `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -128,17 +128,22 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	single := a.processes()
 	single.present = a.presentProcessesWhole
 	return answer(a, w, r, single, http.StatusOK, func(p *presenter) (*cf.Process, error) {
-		process, app, err := a.processFor(p, manages...)
+		// Not those who merely operate it: a command is code.
+		process, app, err := a.processFor(p)
 		if err != nil {
 			return nil, err
 		}
 		request := map[string]any{}
 		if body.Command.set {
-			process.Command = body.Command.text
-			request["command"] = "[PRIVATE DATA HIDDEN]"
+			if body.Command.value == "" && body.Command.given {
+				return nil, fault.Invalid("Command must be between 1 and 4096 characters")
+			}
+			process.Command = body.Command.value
+			request["command"] = hidden
 		}
 		if body.User.set {
-			process.User = body.User.text
+			process.User = body.User.value
+			request["user"] = body.User.value
 		}
 		if err := body.Health.apply(&process.Health); err != nil {
 			return nil, err
@@ -222,8 +227,12 @@ func presentCheck(h cf.HealthCheck, startup bool) checkBody {
 	return checkBody{h.Type, data}
 }
 
-// hidden stands for commands in lists, which more people read.
-const hidden = "[PRIVATE DATA HIDDEN IN LISTS]"
+// hidden stands for what only developers may see; hiddenInLists for commands in
+// lists, which more people read.
+const (
+	hidden        = "[PRIVATE DATA HIDDEN]"
+	hiddenInLists = "[PRIVATE DATA HIDDEN IN LISTS]"
+)
 
 // presentProcesses is for lists.
 func (a *API) presentProcesses(p *presenter, items []*cf.Process) ([]processBody, error) {
@@ -235,11 +244,14 @@ func (a *API) presentProcesses(p *presenter, items []*cf.Process) ([]processBody
 		}
 		byProcess = running
 	}
+	spaces, err := spacesOf(p, items)
+	if err != nil {
+		return nil, err
+	}
 	return presentAll(items, func(process *cf.Process) processBody {
-		b := presentProcess(p, process)
+		b := presentProcess(p, process, spaces[process.AppGUID])
 		if process.Command != "" {
-			text := hidden
-			b.Command = &text
+			b.Command = orNull(hiddenInLists)
 		}
 		if byProcess != nil {
 			rows := byProcess[process.GUID]
@@ -256,11 +268,22 @@ func (a *API) presentProcesses(p *presenter, items []*cf.Process) ([]processBody
 // set none.
 func (a *API) presentProcessesWhole(p *presenter, items []*cf.Process) ([]processBody, error) {
 	out := make([]processBody, 0, len(items))
+	spaces, err := spacesOf(p, items)
+	if err != nil {
+		return nil, err
+	}
 	for _, process := range items {
-		b := presentProcess(p, process)
+		b := presentProcess(p, process, spaces[process.AppGUID])
 		command, err := commandOf(p.tx, process)
 		if err != nil {
 			return nil, err
+		}
+		show, err := p.showsSecrets(process.AppGUID)
+		if err != nil {
+			return nil, err
+		}
+		if command != "" && !show {
+			command = hidden
 		}
 		b.Command = orNull(command)
 		out = append(out, b)
@@ -291,7 +314,17 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-func presentProcess(p *presenter, process *cf.Process) processBody {
+// spacesOf are the spaces of a page of processes, by their apps.
+func spacesOf(p *presenter, items []*cf.Process) (map[string]string, error) {
+	apps, _, err := p.tx.Apps().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", guidsOf(items, func(p *cf.Process) string { return p.AppGUID }))}})
+	out := map[string]string{}
+	for _, app := range apps {
+		out[app.GUID] = app.SpaceGUID
+	}
+	return out, err
+}
+
+func presentProcess(p *presenter, process *cf.Process, space string) processBody {
 	self := "/processes/" + escape(process.GUID)
 	return processBody{
 		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
@@ -300,7 +333,7 @@ func presentProcess(p *presenter, process *cf.Process) processBody {
 		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": nil}, Metadata: presentMetadata(&process.Metadata),
 		Links: links{
 			"self": p.v3(self), "scale": {Href: p.v3(self, "/actions/scale").Href, Method: http.MethodPost},
-			"app": p.v3("/apps/", escape(process.AppGUID)), "stats": p.v3(self, "/stats"),
+			"app": p.v3("/apps/", escape(process.AppGUID)), "space": p.v3("/spaces/", escape(space)), "stats": p.v3(self, "/stats"),
 			"process_instances": p.v3(self, "/process_instances"),
 		},
 	}

@@ -107,6 +107,14 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
+	// Who may not give roles learns nothing about names.
+	err := a.store.View(r.Context(), func(tx cf.Tx) error {
+		_, err := a.placeRole(newPresenter(tx, r), &cf.Role{}, &body)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	user := body.Relationships.User.Data
 	name := user.GUID
 	if user.Username != nil {
@@ -124,6 +132,14 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 		}
 		if err := a.knownUser(p, user.GUID, user.Username != nil); err != nil {
 			return nil, err
+		}
+		if err := memberOf(p.tx, role); err != nil {
+			return nil, err
+		}
+		if user.Username != nil {
+			if err := a.needFlag(p, "set_roles_by_username"); err != nil {
+				return nil, err
+			}
 		}
 		taken, err := p.tx.Roles().Count(cf.Where("user_guid", role.UserGUID).And(cf.In("type", string(role.Type))).And(where))
 		if err != nil {
@@ -162,24 +178,33 @@ func (a *API) placeRole(p *presenter, role *cf.Role, body *roleRequest) (cf.Cond
 	if _, err := find(p.caller, p.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
 		return cf.Cond{}, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 	}
-	space, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, cf.SpaceManager, cf.OrgManager)
-	if err != nil {
-		return cf.Cond{}, err
-	}
-	members, err := p.tx.Roles().Count(cf.Where("user_guid", role.UserGUID).And(cf.In("organization_guid", space.OrgGUID)))
-	if err == nil && members == 0 {
-		err = fault.New(fault.Unprocessable, "Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
-	}
+	_, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, cf.SpaceManager, cf.OrgManager)
 	return cf.In("space_guid", role.SpaceGUID), err
 }
 
-// knownUser refuses guids nobody has. Those found by name exist at the
+// memberOf refuses roles in spaces for those who have none in the organization.
+func memberOf(tx cf.Tx, role *cf.Role) error {
+	if role.SpaceGUID == "" {
+		return nil
+	}
+	space, err := tx.Spaces().Get(role.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Roles().Count(cf.Where("user_guid", role.UserGUID).And(cf.In("organization_guid", space.OrgGUID)))
+	if err == nil && n == 0 {
+		err = fault.New(fault.Unprocessable, "Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+	}
+	return err
+}
+
+// knownUser refuses guids of nobody the caller can see. Those found by name exist at the
 // authorization server; the platform learns of them now.
 func (a *API) knownUser(p *presenter, guid string, byName bool) error {
 	if byName {
 		return nil
 	}
-	_, err := p.tx.Users().Get(guid)
+	_, err := find(p.caller, p.tx.Users(), guid, "User")
 	return notAccessible(err, "Invalid user. Ensure that the user exists and you have access to it.")
 }
 

@@ -80,7 +80,7 @@ func TestRoleMatrix(t *testing.T) {
 					t.Error("the environment leaks")
 				}
 				check("change app", f.call(tok, "PATCH", "/v3/apps/"+app, map[string]any{"metadata": map[string]any{"labels": map[string]string{"x": "y"}}}), m.develops, hide(m.sees))
-				check("set env", f.call(tok, "PATCH", "/v3/apps/"+app+"/environment_variables", map[string]any{"var": map[string]string{"A": "b"}}), m.develops, hide(m.sees))
+				check("set env", f.call(tok, "PATCH", "/v3/apps/"+app+"/environment_variables", map[string]any{"var": map[string]string{"A": "b"}}), m.operates, hide(m.sees))
 				check("stop", f.call(tok, "POST", "/v3/apps/"+app+"/actions/stop", nil), m.operates, hide(m.sees))
 				check("scale", f.call(tok, "POST", "/v3/processes/"+app+"/actions/scale", map[string]any{"instances": 1}), m.operates, hide(m.sees))
 				check("create app", f.call(tok, "POST", "/v3/apps", map[string]any{"name": "by-" + m.user, "relationships": rel("space", space)}), m.develops, map[bool]int{true: 403, false: 422}[m.sees])

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -24,32 +25,16 @@ var routes = resource[cf.Route, routeBody]{
 }
 
 func includeOfRoutes(p *presenter, l *list, items []*cf.Route) (map[string]any, error) {
-	out := map[string]any{}
-	add := func(more map[string]any, err error) error {
-		for k, v := range more {
-			out[k] = v
-		}
-		return err
+	if len(l.include) == 0 {
+		return nil, nil
 	}
-	spaceGUIDs := guidsOf(items, func(r *cf.Route) string { return r.SpaceGUID })
-	var err error
-	if slices.Contains(l.include, "domain") {
-		err = add(included(p, "domains", domains, guidsOf(items, func(r *cf.Route) string { return r.DomainGUID })))
+	out, err := includePlaces(p, l, guidsOf(items, func(r *cf.Route) string { return r.SpaceGUID }))
+	if err != nil || !slices.Contains(l.include, "domain") {
+		return out, err
 	}
-	if err == nil && (slices.Contains(l.include, "space") || slices.Contains(l.include, "space.organization")) {
-		err = add(included(p, "spaces", spaces, spaceGUIDs))
-	}
-	if err == nil && slices.Contains(l.include, "space.organization") {
-		var list []*cf.Space
-		list, _, err = p.tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", spaceGUIDs)}})
-		if err == nil {
-			err = add(included(p, "organizations", organizations, guidsOf(list, func(s *cf.Space) string { return s.OrgGUID })))
-		}
-	}
-	if err != nil || len(out) == 0 {
-		return nil, err
-	}
-	return out, nil
+	more, err := included(p, "domains", domains, guidsOf(items, func(r *cf.Route) string { return r.DomainGUID }))
+	maps.Copy(out, more)
+	return out, err
 }
 
 func (a *API) routeRoutes(g *web.Group) {

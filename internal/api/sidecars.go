@@ -36,10 +36,10 @@ func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
 }
 
 type sidecarRequest struct {
-	Name         *string  `json:"name"`
-	Command      *string  `json:"command"`
-	ProcessTypes []string `json:"process_types"`
-	MemoryMB     *int     `json:"memory_in_mb"`
+	Name         *string       `json:"name"`
+	Command      *string       `json:"command"`
+	ProcessTypes []string      `json:"process_types"`
+	MemoryMB     optional[int] `json:"memory_in_mb"` // null means not set
 }
 
 func (b *sidecarRequest) apply(s *cf.Sidecar) {
@@ -52,9 +52,9 @@ func (b *sidecarRequest) apply(s *cf.Sidecar) {
 	if b.ProcessTypes != nil {
 		s.ProcessTypes = slices.Clone(b.ProcessTypes)
 	}
-	if b.MemoryMB != nil {
-		s.MemoryMB = *b.MemoryMB
-		if s.MemoryMB == 0 {
+	if b.MemoryMB.set {
+		s.MemoryMB = b.MemoryMB.value
+		if b.MemoryMB.given && s.MemoryMB == 0 {
 			s.MemoryMB = -1 // not "not set": refused
 		}
 	}
@@ -96,7 +96,7 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(s)
-		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB != nil || body.ProcessTypes != nil)
+		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }
 

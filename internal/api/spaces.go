@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -9,7 +10,7 @@ import (
 )
 
 var spaces = resource[cf.Space, spaceBody]{
-	noun: "Space", repo: cf.Tx.Spaces, present: each(presentSpace),
+	noun: "Space", repo: cf.Tx.Spaces, present: presentSpaces,
 	list: listing{
 		filters:  map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
 		orders:   []string{"name"},
@@ -30,6 +31,7 @@ func (a *API) spaceRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", web.Scope(writers...), a.updateSpace)
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", web.Scope(writers...), a.deleteSpace)
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/relationships/isolation_segment", web.Scope(readers...), a.noIsolationSegment(spaceExists))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", web.Scope(readers...), usageOf(a, cf.Tx.Spaces, "Space", "space_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", web.Scope(readers...), a.listSpaceFeatures)
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", web.Scope(readers...), a.getSpaceFeature)
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}/features/{name}", web.Scope(writers...), a.setSpaceFeature)
@@ -90,6 +92,9 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
+	if body.Relationships != nil {
+		return fault.Invalid("Unknown field(s): 'relationships'")
+	}
 	return answer(a, w, r, spaces, http.StatusOK, func(p *presenter) (*cf.Space, error) {
 		space, err := a.spaceFor(p, cf.SpaceManager, cf.OrgManager)
 		if err != nil {
@@ -112,21 +117,49 @@ func (a *API) spaceFor(p *presenter, roles ...cf.RoleType) (*cf.Space, error) {
 }
 
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "space.delete", func(p *presenter) error {
+	var gone []string
+	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	return a.finish(w, r, "space.delete", func(p *presenter) (err error) {
 		space, err := a.spaceFor(p, cf.OrgManager)
 		if err != nil {
+			return err
+		}
+		if gone, err = appsOf(p.tx, "space_guid", space.GUID); err != nil {
 			return err
 		}
 		return a.platform.DeleteSpace(p.tx, p.caller.actor(), space)
 	})
 }
 
+// appsOf are the guids of the apps of a space or organization.
+func appsOf(tx cf.Tx, field, guid string) ([]string, error) {
+	apps, _, err := tx.Apps().List(cf.Where(field, guid))
+	return guidsOf(apps, func(app *cf.App) string { return app.GUID }), err
+}
+
 type spaceBody struct {
 	resourceBody
 	Name          string         `json:"name"`
+	Suspended     bool           `json:"suspended"`
 	Relationships map[string]any `json:"relationships"`
 	Metadata      metadata       `json:"metadata"`
 	Links         links          `json:"links"`
+}
+
+// presentSpaces reads the organizations of the whole page at once: a space is
+// suspended with its organization.
+func presentSpaces(p *presenter, items []*cf.Space) ([]spaceBody, error) {
+	orgs, _, err := p.tx.Organizations().List(cf.Query{Where: []cf.Cond{
+		cf.InStrings("guid", guidsOf(items, func(s *cf.Space) string { return s.OrgGUID })), cf.In("suspended", true),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return presentAll(items, func(s *cf.Space) spaceBody {
+		b := presentSpace(p, s)
+		b.Suspended = slices.ContainsFunc(orgs, func(o *cf.Organization) bool { return o.GUID == s.OrgGUID })
+		return b
+	}), nil
 }
 
 func presentSpace(p *presenter, s *cf.Space) spaceBody {

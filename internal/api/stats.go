@@ -11,25 +11,6 @@ import (
 	"ingot/internal/web"
 )
 
-// optionalText is a text that may be null, and may be absent.
-type optionalText struct {
-	set  bool
-	text string
-}
-
-func (o *optionalText) UnmarshalJSON(b []byte) error {
-	o.set = true
-	if string(b) == "null" {
-		return nil
-	}
-	text, err := strconv.Unquote(string(b))
-	if err != nil {
-		return fault.Invalid("must be a string or null")
-	}
-	o.text = text
-	return nil
-}
-
 // runningBody is an instance in short.
 type runningBody struct {
 	Index int              `json:"index"`

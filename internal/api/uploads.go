@@ -13,8 +13,12 @@ import (
 	"ingot/internal/web"
 )
 
-// maxUpload is the largest upload that is taken.
-const maxUpload = 1 << 30
+// maxUpload is the largest upload that is taken, maxResources the longest list
+// of what need not be uploaded.
+const (
+	maxUpload    = 1 << 30
+	maxResources = 16 << 20
+)
 
 var (
 	uploads   = web.Limits{Body: maxUpload + 1<<20, Read: time.Hour, Write: time.Hour}
@@ -23,10 +27,10 @@ var (
 
 // upload is a multipart upload, its file on disk.
 type upload struct {
-	fields   map[string]string
-	file     *os.File // nil when there was none
-	size     int64
-	filename string
+	resources string   // what the server has already, as JSON
+	file      *os.File // nil when there was none
+	size      int64
+	filename  string
 }
 
 // Close removes the file.
@@ -43,7 +47,10 @@ func readUpload(r *http.Request) (*upload, error) {
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
 	}
-	u := &upload{fields: map[string]string{}}
+	if r.ContentLength > uploads.Body {
+		return nil, uploadFault(&http.MaxBytesError{Limit: uploads.Body})
+	}
+	u := &upload{}
 	parts := multipart.NewReader(r.Body, params["boundary"])
 	for {
 		part, err := parts.NextPart()
@@ -52,16 +59,20 @@ func readUpload(r *http.Request) (*upload, error) {
 		}
 		if err == nil {
 			err = u.take(part)
+		} else if err = uploadFault(err); !errors.As(err, new(*fault.Error)) {
+			err = fault.Wrap(err, fault.BadRequest, "The upload is not valid multipart/form-data")
 		}
 		if err != nil {
 			u.Close()
+			// cf shows an answer only if it could send everything before it.
+			_, _ = io.Copy(io.Discard, r.Body)
 			return nil, uploadFault(err)
 		}
 	}
 }
 
 func (u *upload) take(part *multipart.Part) error {
-	switch name := part.FormName(); name {
+	switch part.FormName() {
 	case "bits", "file":
 		if u.file != nil {
 			return fault.New(fault.BadRequest, "The upload has more than one file")
@@ -77,9 +88,15 @@ func (u *upload) take(part *multipart.Part) error {
 		}
 		_, err = file.Seek(0, io.SeekStart)
 		return err
+	case "resources":
+		text, err := io.ReadAll(io.LimitReader(part, maxResources+1))
+		if err == nil && len(text) > maxResources {
+			err = fault.New(fault.TooLarge, "The list of resources is larger than the %d MB that are allowed", maxResources>>20)
+		}
+		u.resources = string(text)
+		return err
 	default:
-		text, err := io.ReadAll(io.LimitReader(part, 16<<20))
-		u.fields[name] = string(text)
+		_, err := io.Copy(io.Discard, part) // never kept: it may be large
 		return err
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (a *API) users() resource[cf.User, userBody] {
 	return resource[cf.User, userBody]{
 		noun: "User", repo: cf.Tx.Users, present: a.presentUsers,
-		list: listing{extra: []string{"usernames", "partial_usernames", "origins"}},
+		list: listing{extra: []string{"usernames", "origins"}},
 	}
 }
 
@@ -32,8 +32,11 @@ func (a *API) userRoutes(g *web.Group) {
 func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var where []cf.Cond
-	if names := q.Get("usernames"); names != "" {
-		found, err := a.directory.UsersByName(r.Context(), splitValues(names), origins(q.Get("origins")))
+	if q.Has("origins") && !q.Has("usernames") {
+		return badQuery("Origins filter cannot be provided without usernames filter.")
+	}
+	if q.Has("usernames") {
+		found, err := a.directory.UsersByName(r.Context(), splitValues(q.Get("usernames")), origins(q.Get("origins")))
 		if err != nil {
 			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
 		}

@@ -21,10 +21,18 @@ type Applier struct {
 	Space    *cf.Space
 	// Features are the names of app features there are.
 	Features []string
+	// MayCreateRoutes says why routes cannot be created, if so; nil lets
+	// everybody. It is asked only when there is one to create.
+	MayCreateRoutes func() error
 }
 
 // Create makes the app if it does not exist.
 func (a *Applier) Create(tx cf.Tx, m *App) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Features)) {
+		if !slices.Contains(a.Features, name) {
+			return named(m, fault.Invalid("Feature '"+name+"' does not exist"))
+		}
+	}
 	_, err := a.find(tx, m.Name)
 	if !fault.Is(err, fault.NotFound) {
 		return err
@@ -40,15 +48,20 @@ func (a *Applier) find(tx cf.Tx, name string) (*cf.App, error) {
 
 // named says which app a problem is of.
 func named(m *App, err error) error {
+	return prefixed(fmt.Sprintf("For application '%s': ", m.Name), err)
+}
+
+// prefixed says where every problem of err is.
+func prefixed(prefix string, err error) error {
 	var e *fault.Error
 	if err == nil || !asFault(err, &e) || e.Code == fault.Internal {
 		return err
 	}
 	c := *e
-	c.Message = fmt.Sprintf("For application '%s': %s", m.Name, e.Message)
+	c.Message = prefix + e.Message
 	c.More = nil
 	for _, more := range e.More {
-		c.More = append(c.More, fmt.Sprintf("For application '%s': %s", m.Name, more))
+		c.More = append(c.More, prefix+more)
 	}
 	return &c
 }
@@ -85,9 +98,6 @@ func (a *Applier) apply(tx cf.Tx, m *App) error {
 func (a *Applier) appKeys(tx cf.Tx, app *cf.App, m *App) error {
 	request := map[string]any{}
 	for name, on := range m.Features {
-		if !slices.Contains(a.Features, name) {
-			return fault.Invalid("Feature '" + name + "' does not exist")
-		}
 		if old, set := app.Features[name]; !set || old != on {
 			if app.Features == nil {
 				app.Features = map[string]bool{}
@@ -102,9 +112,10 @@ func (a *Applier) appKeys(tx cf.Tx, app *cf.App, m *App) error {
 		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
 			return err
 		}
-		request["lifecycle"] = app.Lifecycle
+		request["lifecycle"] = map[string]any{"buildpacks": platform.WithoutPasswords(app.Lifecycle.Buildpacks), "stack": app.Lifecycle.Stack}
 	}
-	if merge(&app.Labels, m.Metadata.Labels) || merge(&app.Annotations, m.Metadata.Annotations) {
+	labels, annotations := merge(&app.Labels, m.Metadata.Labels), merge(&app.Annotations, m.Metadata.Annotations)
+	if labels || annotations {
 		request["metadata"] = map[string]any{"labels": app.Labels, "annotations": app.Annotations}
 	}
 	changed := false
@@ -154,26 +165,19 @@ func (a *Applier) processes(tx cf.Tx, app *cf.App, m *App) error {
 		process, err := tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", want.Type)))
 		if fault.Is(err, fault.NotFound) {
 			process = a.Platform.NewProcess(app, want.Type)
-			err = tx.Processes().Insert(process)
+			if want.MemoryMB != nil {
+				process.MemoryMB = *want.MemoryMB
+			}
+			err = a.Platform.CreateProcess(tx, a.Actor, app, process)
+		}
+		if err == nil {
+			err = a.process(tx, app, process, want)
 		}
 		if err != nil {
-			return err
-		}
-		if err := a.process(tx, app, process, want); err != nil {
-			return processFault(want.Type, err)
+			return prefixed(fmt.Sprintf("Process %q: ", want.Type), err)
 		}
 	}
 	return nil
-}
-
-func processFault(kind string, err error) error {
-	var e *fault.Error
-	if kind == cf.WebProcess || !asFault(err, &e) {
-		return err
-	}
-	c := *e
-	c.Message = fmt.Sprintf("Process %q: %s", kind, e.Message)
-	return &c
 }
 
 func (a *Applier) process(tx cf.Tx, app *cf.App, process *cf.Process, want *Process) error {
@@ -234,13 +238,7 @@ func (c Check) apply(h *cf.HealthCheck) {
 func (a *Applier) sidecars(tx cf.Tx, app *cf.App, m *App) error {
 	for _, want := range m.Sidecars {
 		if err := a.sidecar(tx, app, want); err != nil {
-			var e *fault.Error
-			if asFault(err, &e) {
-				c := *e
-				c.Message = fmt.Sprintf("Sidecar %q: %s", want.Name, e.Message)
-				return &c
-			}
-			return err
+			return prefixed(fmt.Sprintf("Sidecar %q: ", want.Name), err)
 		}
 	}
 	return nil
@@ -256,13 +254,7 @@ func (a *Applier) sidecar(tx cf.Tx, app *cf.App, want *Sidecar) error {
 		have = &cf.Sidecar{Name: want.Name}
 	}
 	before := *have
-	if want.Command != nil {
-		have.Command = *want.Command
-	}
-	if want.ProcessTypes != nil {
-		have.ProcessTypes = slices.Clone(want.ProcessTypes)
-		slices.Sort(have.ProcessTypes)
-	}
+	have.Command, have.ProcessTypes = want.Command, slices.Sorted(slices.Values(want.ProcessTypes))
 	if want.MemoryMB != nil {
 		have.MemoryMB = *want.MemoryMB
 	}
@@ -273,7 +265,7 @@ func (a *Applier) sidecar(tx cf.Tx, app *cf.App, want *Sidecar) error {
 	if same {
 		return nil
 	}
-	return a.Platform.UpdateSidecar(tx, a.Actor, app, have, want.MemoryMB != nil || want.ProcessTypes != nil)
+	return a.Platform.UpdateSidecar(tx, a.Actor, app, have, true)
 }
 
 func (a *Applier) routes(tx cf.Tx, app *cf.App, m *App) error {
@@ -345,19 +337,10 @@ func (a *Applier) unmapAll(tx cf.Tx, app *cf.App) error {
 // resolve splits an address into host, domain and path: the whole host may be
 // a domain; otherwise its first label is the host.
 func (a *Applier) resolve(tx cf.Tx, text string) (host string, domain *cf.Domain, path string, err error) {
-	bare := text
-	for _, scheme := range []string{"http://", "https://", "tcp://"} {
-		bare = strings.TrimPrefix(bare, scheme)
+	name, path, err := splitAddress(text)
+	if err != nil {
+		return "", nil, "", err
 	}
-	u, err := url.Parse("http://" + bare)
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", nil, "", fault.Invalid("The route '" + text + "' is not a properly formed URL")
-	}
-	if u.Port() != "" {
-		return "", nil, "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
-	}
-	name := strings.ToLower(u.Hostname())
-	path = strings.TrimSuffix(u.EscapedPath(), "/")
 	domain, err = tx.Domains().First(cf.Where("name", name))
 	if fault.Is(err, fault.NotFound) {
 		first, rest, ok := strings.Cut(name, ".")
@@ -373,6 +356,23 @@ func (a *Applier) resolve(tx cf.Tx, text string) (host string, domain *cf.Domain
 	return host, domain, path, err
 }
 
+// splitAddress splits an address into the name of its host, in lower case, and
+// its path.
+func splitAddress(text string) (name, path string, err error) {
+	bare := text
+	if scheme, rest, ok := strings.Cut(text, "://"); ok && slices.Contains([]string{"http", "https", "tcp"}, scheme) {
+		bare = rest
+	}
+	u, err := url.Parse("http://" + bare)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", "", fault.Invalid("The route '" + text + "' is not a properly formed URL")
+	}
+	if u.Port() != "" {
+		return "", "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
+	}
+	return strings.ToLower(u.Hostname()), strings.TrimSuffix(u.EscapedPath(), "/"), nil
+}
+
 func noDomain(text string) error {
 	return fault.Invalid("The route '" + text + "' did not match any existing domains.")
 }
@@ -380,6 +380,11 @@ func noDomain(text string) error {
 func (a *Applier) mapRoute(tx cf.Tx, app *cf.App, domain *cf.Domain, host, path string, want *Route) error {
 	route, err := tx.Routes().First(cf.Where("domain_guid", domain.GUID).And(cf.In("host", host)).And(cf.In("path", path)))
 	if fault.Is(err, fault.NotFound) {
+		if a.MayCreateRoutes != nil {
+			if err := a.MayCreateRoutes(); err != nil {
+				return err
+			}
+		}
 		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path, Options: want.Options}
 		err = a.Platform.CreateRoute(tx, a.Actor, route, domain)
 	}

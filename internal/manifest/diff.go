@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v2"
@@ -21,39 +22,82 @@ type Change struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// silent are keys that only clients understand, or that are a request and not
-// a state.
-var silent = []string{"name", "path", "no-route", "random-route", "default-route", "memory", "disk-quota", "buildpack", "services"}
+// processKeys are the keys of a process, which an app may have itself for its
+// web process.
+var processKeys = []string{
+	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
+	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
+	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval",
+}
+
+// compared are the keys of an app that are a state and not a request. Cloud
+// Foundry leaves out memory and disk of the app itself, and so do we: clients
+// that always send them would always see a difference.
+var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "sidecars"},
+	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
+
+// clearable are the keys that null resets; null says nothing of others.
+var clearable = []string{"command", "user", "buildpacks"}
 
 // Diff compares a manifest with the apps of a space. Only keys that the
-// manifest names are looked at.
+// manifest names are looked at, and paths have their spelling.
 func Diff(tx cf.Tx, space *cf.Space, m *Manifest) ([]Change, error) {
 	out := []Change{}
 	for i, app := range m.Apps {
 		path := fmt.Sprintf("/applications/%d", i)
+		current := map[string]any{}
 		have, err := tx.Apps().First(cf.Where("space_guid", space.GUID).And(cf.In("name", app.Name)))
-		if fault.Is(err, fault.NotFound) {
+		switch {
+		case fault.Is(err, fault.NotFound):
 			for _, key := range slices.Sorted(maps.Keys(app.raw)) {
 				out = append(out, Change{Op: "add", Path: path + "/" + escape(key), Value: plain(app.raw[key])})
 			}
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
 		}
 		entry, err := describe(tx, have)
 		if err != nil {
 			return nil, err
 		}
-		current := normalKeys(fromYAML(entry))
+		for k, v := range fromYAML(entry) {
+			current[dashed(k)] = normalValue(dashed(k), v)
+		}
+		ownKeys := addWebProcess(current, app.raw)
 		for _, key := range slices.Sorted(maps.Keys(app.raw)) {
-			if slices.Contains(silent, key) {
+			name := dashed(key)
+			if !slices.Contains(compared, name) || !ownKeys && slices.Contains(processKeys, name) || !says(name, app.raw[key]) {
 				continue
 			}
-			out = append(out, compare(path+"/"+escape(key), key, current[key], normalValue(key, app.raw[key]))...)
+			out = append(out, compare(path+"/"+escape(key), name, current[name], normalValue(name, app.raw[key]))...)
 		}
 	}
 	return out, nil
+}
+
+// says reports whether a value is one that changes something.
+func says(key string, v any) bool { return v != nil || slices.Contains(clearable, key) }
+
+// addWebProcess gives the app the keys of its web process, unless the manifest
+// lists that process: then the app's own keys mean nothing.
+func addWebProcess(current, raw map[string]any) bool {
+	isWeb := func(v any) bool {
+		m, _ := v.(map[string]any)
+		return m["type"] == cf.WebProcess
+	}
+	listed, _ := plain(raw["processes"]).([]any)
+	if slices.ContainsFunc(listed, isWeb) {
+		return false
+	}
+	have, _ := current["processes"].([]any)
+	if at := slices.IndexFunc(have, isWeb); at >= 0 {
+		for k, v := range have[at].(map[string]any) {
+			if k := dashed(k); slices.Contains(processKeys, k) {
+				current[k] = v
+			}
+		}
+	}
+	return true
 }
 
 // fromYAML makes plain maps of an ordered entry.
@@ -70,15 +114,6 @@ func fromYAML(v any) map[string]any {
 	return m
 }
 
-func normalKeys(in map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range in {
-		key := strings.ReplaceAll(k, "_", "-")
-		out[key] = normalValue(key, v)
-	}
-	return out
-}
-
 // normalValue gives values one spelling, so that 1G and 1024M are the same.
 func normalValue(key string, v any) any {
 	v = plain(v)
@@ -91,36 +126,108 @@ func normalValue(key string, v any) any {
 		if rate, err := logRate(v); err == nil {
 			return showRate(rate)
 		}
-	case "env":
-		if m, ok := v.(map[string]any); ok {
-			for k, e := range m {
-				m[k] = text(e)
+	case "command", "user":
+		if v = orDetected(text(v)); v == "" {
+			return nil
+		}
+	case "health-check-type", "readiness-health-check-type":
+		if v == "none" {
+			return string(cf.CheckProcess)
+		}
+	case "buildpacks":
+		if list, _ := v.([]any); len(list) == 0 {
+			return nil
+		}
+	case "env", "labels", "annotations":
+		return eachMember(v, func(_ string, e any) any {
+			if e == nil && key != "env" {
+				return nil
+			}
+			return text(e)
+		})
+	case "metadata":
+		return eachMember(v, normalValue)
+	case "processes":
+		return eachEntry(v, func(k string, e any) any { return normalValue(dashed(k), e) })
+	case "sidecars":
+		return eachEntry(v, normalSidecar)
+	case "routes":
+		return eachEntry(v, normalRoute)
+	default:
+		if s, ok := v.(string); ok && slices.Contains(processKeys, key) {
+			if n, err := strconv.Atoi(s); err == nil {
+				return n
 			}
 		}
-	case "processes":
-		return eachMap(v, normalKeys)
-	case "sidecars":
-		return eachMap(v, func(m map[string]any) map[string]any {
-			if mem, ok := m["memory"]; ok {
-				m["memory"] = normalValue("memory", mem)
-			}
-			return m
-		})
 	}
 	return v
 }
 
-func eachMap(v any, f func(map[string]any) map[string]any) any {
+func normalSidecar(key string, v any) any {
+	switch key {
+	case "memory":
+		return normalValue("memory", v)
+	case "process_types":
+		list, _ := v.([]any)
+		sorted := make([]any, 0, len(list))
+		for _, t := range list {
+			sorted = append(sorted, text(t))
+		}
+		slices.SortFunc(sorted, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		return sorted
+	}
+	return text(v)
+}
+
+func normalRoute(key string, v any) any {
+	switch key {
+	case "route":
+		host, path, err := splitAddress(text(v))
+		if err != nil {
+			return v
+		}
+		return host + path
+	case "options":
+		return eachMember(v, func(_ string, e any) any { return e })
+	}
+	return v
+}
+
+// eachMember changes the values of a map. One that is null stays only where
+// null removes something.
+func eachMember(v any, f func(key string, v any) any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(m))
+	for k, e := range m {
+		out[k] = f(k, e)
+	}
+	return out
+}
+
+// eachEntry changes the values of every map of a list, without those that say
+// nothing.
+func eachEntry(v any, f func(key string, v any) any) any {
 	list, ok := v.([]any)
 	if !ok {
 		return v
 	}
 	out := make([]any, len(list))
 	for i, e := range list {
-		out[i] = e
-		if m, ok := e.(map[string]any); ok {
-			out[i] = f(m)
+		m, ok := e.(map[string]any)
+		if !ok {
+			out[i] = e
+			continue
 		}
+		kept := map[string]any{}
+		for k, v := range m {
+			if says(dashed(k), v) {
+				kept[k] = f(k, v)
+			}
+		}
+		out[i] = kept
 	}
 	return out
 }
@@ -138,7 +245,8 @@ func compare(path, key string, was, value any) []Change {
 		old, _ := was.(map[string]any)
 		var out []Change
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			out = append(out, compare(path+"/"+escape(k), k, old[k], m[k])...)
+			// The names in these maps are the user's: none means something.
+			out = append(out, compare(path+"/"+escape(k), "", old[k], m[k])...)
 		}
 		return out
 	}
@@ -162,10 +270,13 @@ func compareLists(path, id string, was any, wants []any) []Change {
 		if !ok {
 			continue
 		}
-		have := map[string]any(nil)
+		var have map[string]any
 		for _, o := range old {
-			if m, ok := o.(map[string]any); ok && reflect.DeepEqual(m[id], want[id]) {
-				have = m
+			if m, ok := o.(map[string]any); ok && text(m[id]) == text(want[id]) {
+				have = map[string]any{}
+				for k, v := range m {
+					have[dashed(k)] = v
+				}
 			}
 		}
 		if have == nil {
@@ -173,7 +284,11 @@ func compareLists(path, id string, was any, wants []any) []Change {
 			continue
 		}
 		for _, k := range slices.Sorted(maps.Keys(want)) {
-			out = append(out, compare(at+"/"+escape(k), k, have[k], want[k])...)
+			name := dashed(k)
+			if id == "type" && !slices.Contains(processKeys, name) || k == id {
+				continue
+			}
+			out = append(out, compare(at+"/"+escape(k), name, have[name], want[k])...)
 		}
 	}
 	return out

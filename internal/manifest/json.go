@@ -11,7 +11,7 @@ func plain(v any) any {
 	case map[any]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[fmt.Sprint(k)] = plain(e)
+			out[text(k)] = plain(e)
 		}
 		return out
 	case map[string]any:

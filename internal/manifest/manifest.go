@@ -26,7 +26,7 @@ type App struct {
 	RandomRoute  bool
 	DefaultRoute bool
 	Services     []Service
-	// raw is the entry as it was written, keys normalised, for Diff.
+	// raw is the entry as it was written, for Diff.
 	raw map[string]any
 }
 
@@ -60,7 +60,7 @@ type Check struct {
 // Sidecar is one sidecar.
 type Sidecar struct {
 	Name         string
-	Command      *string
+	Command      string
 	ProcessTypes []string
 	MemoryMB     *int
 }

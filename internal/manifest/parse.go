@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,10 +12,16 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 )
 
-// MaxBytes bounds a manifest.
-const MaxBytes = 1 << 20
+// MaxBytes bounds a manifest; maxExpanded bounds it with all its aliases
+// written out: a long text that is named a thousand times is a thousand texts
+// as soon as it becomes the value of a variable.
+const (
+	MaxBytes    = 1 << 20
+	maxExpanded = 4 << 20
+)
 
 // Parse reads and checks a manifest. The error lists every problem, each with
 // the app and key it is about.
@@ -24,6 +32,10 @@ func Parse(text []byte) (*Manifest, error) {
 	var doc any
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: invalid request body: the manifest is not valid YAML: %s", yamlProblem(err))
+	}
+	room := maxExpanded
+	if weigh(doc, &room); room < 0 {
+		return nil, fault.Invalid("The manifest is too large when its aliases are followed")
 	}
 	top, ok := stringKeys(doc)
 	if !ok {
@@ -61,6 +73,27 @@ func Parse(text []byte) (*Manifest, error) {
 	return m, nil
 }
 
+// weigh takes from room what a value takes, until there is none left.
+func weigh(v any, room *int) {
+	*room -= 8
+	if *room < 0 {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		*room -= len(v)
+	case []any:
+		for _, e := range v {
+			weigh(e, room)
+		}
+	case map[any]any:
+		for k, e := range v {
+			weigh(k, room)
+			weigh(e, room)
+		}
+	}
+}
+
 func yamlProblem(err error) string { return strings.TrimPrefix(err.Error(), "yaml: ") }
 
 // stringKeys returns a map whose keys are text.
@@ -71,7 +104,7 @@ func stringKeys(v any) (map[string]any, bool) {
 	}
 	out := make(map[string]any, len(in))
 	for k, v := range in {
-		out[fmt.Sprint(k)] = v
+		out[text(k)] = v
 	}
 	return out, true
 }
@@ -95,23 +128,48 @@ func (p *parser) normal(v any, what string) map[string]any {
 		return map[string]any{}
 	}
 	out := make(map[string]any, len(in))
-	for k, v := range in {
-		key := strings.ReplaceAll(k, "_", "-")
+	for _, k := range slices.Sorted(maps.Keys(in)) {
+		key := dashed(k)
 		if _, twice := out[key]; twice {
-			p.bad("%s is given twice, as '%s' and with the other spelling", key, k)
+			p.bad("'%s' is given twice, in two spellings", key)
 		}
-		out[key] = v
+		out[key] = in[k]
 	}
 	return out
 }
 
+func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+// check takes over what somebody else found.
+func (p *parser) check(err error) {
+	var e *fault.Error
+	if asFault(err, &e) {
+		for _, m := range e.Messages() {
+			p.bad("%s", m)
+		}
+	}
+}
+
+// word reads a simple value; null is the empty text.
+func (p *parser) word(keys map[string]any, key, what string) (string, bool) {
+	v, ok := keys[key]
+	switch v.(type) {
+	case map[any]any, []any:
+		p.bad("%s must be a string", what)
+		return "", false
+	}
+	return text(v), ok
+}
+
 func (p *parser) app(entry any) *App {
 	raw := p.normal(entry, "The application")
-	app := &App{raw: raw}
-	if name, ok := raw["name"]; !ok || text(name) == "" {
-		p.bad("Name must be present")
+	app := &App{}
+	app.raw, _ = stringKeys(entry)
+	if name, _ := p.word(raw, "name", "Name"); name == "" {
+		p.bad("Name must not be empty")
 	} else {
-		app.Name = text(name)
+		app.Name = name
+		p.check(platform.CheckAppName(name))
 	}
 	p.lifecycle(app, raw)
 	app.Env = p.env(raw)
@@ -124,7 +182,8 @@ func (p *parser) app(entry any) *App {
 	return app
 }
 
-// text is a simple value as people wrote it.
+// text is a value as people wrote it, as far as one can tell: 1.0 does not
+// become 1. Lists and maps become JSON.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -132,7 +191,16 @@ func text(v any) string {
 	case string:
 		return v
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		s := strconv.FormatFloat(v, 'g', -1, 64)
+		if abs := math.Abs(v); abs >= 1e-4 && abs < 1e16 || v == 0 {
+			s = strconv.FormatFloat(v, 'f', -1, 64)
+			if !strings.Contains(s, ".") {
+				s += ".0"
+			}
+		}
+		return s
+	case map[any]any, map[string]any, []any:
+		return asJSON(v)
 	default:
 		return fmt.Sprint(v)
 	}
@@ -155,7 +223,7 @@ func (p *parser) lifecycle(app *App, raw map[string]any) {
 			p.bad("Docker images are not supported by this platform")
 		}
 	}
-	if v, ok := raw["stack"]; ok {
+	if v := raw["stack"]; v != nil {
 		stack, isText := v.(string)
 		if !isText {
 			p.bad("Stack must be a string")
@@ -183,7 +251,11 @@ func (p *parser) lifecycle(app *App, raw map[string]any) {
 		app.Buildpacks = &names
 	} else if both {
 		names := []string{}
-		if name := text(raw["buildpack"]); name != "" && name != "default" && name != "null" {
+		name, isText := raw["buildpack"].(string)
+		if !isText && raw["buildpack"] != nil || len(name) > 4096 {
+			p.bad("Buildpack must be a string of 1 to 4096 characters")
+		}
+		if name != "" && name != "default" && name != "null" {
 			names = append(names, name)
 		}
 		app.Buildpacks = &names
@@ -202,13 +274,9 @@ func (p *parser) env(raw map[string]any) map[string]string {
 	}
 	out := map[string]string{}
 	for k, v := range in {
-		switch v.(type) {
-		case map[any]any, []any:
-			out[k] = asJSON(v)
-		default:
-			out[k] = text(v)
-		}
+		out[k] = text(v)
 	}
+	p.check(platform.CheckEnv(out))
 	return out
 }
 
@@ -223,8 +291,8 @@ func (p *parser) features(raw map[string]any) map[string]bool {
 		return nil
 	}
 	out := map[string]bool{}
-	for k, v := range in {
-		on, isBool := v.(bool)
+	for _, k := range slices.Sorted(maps.Keys(in)) {
+		on, isBool := in[k].(bool)
 		if !isBool {
 			p.bad("Feature '%s' must be a boolean", k)
 		}
@@ -264,139 +332,9 @@ func (p *parser) metadata(raw map[string]any) (m Metadata) {
 		}
 		return out
 	}
-	return Metadata{Labels: read("labels"), Annotations: read("annotations")}
-}
-
-// processes reads the list, and the app's own keys for web where the list does
-// not mention it.
-func (p *parser) processes(app *App, raw map[string]any) {
-	listed := p.list(raw, "processes")
-	var types []string
-	for _, entry := range listed {
-		keys := p.normal(entry, "Each process")
-		kind := text(keys["type"])
-		if kind == "" {
-			p.bad("All Processes must specify a type")
-			continue
-		}
-		if slices.Contains(types, kind) {
-			p.bad("Process %q may only be present once", kind)
-		}
-		types = append(types, kind)
-		inner := &parser{prefix: fmt.Sprintf("Process %q: ", kind)}
-		app.Processes = append(app.Processes, inner.process(kind, keys))
-		p.problems = append(p.problems, inner.problems...)
-	}
-	if !slices.Contains(types, cf.WebProcess) {
-		if web := p.process(cf.WebProcess, raw); web.says() {
-			app.Processes = slices.Insert(app.Processes, 0, web)
-		}
-	}
-}
-
-// says reports whether anything is set.
-func (p *Process) says() bool {
-	return *p != Process{Type: p.Type}
-}
-
-func (p *parser) list(raw map[string]any, key string) []any {
-	v, ok := raw[key]
-	if !ok || v == nil {
-		return nil
-	}
-	list, isList := v.([]any)
-	if !isList {
-		one := map[string]string{"processes": "process", "sidecars": "sidecar", "routes": "route", "services": "service"}[key]
-		p.bad("%s must be an array of %s configurations", title(key), one)
-	}
-	return list
-}
-
-func (p *parser) process(kind string, keys map[string]any) *Process {
-	out := &Process{Type: kind}
-	if v, ok := keys["command"]; ok {
-		command := text(v)
-		if command == "null" || command == "default" {
-			command = ""
-		}
-		if len([]rune(command)) > 4096 {
-			p.bad("Command must be between 1 and 4096 characters")
-		}
-		out.Command = &command
-	}
-	if v, ok := keys["user"]; ok {
-		user := text(v)
-		out.User = &user
-	}
-	out.Instances = p.number(keys, "instances", 0)
-	for key, to := range map[string]**int{"memory": &out.MemoryMB, "disk-quota": &out.DiskMB} {
-		if v, ok := keys[key]; ok && v != nil {
-			mb, err := megabytes(v)
-			if err != nil {
-				p.bad("%s %v", map[string]string{"memory": "Memory", "disk-quota": "Disk quota"}[key], err)
-			}
-			*to = &mb
-		}
-	}
-	if v, ok := keys["log-rate-limit-per-second"]; ok && v != nil {
-		rate, err := logRate(v)
-		if err != nil {
-			p.bad("Log rate limit per second %v", err)
-		}
-		out.LogRate = &rate
-	}
-	out.Health = p.check(keys, "health-check")
-	out.Health.Timeout = p.number(keys, "timeout", 1)
-	out.Readiness = p.check(keys, "readiness-health-check")
-	return out
-}
-
-func (p *parser) number(keys map[string]any, key string, least int) *int {
-	v, ok := keys[key]
-	if !ok || v == nil {
-		return nil
-	}
-	n, isInt := v.(int)
-	if s, isText := v.(string); isText {
-		parsed, err := strconv.Atoi(s)
-		n, isInt = parsed, err == nil
-	}
-	if !isInt || n < least {
-		p.bad("%s must be an integer greater than or equal to %d", title(key), least)
-		return nil
-	}
-	return &n
-}
-
-func title(key string) string {
-	return strings.ToUpper(key[:1]) + strings.ReplaceAll(key[1:], "-", " ")
-}
-
-func (p *parser) check(keys map[string]any, prefix string) Check {
-	var c Check
-	if v, ok := keys[prefix+"-type"]; ok && v != nil {
-		kind := cf.CheckType(text(v))
-		if kind == "none" {
-			kind = cf.CheckProcess
-		}
-		if kind != cf.CheckPort && kind != cf.CheckProcess && kind != cf.CheckHTTP {
-			p.bad("%s type must be \"port\", \"process\", or \"http\"", title(prefix))
-		}
-		c.Type = &kind
-	}
-	if v, ok := keys[prefix+"-http-endpoint"]; ok && v != nil {
-		endpoint := text(v)
-		if !strings.HasPrefix(endpoint, "/") {
-			p.bad("%s http endpoint must be a valid URI path", title(prefix))
-		}
-		if c.Type != nil && *c.Type != cf.CheckHTTP {
-			p.bad("%s type must be \"http\" to set a health check HTTP endpoint", title(prefix))
-		}
-		c.Endpoint = &endpoint
-	}
-	c.InvocationTimeout = p.number(keys, prefix+"-invocation-timeout", 1)
-	c.Interval = p.number(keys, prefix+"-interval", 1)
-	return c
+	m = Metadata{Labels: read("labels"), Annotations: read("annotations")}
+	p.check(platform.CheckMetadata(m.Labels, m.Annotations))
+	return m
 }
 
 func (p *parser) sidecars(raw map[string]any) []*Sidecar {
@@ -407,29 +345,23 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			p.bad("Sidecars must be an array of sidecar configurations")
 			continue
 		}
-		s := &Sidecar{Name: text(keys["name"])}
+		s := &Sidecar{}
+		s.Name, _ = p.word(keys, "name", "The name of a sidecar")
 		inner := &parser{prefix: fmt.Sprintf("Sidecar %q: ", s.Name)}
-		if s.Name == "" {
-			inner.bad("Name can't be blank")
-		}
 		for _, other := range out {
 			if other.Name == s.Name {
 				inner.bad("may only be present once")
 			}
 		}
-		if v, ok := keys["command"]; ok {
-			command := text(v)
-			s.Command = &command
+		s.Command, _ = inner.word(keys, "command", "Command")
+		list, isList := keys["process_types"].([]any)
+		if !isList && keys["process_types"] != nil {
+			inner.bad("Process types must be an array")
 		}
-		if v, ok := keys["process_types"]; ok {
-			list, isList := v.([]any)
-			if !isList {
-				inner.bad("Process types must be an array")
-			}
-			for _, t := range list {
-				s.ProcessTypes = append(s.ProcessTypes, text(t))
-			}
+		for _, t := range list {
+			s.ProcessTypes = append(s.ProcessTypes, text(t))
 		}
+		inner.check(platform.CheckSidecar(&cf.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}))
 		if v, ok := keys["memory"]; ok && v != nil {
 			mb, err := megabytes(v)
 			if err != nil {
@@ -471,7 +403,9 @@ func (p *parser) routes(app *App, raw map[string]any) {
 			p.bad("Routes must be a list of route objects: each needs a 'route'")
 			continue
 		}
-		r := &Route{URL: text(keys["route"]), Protocol: text(keys["protocol"])}
+		r := &Route{}
+		r.URL, _ = p.word(keys, "route", "Route")
+		r.Protocol, _ = p.word(keys, "protocol", "Route protocol")
 		if r.Protocol != "" && r.Protocol != "http1" && r.Protocol != "http2" {
 			if r.Protocol == "tcp" {
 				p.bad("Route '%s': protocol 'tcp' is for TCP routes, which this platform does not have", r.URL)
@@ -485,8 +419,11 @@ func (p *parser) routes(app *App, raw map[string]any) {
 				p.bad("Route '%s': options must be an object", r.URL)
 			}
 			r.Options = map[string]string{}
-			for k, v := range options {
-				value := text(v)
+			for _, k := range slices.Sorted(maps.Keys(options)) {
+				value := text(options[k])
+				if k == "loadbalancing" && options[k] == nil {
+					continue // null takes it away
+				}
 				if k != "loadbalancing" {
 					p.bad("Route '%s' contains invalid route option '%s'. Valid keys: 'loadbalancing'", r.URL, k)
 				} else if value != "round-robin" && value != "least-connection" {

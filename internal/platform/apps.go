@@ -2,6 +2,8 @@ package platform
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -246,17 +248,22 @@ func (p *Platform) AssignDroplet(tx cf.Tx, by Actor, app *cf.App, d *cf.Droplet)
 	if err != nil {
 		return err
 	}
-	for kind := range d.ProcessTypes {
+	if err := p.syncBuildpackSidecars(tx, app, d); err != nil {
+		return err
+	}
+	for _, process := range have {
+		if err := leavesMemory(tx, process); err != nil {
+			return err
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.ProcessTypes)) {
 		if slices.ContainsFunc(have, func(h *cf.Process) bool { return h.Type == kind }) {
 			continue
 		}
 		process := p.NewProcess(app, kind)
-		if err := tx.Processes().Insert(process); err != nil {
+		if err := p.CreateProcess(tx, by, app, process); err != nil {
 			return err
 		}
-	}
-	if err := p.syncBuildpackSidecars(tx, app, d); err != nil {
-		return err
 	}
 	return p.RecordApp(tx, "audit.app.droplet.mapped", by, app, map[string]any{"request": map[string]any{"droplet_guid": d.GUID}})
 }
@@ -288,4 +295,18 @@ func (p *Platform) syncBuildpackSidecars(tx cf.Tx, app *cf.App, d *cf.Droplet) e
 		}
 	}
 	return nil
+}
+
+// WithoutPasswords shows buildpacks: addresses may carry credentials, and more
+// people see an app than may use them.
+func WithoutPasswords(buildpacks []string) []string {
+	out := make([]string, 0, len(buildpacks))
+	for _, b := range buildpacks {
+		if u, err := url.Parse(b); err == nil && u.User != nil {
+			u.User = url.User("***")
+			b = u.String()
+		}
+		out = append(out, b)
+	}
+	return out
 }

@@ -59,8 +59,15 @@ func (p *Platform) DeleteOrganization(tx cf.Tx, by Actor, o *cf.Organization) er
 	if _, err := tx.Roles().DeleteAll(cf.Where("organization_guid", o.GUID)); err != nil {
 		return err
 	}
-	if _, err := tx.Domains().DeleteAll(cf.Where("organization_guid", o.GUID)); err != nil {
+	// Its domains may be shared: routes of other organizations go with them.
+	domains, _, err := tx.Domains().List(cf.Where("organization_guid", o.GUID))
+	if err != nil {
 		return err
+	}
+	for _, d := range domains {
+		if err := p.DeleteDomain(tx, by, d); err != nil {
+			return err
+		}
 	}
 	if err := tx.Organizations().Delete(o.GUID); err != nil {
 		return err
@@ -133,7 +140,7 @@ func (p *Platform) GiveRole(tx cf.Tx, by Actor, r *cf.Role) error {
 	if err := tx.Roles().Insert(r); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.user."+string(r.Type)+"_add", by, Target{GUID: r.UserGUID, Type: "user", SpaceGUID: r.SpaceGUID, OrgGUID: r.OrgGUID}, nil)
+	return p.recordRole(tx, "_add", by, r)
 }
 
 // TakeRole removes a role.
@@ -141,5 +148,19 @@ func (p *Platform) TakeRole(tx cf.Tx, by Actor, r *cf.Role) error {
 	if err := tx.Roles().Delete(r.GUID); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.user."+string(r.Type)+"_remove", by, Target{GUID: r.UserGUID, Type: "user", SpaceGUID: r.SpaceGUID, OrgGUID: r.OrgGUID}, nil)
+	return p.recordRole(tx, "_remove", by, r)
+}
+
+// recordRole names the organization also of roles in spaces: its auditors read
+// the event.
+func (p *Platform) recordRole(tx cf.Tx, what string, by Actor, r *cf.Role) error {
+	t := Target{GUID: r.UserGUID, Type: "user", SpaceGUID: r.SpaceGUID, OrgGUID: r.OrgGUID}
+	if t.OrgGUID == "" {
+		space, err := tx.Spaces().Get(r.SpaceGUID)
+		if err != nil {
+			return err
+		}
+		t.OrgGUID = space.OrgGUID
+	}
+	return p.Record(tx, "audit.user."+string(r.Type)+what, by, t, nil)
 }

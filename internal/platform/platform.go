@@ -11,6 +11,8 @@ type Platform struct {
 	Now func() time.Time
 	// Defaults of new processes and of staging.
 	MemoryMB, DiskMB, StagingMemoryMB, StagingDiskMB int
+	// Reserved are names of the server itself: no domain may lie there.
+	Reserved []string
 	// Stack is the name of the stack of apps that name none.
 	Stack string
 }
@@ -29,6 +31,8 @@ type Actor struct {
 	Type string // user, client, app, process
 	Name string
 	Mail string
+	// Admin may do what would let others take over what is not theirs.
+	Admin bool
 }
 
 // Target is what is done to, and where it is.

@@ -55,12 +55,8 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
 	}
 	if s.MemoryMB != nil {
-		sidecars, err := SidecarsOf(tx, process)
-		if err != nil {
+		if err := leavesMemory(tx, process); err != nil {
 			return err
-		}
-		if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
-			return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes.")
 		}
 	}
 	if err := tx.Processes().Update(process); err != nil {
@@ -77,6 +73,30 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 func SidecarsOf(tx cf.Tx, process *cf.Process) ([]*cf.Sidecar, error) {
 	all, _, err := tx.Sidecars().List(cf.Where("app_guid", process.AppGUID))
 	return slices.DeleteFunc(all, func(s *cf.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) }), err
+}
+
+// CreateProcess stores a new process of an app. Its sidecars may be there
+// before it.
+func (p *Platform) CreateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Process) error {
+	if err := leavesMemory(tx, process); err != nil {
+		return err
+	}
+	if err := tx.Processes().Insert(process); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID, "process_type": process.Type})
+}
+
+// leavesMemory refuses a process whose sidecars would leave it nothing.
+func leavesMemory(tx cf.Tx, process *cf.Process) error {
+	sidecars, err := SidecarsOf(tx, process)
+	if err != nil {
+		return err
+	}
+	if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
+		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes.")
+	}
+	return nil
 }
 
 func sidecarMemory(sidecars []*cf.Sidecar) int {

@@ -50,10 +50,15 @@ func validHostLabel(s string) bool {
 
 // CreateDomain stores a domain whose name no other one has or is part of in a
 // way that would let somebody take over names of others.
-func (p *Platform) CreateDomain(tx cf.Tx, d *cf.Domain) error {
+func (p *Platform) CreateDomain(tx cf.Tx, by Actor, d *cf.Domain) error {
 	d.Name = strings.ToLower(d.Name)
 	if err := CheckDomainName(d.Name); err != nil {
 		return err
+	}
+	for _, own := range p.Reserved {
+		if nested(d.Name, own) {
+			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is the platform's own", d.Name, own)
+		}
 	}
 	all, _, err := tx.Domains().List(cf.Query{})
 	if err != nil {
@@ -63,14 +68,41 @@ func (p *Platform) CreateDomain(tx cf.Tx, d *cf.Domain) error {
 		if other.Name == d.Name {
 			return fault.New(fault.Unprocessable, "The domain name \"%s\" is already in use", d.Name)
 		}
-		// A private domain of one organization must not lie below or above
-		// that of another.
-		nested := strings.HasSuffix(d.Name, "."+other.Name) || strings.HasSuffix(other.Name, "."+d.Name)
-		if nested && other.OrgGUID != "" && other.OrgGUID != d.OrgGUID {
+		// A private domain must not lie below or above one that others use: its
+		// routes would take their requests.
+		foreign := other.OrgGUID != "" && other.OrgGUID != d.OrgGUID || other.OrgGUID == "" && d.OrgGUID != "" && !by.Admin
+		if foreign && nested(d.Name, other.Name) {
 			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is already reserved by another domain", d.Name, other.Name)
 		}
 	}
+	taken, err := isRoute(tx, d.Name)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
+	}
 	return tx.Domains().Insert(d)
+}
+
+// isRoute reports whether a route without a path has this name. Whoever got a
+// domain of the same name would get its requests.
+func isRoute(tx cf.Tx, name string) (bool, error) {
+	host, rest, _ := strings.Cut(name, ".")
+	d, err := tx.Domains().First(cf.Where("name", rest))
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Routes().Count(cf.Where("domain_guid", d.GUID).And(cf.In("host", host)))
+	return n > 0, err
+}
+
+// nested reports whether one name is the other or lies below it.
+func nested(a, b string) bool {
+	return a == b || strings.HasSuffix(a, "."+b) || strings.HasSuffix(b, "."+a)
 }
 
 // DeleteDomain removes a domain with its routes.
@@ -169,6 +201,20 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 	if err := CheckRoute(r, d); err != nil {
 		return err
 	}
+	if r.Host != "" {
+		switch n, err := tx.Domains().Count(cf.Where("name", r.Host+"."+d.Name)); {
+		case err != nil:
+			return err
+		case n > 0:
+			return fault.Invalid("Route conflicts with domain '" + r.Host + "." + d.Name + "'.")
+		}
+	}
+	if r.Host == "*" && d.OrgGUID == "" && !by.Admin {
+		return fault.Invalid("Wildcard hosts on shared domains are for administrators: they would take the requests of others")
+	}
+	if err := p.sameAddress(tx, r, d); err != nil {
+		return err
+	}
 	err := tx.Routes().Insert(r)
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap(err, fault.Unprocessable, "%s", routeTaken(r, d))
@@ -181,6 +227,34 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 		return err
 	}
 	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
+}
+
+// sameAddress refuses a route whose address is that of a route on another
+// domain: www.example.org is host www of example.org, and no host of
+// www.example.org.
+func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
+	address := strings.TrimSuffix(RouteURL(r, d), r.Path)
+	all, _, err := tx.Domains().List(cf.Query{})
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		host, below := strings.CutSuffix(address, "."+other.Name)
+		if other.GUID == d.GUID || !below && address != other.Name || strings.Contains(host, ".") {
+			continue
+		}
+		if !below {
+			host = ""
+		}
+		n, err := tx.Routes().Count(cf.Where("domain_guid", other.GUID).And(cf.In("host", host)).And(cf.In("path", r.Path)))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return fault.New(fault.Unprocessable, "%s", routeTaken(&cf.Route{Host: host, Path: r.Path}, other))
+		}
+	}
+	return nil
 }
 
 func routeTaken(r *cf.Route, d *cf.Domain) string {
@@ -304,7 +378,14 @@ func (p *Platform) recordMapping(tx cf.Tx, kind string, by Actor, r *cf.Route, d
 	if err != nil {
 		return err
 	}
-	return p.Record(tx, kind, by, target, map[string]any{
-		"route_guid": r.GUID, "app_port": d.Port, "destination_guid": d.GUID, "process_type": d.ProcessType, "weight": d.Weight, "protocol": d.Protocol,
-	})
+	data := map[string]any{
+		"route_guid": r.GUID, "app_port": d.Port, "destination_guid": d.GUID, "process_type": d.ProcessType, "weight": nil, "protocol": d.Protocol,
+	}
+	if d.Port == 0 {
+		data["app_port"] = cf.DefaultPort
+	}
+	if d.Weight != 0 {
+		data["weight"] = d.Weight
+	}
+	return p.Record(tx, kind, by, target, data)
 }

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -60,12 +61,16 @@ func must(err error) {
 	}
 }
 
+// written is the last number.
+var written atomic.Int64
+
 // number writes lines that tell whether one is missing, or there twice.
 func number(every time.Duration) {
 	instance := os.Getenv("CF_INSTANCE_GUID")
 	tick := time.NewTicker(every)
-	for i := 1; ; i++ {
+	for i := int64(1); ; i++ {
 		fmt.Printf("number %s %d\n", instance, i)
+		written.Store(i)
 		<-tick.C
 	}
 }
@@ -85,7 +90,7 @@ func serve() {
 	http.HandleFunc("/where", func(w http.ResponseWriter, _ *http.Request) {
 		dir, _ := os.Getwd()
 		self, _ := os.Readlink("/proc/self/ns/pid")
-		reply(w, map[string]any{"pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
+		reply(w, map[string]any{"number": written.Load(), "pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
 	})
 	// Neither of the two answers.
 	http.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) {

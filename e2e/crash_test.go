@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAppFailures has apps that do not do what they should.
+func TestAppFailures(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, s *site) {
+		t.Run("exits", func(t *testing.T) {
+			t.Parallel()
+			home := s.admin(t)
+			out := pushFails(t, home, pushProbe(t, "gone", "-c", "./probe exit 3")...)
+			contains(t, out, "Start unsuccessful", "Exited with status 3", "cf logs gone --recent")
+			contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
+			contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
+			contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
+			s.reaches(t, "gone", "/", http.StatusServiceUnavailable)
+		})
+		t.Run("never listens", func(t *testing.T) {
+			t.Parallel()
+			home := s.admin(t)
+			out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "1")...)
+			contains(t, out, "Start unsuccessful", "Instance never healthy after 1s", "is not listening")
+			contains(t, cfOK(t, home, "logs", "deaf", "--recent"), "OUT not listening", "never healthy")
+			// The same app is fine when nobody expects it to listen.
+			cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
+			contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
+		})
+		t.Run("crashes", func(t *testing.T) {
+			t.Parallel()
+			appCrashes(t, s)
+		})
+		t.Run("sidecar", func(t *testing.T) {
+			t.Parallel()
+			sidecarEnds(t, s)
+		})
+	})
+}
+
+// pushFails is cf that must fail and say so.
+func pushFails(t testing.TB, home string, args ...string) string {
+	t.Helper()
+	out, code := cf(t, home, args...)
+	if code != 1 || !strings.Contains(out, "FAILED") {
+		t.Fatalf("cf %s: exit code %d, want 1\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// exit is the record of an instance that ended.
+type exit struct {
+	Instance, Cell, Reason, Description, Version string
+	Index, Count                                 int
+	At                                           int64
+}
+
+// exitOf waits for the lines of a crash in the log of an app.
+func (s *site) exitOf(t testing.TB, app string) exit {
+	t.Helper()
+	s.logged(t, app, "API", `Process has crashed with type: "web"`)
+	payload := s.logged(t, app, "API", "App instance exited with guid "+app+" payload: ")
+	var raw map[string]any
+	if err := json.Unmarshal([]byte(payload), &raw); err != nil {
+		t.Fatalf("%v: %s", err, payload)
+	}
+	want := []string{"cellid", "crashcount", "crashtimestamp", "exitdescription", "index", "instance", "reason", "version"}
+	if got := slices.Sorted(maps.Keys(raw)); !slices.Equal(got, want) {
+		t.Errorf("the exit record has the keys %v, want %v", got, want)
+	}
+	var x struct {
+		Instance, CellID, Reason, ExitDescription, Version string
+		Index, CrashCount                                  *int
+		CrashTimestamp                                     int64
+	}
+	if err := json.Unmarshal([]byte(payload), &x); err != nil || x.Index == nil || x.CrashCount == nil ||
+		x.Instance == "" || x.CellID == "" || x.Version == "" || x.CrashTimestamp == 0 {
+		t.Fatalf("the exit record lacks something (%v): %s", err, payload)
+	}
+	return exit{x.Instance, x.CellID, x.Reason, x.ExitDescription, x.Version, *x.Index, *x.CrashCount, x.CrashTimestamp}
+}
+
+// appCrashes ends a running app from inside.
+func appCrashes(t *testing.T, s *site) {
+	home := s.admin(t)
+	cfOK(t, home, pushProbe(t, "fragile")...)
+	app := guid(t, home, "fragile")
+	before := s.running(t, app, 1)[0]
+	s.reaches(t, "fragile", "/", http.StatusOK)
+	s.breaks(t, "fragile", "/crash")
+	x := s.exitOf(t, app)
+	if x.Instance != before || x.Index != 0 || x.Reason != "CRASHED" || x.Count != 1 || x.Description != "APP/PROC/WEB: Exited with status 137" {
+		t.Errorf("the exit record of %s: %+v", before, x)
+	}
+	await(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
+	s.reaches(t, "fragile", "/", http.StatusOK)
+	contains(t, cfOK(t, home, "events", "fragile"), "app.crash", "audit.app.process.crash", "exit_status: 137", before)
+
+	// Leaving with success is no better.
+	s.breaks(t, "fragile", "/exit?code=0")
+	await(t, "the second crash is counted", func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
+	s.reaches(t, "fragile", "/", http.StatusOK)
+
+	if s.options.Engine == "container" { // plain processes have no limit
+		s.breaks(t, "fragile", "/eat")
+		await(t, "the end of memory is told", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
+		s.reaches(t, "fragile", "/", http.StatusOK)
+	}
+}
+
+func logText(lines []line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.String() + "\n")
+	}
+	return b.String()
+}
+
+// sidecarEnds has an app that falls with its sidecar.
+func sidecarEnds(t *testing.T, s *site) {
+	home := s.admin(t)
+	file := write(t, "manifest.yml", `
+applications:
+- name: pair
+  buildpacks: [binary_buildpack]
+  memory: 96M
+  disk_quota: 64M
+  command: ./probe
+  sidecars:
+  - name: helper
+    process_types: [web]
+    command: NUMBERS=100ms ./probe sidecar helper.pid
+    memory: 32M
+`)
+	out := cfOK(t, home, "push", "-f", file, "-p", probe(t))
+	contains(t, columns(out), "sidecars: helper", "#0 running")
+	app := guid(t, home, "pair")
+	before := s.running(t, app, 1)[0]
+	const source = "APP/PROC/WEB/SIDECAR/HELPER"
+	s.logged(t, app, source, "the sidecar is here")
+	s.logged(t, app, source, "number "+before+" 2")
+	if r := s.get(t, "pair", "/kill?file=helper.pid").want(t, http.StatusOK); len(r.Body) > 0 {
+		t.Fatalf("the sidecar cannot be killed: %s", r)
+	}
+	x := s.exitOf(t, app)
+	if x.Instance != before || x.Reason != "CRASHED" || x.Description != source+": Exited with status 137" {
+		t.Errorf("the exit record of %s: %+v", before, x)
+	}
+	await(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
+	s.reaches(t, "pair", "/", http.StatusOK)
+	contains(t, cfOK(t, home, "events", "pair"), "app.crash", source+": Exited with status 137")
+	contains(t, cfOK(t, home, "logs", "pair", "--recent"), "["+source+"/0] OUT Exit status 137")
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestAppsAreIsolated has an app in a container try to get out.
+func TestAppsAreIsolated(t *testing.T) {
+	t.Parallel()
+	s := startApps(t, options{Engine: "container"})
+	home := s.admin(t)
+	cfOK(t, home, pushProbe(t, "captive", "-m", "512M")...)
+	app := guid(t, home, "captive")
+	row := s.stats(t, app)[0]
+	try := func(how, what string) string {
+		t.Helper()
+		r := s.get(t, "captive", "/try?"+url.Values{"how": {how}, "what": {what}}.Encode())
+		return string(r.want(t, http.StatusOK).Body)
+	}
+	fails := func(how, what string) {
+		t.Helper()
+		if try(how, what) == "" {
+			t.Errorf("an app can %s %s", how, what)
+		}
+	}
+	works := func(how, what string) {
+		t.Helper()
+		if err := try(how, what); err != "" {
+			t.Errorf("an app cannot %s %s: %s", how, what, err)
+		}
+	}
+	_, admin, _ := strings.Cut(s.Admin, "//")
+	_, api, _ := strings.Cut(s.API, "//")
+	port := api[strings.LastIndex(api, ":"):]
+
+	works("write", "/home/vcap/app")
+	works("write", "/tmp")
+	works("listen", ":9999")
+	works("dial", "127.0.0.1:8080")
+	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/home", "/proc/sys/kernel", "/sys", "/sys/fs/cgroup", "/dev"} {
+		fails("write", dir)
+	}
+	fails("read", "/etc/shadow")
+	fails("read", "/proc/kcore")
+	fails("read", "/proc/1/environ")
+	fails("list", s.Dir)
+	fails("list", filepath.Dir(s.Dir))
+	fails("read", filepath.Join(s.Dir, "secrets", "admin-password"))
+	fails("mount", "/tmp")
+	// The addresses of the server are its own loopback's; those of the
+	// machine lead to it as well, if anything listens there.
+	fails("dial", admin)
+	fails("dial", api)
+	fails("dial", row.Host+port)
+	fails("dial", row.Host+":22")
+	// No process of the machine can be seen, so none can be signalled.
+	fails("signal", strconv.Itoa(s.Cmd.Process.Pid))
+	fails("signal", strconv.Itoa(os.Getpid()))
+	fails("signal", "1")
+	fails("fork", "5000")
+	s.reaches(t, "captive", "/", http.StatusOK)
+	if now := s.running(t, app, 1)[0]; now != row.Instance {
+		t.Errorf("the app is another one after its attempts: %s, was %s", now, row.Instance)
+	}
+
+	// Another app is no nearer.
+	cfOK(t, home, pushProbe(t, "neighbour")...)
+	other := s.stats(t, guid(t, home, "neighbour"))[0]
+	fails("dial", other.Internal+":8080")
+	fails("list", filepath.Join(s.Dir, "containers", "instances", other.Instance))
+}

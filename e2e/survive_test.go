@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestAppsSurviveKill kills the server under a running app.
+func TestAppsSurviveKill(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, s *site) { appSurvives(t, s, 2) })
+}
+
+// TestAppsSurviveKillSoak does it again and again.
+func TestAppsSurviveKillSoak(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("INGOT_SOAK") == "" {
+		t.Skip("INGOT_SOAK is not set")
+	}
+	onEngines(t, func(t *testing.T, s *site) { appSurvives(t, s, 50) })
+}
+
+// place is where an app says it is.
+type place struct {
+	Number    int64
+	PID       int
+	Namespace string
+}
+
+// direct asks an instance without the server.
+type direct struct {
+	client  *http.Client
+	address string
+}
+
+func (d *direct) ask(ctx context.Context) (p place, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+"/where", nil)
+	if err != nil {
+		return p, err
+	}
+	res, err := d.client.Do(req)
+	if err != nil {
+		return p, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = errors.New(res.Status)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	return p, err
+}
+
+// appSurvives has an app that writes numbers and is asked all the time while
+// the server is killed and started again.
+func appSurvives(t *testing.T, s *site, kills int) {
+	home := s.admin(t)
+	cfOK(t, home, pushProbe(t, "steady", "--no-start")...)
+	cfOK(t, home, "set-env", "steady", "NUMBERS", "10ms")
+	cfOK(t, home, "start", "steady")
+	app := guid(t, home, "steady")
+	instance := s.running(t, app, 1)[0]
+	row := s.stats(t, app)[0]
+	if len(row.Ports) != 1 {
+		t.Fatalf("the instance has the ports %v", row.Ports)
+	}
+	d := &direct{client: newClient(), address: net.JoinHostPort(row.Internal, strconv.Itoa(row.Ports[0].Internal))}
+	defer d.client.CloseIdleConnections()
+	if s.options.Engine == "process" {
+		d.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(row.Ports[0].External))
+	}
+	before, err := d.ask(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Requests that do not pass through the server never fail.
+	ctx, stop := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	failed := make(chan error, 1)
+	go func() {
+		defer close(failed)
+		for ctx.Err() == nil {
+			now, err := d.ask(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil && (now.PID != before.PID || now.Namespace != before.Namespace) {
+				err = fmt.Errorf("the app is another process: %+v, was %+v", now, before)
+			}
+			if err != nil {
+				failed <- fmt.Errorf("request %d: %w", asked.Load(), err)
+				return
+			}
+			asked.Add(1)
+		}
+	}()
+	goOn := func(more int64) {
+		t.Helper()
+		from := asked.Load()
+		await(t, "the app is asked directly", func() bool {
+			select {
+			case err := <-failed:
+				t.Fatalf("a request past the server: %v", err)
+			default:
+			}
+			return asked.Load() >= from+more
+		})
+	}
+	for range kills {
+		goOn(1 + rand.Int64N(100))
+		s.Kill9(t)
+		goOn(100)
+		s.Restart(t)
+		s.reaches(t, "steady", "/", http.StatusOK)
+		if now := s.running(t, app, 1)[0]; now != instance {
+			t.Fatalf("instance %s after the restart, %s before it", now, instance)
+		}
+	}
+	goOn(100)
+	stop()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	last, err := d.ask(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d requests past the server, %d numbers", asked.Load(), last.Number)
+	contains(t, columns(cfOK(t, home, "app", "steady")), "instances: 1/1", "#0 running")
+	if events := cfOK(t, home, "events", "steady"); strings.Contains(events, "crash") {
+		t.Errorf("it counts as a crash:\n%s", events)
+	}
+	countNumbers(t, s, app, instance, last.Number)
+}
+
+// countNumbers sees that the log has every number up to one, in order and once.
+func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
+	t.Helper()
+	var numbers []int64
+	await(t, "the newest numbers are in the log", func() bool {
+		numbers = nil
+		for _, l := range s.log(t, app) {
+			if text, ok := strings.CutPrefix(l.Text, "number "+instance+" "); ok {
+				n, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					t.Fatalf("half a line: %q", l.Text)
+				}
+				numbers = append(numbers, n)
+			}
+		}
+		return len(numbers) > 0 && numbers[len(numbers)-1] >= last
+	})
+	for i, n := range numbers {
+		if n != int64(i+1) {
+			t.Fatalf("line %d of the log has number %d; around it %v", i+1, n, numbers[max(0, i-5):min(len(numbers), i+5)])
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package sshd
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// maxKeyFile bounds what is read of a key file.
+const maxKeyFile = 64 << 10
+
+// loadHostKey reads the key, or makes one if there is no file. A file that
+// cannot be read is never replaced: clients know its key.
+func loadHostKey(path string, log *slog.Logger) (ssh.Signer, error) {
+	text, err := readKey(path, log)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createKey(path); err != nil {
+			return nil, fmt.Errorf("ssh host key: %w", err)
+		}
+		text, err = readKey(path, log)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ssh host key: %w", err)
+	}
+	key, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("ssh host key %s: %w", path, err)
+	}
+	return key, nil
+}
+
+func readKey(path string, log *slog.Logger) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxKeyFile {
+		return nil, fmt.Errorf("%s is not a key file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		log.Warn("the ssh host key could be read by others; now it cannot", "file", path, "mode", info.Mode().Perm().String())
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return os.ReadFile(path)
+}
+
+// createKey writes a new key beside the path and gives it its name when it is
+// whole and on the disk. If another process was first, its key counts.
+func createKey(path string) (err error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".host-key-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(pem.EncodeToMemory(block))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// fingerprint is the SHA-256 of a public key in base64, without padding and
+// without the usual prefix: cf knows the kind by its 43 characters.
+func fingerprint(key ssh.PublicKey) string {
+	return strings.TrimPrefix(ssh.FingerprintSHA256(key), "SHA256:")
+}
