@@ -37,6 +37,29 @@ func onEngines(t *testing.T, test func(t *testing.T, s *site)) {
 	}
 }
 
+// part is a part of a test.
+type part struct {
+	name string
+	test func(t *testing.T)
+}
+
+// together runs parts of a test side by side, up to four at once. They do not
+// call t.Parallel: tests that wait for a site may have taken all the places
+// that there are for those.
+func together(t *testing.T, parts ...part) {
+	t.Helper()
+	var all sync.WaitGroup
+	places := make(chan struct{}, 4)
+	for _, p := range parts {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			t.Run(p.name, p.test)
+		})
+	}
+	all.Wait()
+}
+
 // startApps starts a server that runs apps. The test is skipped when the
 // machine cannot run containers and they are asked for.
 func startApps(t *testing.T, o options) *site {

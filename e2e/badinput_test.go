@@ -3,7 +3,6 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -20,18 +19,11 @@ import (
 func TestPushRefused(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
-		t.Run("bad input", func(t *testing.T) {
-			t.Parallel()
-			badInput(t, s)
-		})
-		t.Run("uploads", func(t *testing.T) {
-			t.Parallel()
-			badUploads(t, s)
-		})
-		t.Run("users", func(t *testing.T) {
-			t.Parallel()
-			pushAs(t, s)
-		})
+		together(t,
+			part{"bad input", func(t *testing.T) { badInput(t, s) }},
+			part{"uploads", func(t *testing.T) { badUploads(t, s) }},
+			part{"users", func(t *testing.T) { pushAs(t, s) }},
+		)
 	})
 }
 
@@ -89,8 +81,8 @@ func badInput(t *testing.T, s *site) {
 			t.Errorf("the manifest %q: %s", text, r)
 		}
 	}
-	if found := s.list(t, token, "/v3/apps?names=wrong,x"); len(found) > 0 {
-		t.Errorf("a refused manifest leaves apps: %v", found)
+	if found := s.list(t, token, "/v3/apps?names=x"); len(found) > 0 {
+		t.Errorf("a refused manifest leaves an app: %v", found)
 	}
 }
 
@@ -226,27 +218,28 @@ func tooLarge(t *testing.T, s *site, token, id string) {
 	t.Helper()
 	const announced = 3 << 30
 	var sent counter
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	body := io.TeeReader(io.LimitReader(zeroes{}, announced), &sent)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.API+"/v3/packages/"+id+"/upload", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+"/v3/packages/"+id+"/upload", body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.ContentLength = announced
 	req.Header.Set("Content-Type", "multipart/form-data; boundary=limit")
 	req.Header.Set("Authorization", "Bearer "+token)
+	// It waits for a word before it sends the body.
 	req.Header.Set("Expect", "100-continue")
-	res, err := s.client.Do(req)
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatalf("after %d bytes: %v", sent, err)
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // it may be cut off
-	if res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "1024 MB") {
+	if res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "larger than the") {
 		t.Errorf("an upload of 3 GB answers %s %s", res.Status, text)
 	}
-	if sent > 64<<20 {
+	if sent > 0 {
 		t.Errorf("%d bytes were sent before the refusal", sent)
 	}
 }

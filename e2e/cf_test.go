@@ -55,7 +55,7 @@ func cf(t testing.TB, home string, args ...string) (string, int) {
 // cfTry is cf for goroutines that are not the test's own.
 func cfTry(t testing.TB, home string, args ...string) (out string, code int, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // a push compiles
 	defer cancel()
 	cmd := cfCommand(ctx, t, home, args)
 	var text bytes.Buffer

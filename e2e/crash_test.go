@@ -13,34 +13,32 @@ import (
 func TestAppFailures(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
-		t.Run("exits", func(t *testing.T) {
-			t.Parallel()
-			home := s.admin(t)
-			out := pushFails(t, home, pushProbe(t, "gone", "-c", "./probe exit 3")...)
-			contains(t, out, "Start unsuccessful", "Exited with status 3", "cf logs gone --recent")
-			contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
-			contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
-			contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
-			s.reaches(t, "gone", "/", http.StatusServiceUnavailable)
-		})
-		t.Run("never listens", func(t *testing.T) {
-			t.Parallel()
-			home := s.admin(t)
-			out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "1")...)
-			contains(t, out, "Start unsuccessful", "Instance never healthy after 1s", "is not listening")
-			contains(t, cfOK(t, home, "logs", "deaf", "--recent"), "OUT not listening", "never healthy")
-			// The same app is fine when nobody expects it to listen.
-			cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
-			contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
-		})
-		t.Run("crashes", func(t *testing.T) {
-			t.Parallel()
-			appCrashes(t, s)
-		})
-		t.Run("sidecar", func(t *testing.T) {
-			t.Parallel()
-			sidecarEnds(t, s)
-		})
+		together(t,
+			part{"exits", func(t *testing.T) {
+				home := s.admin(t)
+				out := pushFails(t, home, pushProbe(t, "gone", "-c", "./probe exit 3")...)
+				contains(t, out, "Start unsuccessful", "Exited with status 3", "cf logs gone --recent")
+				contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
+				contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
+				contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
+				s.reaches(t, "gone", "/", http.StatusServiceUnavailable)
+			}},
+			part{"never listens", func(t *testing.T) {
+				home := s.admin(t)
+				out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "1")...)
+				contains(t, out, "Start unsuccessful", "Instance never healthy after 1s", "is not listening")
+				contains(t, cfOK(t, home, "logs", "deaf", "--recent"), "OUT not listening", "never healthy")
+				// The same app is fine when nobody expects it to listen.
+				cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
+				contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
+			}},
+			part{"crashes", func(t *testing.T) {
+				appCrashes(t, s)
+			}},
+			part{"sidecar", func(t *testing.T) {
+				sidecarEnds(t, s)
+			}},
+		)
 	})
 }
 

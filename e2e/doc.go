@@ -9,6 +9,11 @@
 // INGOT_BIN and CF_BIN name the programs. Without them ingot is built for the
 // run, and cf is the one that `make setup-test` puts into .tools/bin.
 //
+// Tests of apps run on both engines, as sub-tests named after them; those of
+// containers are skipped where the server cannot run any. What they push is in
+// testdata, or written by the test. Apps outlive a server, so each such test
+// deletes its apps in the end and sees that nothing is left of them.
+//
 // Every test has its own server, data directory, addresses and CF_HOME, waits
 // for events and never for time to pass, and ends the processes it started by
 // their id. A server that writes a line of level ERROR to its log, or panics,

@@ -68,7 +68,7 @@ func TestEncryptionKeyRotation(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, s, "signing key", "which is not in the keyring")
+		refused(t, s, "INGOT_ENCRYPTION_KEY")
 		writeKeys(t, file, both[0])
 		s.Restart(t)
 		works()

@@ -19,18 +19,11 @@ import (
 func TestPush(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
-		t.Run("life", func(t *testing.T) {
-			t.Parallel()
-			pushLife(t, s)
-		})
-		t.Run("routes", func(t *testing.T) {
-			t.Parallel()
-			pushRoutes(t, s)
-		})
-		t.Run("logs", func(t *testing.T) {
-			t.Parallel()
-			pushLogs(t, s)
-		})
+		together(t,
+			part{"life", func(t *testing.T) { pushLife(t, s) }},
+			part{"routes", func(t *testing.T) { pushRoutes(t, s) }},
+			part{"logs", func(t *testing.T) { pushLogs(t, s) }},
+		)
 	})
 }
 
@@ -378,17 +371,28 @@ type sample struct {
 var samples = []sample{
 	{name: "golang", buildpack: "go", program: "go", files: map[string]string{
 		"go.mod": "module example.org/golang\n\ngo 1.21\n",
+		// Without net/http, which takes long to compile.
 		"main.go": `package main
 
 import (
-	"fmt"
-	"net/http"
+	"net"
 	"os"
 )
 
 func main() {
-	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "golang") })
-	fmt.Println(http.ListenAndServe(":"+os.Getenv("PORT"), nil))
+	l, err := net.Listen("tcp", ":"+os.Getenv("PORT"))
+	if err != nil {
+		panic(err)
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			panic(err)
+		}
+		c.Read(make([]byte, 4096))
+		c.Write([]byte("HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\ngolang"))
+		c.Close()
+	}
 }
 `,
 	}, args: []string{"-m", "128M"}},
@@ -481,12 +485,11 @@ func onSystem(program string) bool {
 func TestPushBuildpacks(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
+		var parts []part
 		for _, one := range samples {
-			t.Run(one.name, func(t *testing.T) {
-				t.Parallel()
-				pushSample(t, s, one)
-			})
+			parts = append(parts, part{one.name, func(t *testing.T) { pushSample(t, s, one) }})
 		}
+		together(t, parts...)
 	})
 }
 

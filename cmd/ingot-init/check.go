@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	firstPause   = 20 * time.Millisecond // between looks while starting; it grows
+	firstPause   = 2 * time.Millisecond // between looks while starting; it grows
 	longestPause = 500 * time.Millisecond
 	// failedLooks in a row make a healthy instance unhealthy.
 	failedLooks = 3

@@ -81,7 +81,9 @@ func property(s *openapi3.Schema, name string) *openapi3.Schema {
 }
 
 // undescribed are answers that Cloud Foundry gives and the description lacks.
-var undescribed = map[string]string{}
+var undescribed = map[string]string{
+	"GET /v3/packages/{guid}/download 200": "the bits themselves, where the description only knows a redirect",
+}
 
 // absent are members that are described and that we leave out, with the reason.
 // The pattern is one of "GET /v3/path .member".
@@ -99,8 +101,12 @@ var absent = []struct {
 	{regexp.MustCompile(`readiness_health_check\.data\.timeout$`), "a readiness check has none: the description uses one schema for both"},
 	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`), "null relationships have no link"},
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
-	{regexp.MustCompile(`^(GET|POST|PATCH) /v3/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
+	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
 	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none"},
+	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},
+	{regexp.MustCompile(`/droplets\S* \S*\.links\.(package|upload|download)$`), "each is there while it leads somewhere"},
+	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`), "destinations are neither paged nor labelled, and only one of them has links"},
+	{regexp.MustCompile(`/shared_organizations \.items$`), "a slip of the description"},
 	{regexp.MustCompile(`isolation_segment \.links\.related$`), "there is none to be related to"},
 	{regexp.MustCompile(`^GET /v3/spaces/{guid}/features \.(name|description|enabled)$`), "the list is described as if it were one of its entries"},
 	{regexp.MustCompile(`sidecars\S* \S*\.(metadata|links)$`), "sidecars have neither in Cloud Foundry"},

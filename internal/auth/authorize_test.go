@@ -58,8 +58,8 @@ func TestSSHCode(t *testing.T) {
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}}
 	f.wantError(f.token(form, basic("ssh-proxy", "")), 401, "invalid_client")
 	f.wantError(f.token(form, basic("ingot-console", "console-secret")), 400, "invalid_grant")
-	f.wantError(f.authorize(http.DefaultClient, params, bearer("x.y.z")), 401, "invalid_token")
-	f.wantError(f.authorize(http.DefaultClient, params, bearer(f.admin())), 403, "insufficient_scope")
+	f.wantError(f.authorize(&http.Client{}, params, bearer("x.y.z")), 401, "invalid_token")
+	f.wantError(f.authorize(&http.Client{}, params, bearer(f.admin())), 403, "insufficient_scope")
 }
 
 func TestCodeFlowWithLoginPage(t *testing.T) {

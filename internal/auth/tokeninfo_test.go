@@ -60,7 +60,7 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 	}
 
 	// Another service sees the keys over HTTP only.
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
 	if _, err := remote.Verify(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +96,13 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 func TestRemoteKeysNoticeRotation(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
 	if _, err := remote.Verify(t.Context(), f.admin()); err != nil {
 		t.Fatal(err)
 	}
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
-	_, err := token.NewVerifier(token.Options{Issuer: "x", Keys: token.NewRemoteKeys(dead.URL, http.DefaultClient)}).Verify(t.Context(), f.admin())
+	_, err := token.NewVerifier(token.Options{Issuer: "x", Keys: token.NewRemoteKeys(dead.URL, &http.Client{})}).Verify(t.Context(), f.admin())
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("with the authorization server away: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestVerifierChecksIssuerAudienceExpiry(t *testing.T) {
 	if _, err := f.server.Verifier("cloud_controller").Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign audience: %v", err)
 	}
-	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, http.DefaultClient), Now: f.clock.now})
+	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
 	if _, err := other.Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign issuer: %v", err)
 	}

@@ -42,12 +42,16 @@ type api struct {
 	started time.Time
 }
 
+// someLogs are the scopes of which one is needed to read any log; which logs it
+// opens, Access decides.
+var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
+
 // Routes registers the log-cache API.
 func Routes(g *web.Group, s *Store, access Access) {
 	a := &api{store: s, access: access, started: time.Now()}
 	g.Handle(http.MethodGet, "/api/v1/info", web.Public("clients ask for the version before they log in"), a.info)
-	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Token("the app must be visible to the caller"), a.read)
-	g.Handle(http.MethodGet, "/api/v1/meta", web.Token("only apps that are visible to the caller are listed"), a.meta)
+	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Scope(someLogs...), a.read)
+	g.Handle(http.MethodGet, "/api/v1/meta", web.Scope(someLogs...), a.meta)
 }
 
 func (a *api) info(w http.ResponseWriter, _ *http.Request) error {

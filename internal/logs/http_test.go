@@ -200,7 +200,7 @@ func TestWhoMayRead(t *testing.T) {
 		"meta of all":    {"/api/v1/meta", d.token("x", "logs.admin"), http.StatusOK, "bert", ""},
 		"auditor":        {"/api/v1/read/bert", d.token("x", "cloud_controller.global_auditor"), http.StatusOK, "bert", ""},
 		"read-only":      {"/api/v1/read/bert", d.token("x", "cloud_controller.admin_read_only"), http.StatusOK, "bert", ""},
-		"unrelated":      {"/api/v1/read/bert", d.token("x", "cloud_controller.write"), http.StatusNotFound, "", "bert"},
+		"unrelated":      {"/api/v1/read/bert", d.token("x", "cloud_controller.write"), http.StatusForbidden, "", "bert"},
 		"info":           {"/api/v1/info", "", http.StatusOK, `"vm_uptime":"`, ""},
 		"unknown method": {"/api/v1/other", anna, http.StatusNotFound, "", ""},
 	} {

@@ -66,6 +66,9 @@ func Diff(tx cf.Tx, space *cf.Space, m *Manifest) ([]Change, error) {
 		ownKeys := addWebProcess(current, app.raw)
 		for _, key := range slices.Sorted(maps.Keys(app.raw)) {
 			name := dashed(key)
+			if name == "routes" && app.NoRoute {
+				continue // none of them is mapped
+			}
 			if !slices.Contains(compared, name) || !ownKeys && slices.Contains(processKeys, name) || !says(name, app.raw[key]) {
 				continue
 			}

@@ -150,26 +150,29 @@ func (p *parser) check(err error) {
 	}
 }
 
-// word reads a simple value; null is the empty text.
+// word reads a text; null is the empty one. Nothing else will do: YAML takes an
+// app whose name is y for one whose name is true.
 func (p *parser) word(keys map[string]any, key, what string) (string, bool) {
 	v, ok := keys[key]
-	switch v.(type) {
-	case map[any]any, []any:
+	s, isText := v.(string)
+	if v != nil && !isText {
 		p.bad("%s must be a string", what)
 		return "", false
 	}
-	return text(v), ok
+	return s, ok
 }
 
 func (p *parser) app(entry any) *App {
 	raw := p.normal(entry, "The application")
 	app := &App{}
 	app.raw, _ = stringKeys(entry)
-	if name, _ := p.word(raw, "name", "Name"); name == "" {
-		p.bad("Name must not be empty")
-	} else {
-		app.Name = name
+	name, _ := p.word(raw, "name", "Name")
+	app.Name = name
+	switch {
+	case name != "":
 		p.check(platform.CheckAppName(name))
+	case raw["name"] == nil || raw["name"] == "":
+		p.bad("Name must not be empty")
 	}
 	p.lifecycle(app, raw)
 	app.Env = p.env(raw)
@@ -359,7 +362,11 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			inner.bad("Process types must be an array")
 		}
 		for _, t := range list {
-			s.ProcessTypes = append(s.ProcessTypes, text(t))
+			kind, isText := t.(string)
+			if !isText {
+				inner.bad("Process types must be strings")
+			}
+			s.ProcessTypes = append(s.ProcessTypes, kind)
 		}
 		inner.check(platform.CheckSidecar(&cf.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}))
 		if v, ok := keys["memory"]; ok && v != nil {

@@ -106,8 +106,14 @@ func TestForwardHalfClose(t *testing.T) {
 	}
 	conn.Close()
 	<-left
-	address = serveTCP(t, func(c *net.TCPConn) { _ = c.SetLinger(0) })
+	address = serveTCP(t, func(c *net.TCPConn) {
+		_, _ = c.Read(make([]byte, 1))
+		_ = c.SetLinger(0)
+	})
 	if conn, err = c.Dial("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "xyz"); err != nil {
 		t.Fatal(err)
 	}
 	if b, _ := io.ReadAll(conn); len(b) != 0 {

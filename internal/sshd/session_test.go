@@ -132,8 +132,8 @@ func TestTerminal(t *testing.T) {
 	say("\n")
 	until("resized <50 100>")
 	// Control-C reaches what runs there, the end of input ends the shell.
-	say("stty -echo; echo qui\"\"et; sleep 1000; echo interrupted $?\n")
-	until("quiet")
+	say("sh -c 'echo fore\"\"ground; exec sleep 1000'\n")
+	until("foreground")
 	say("\x03")
 	say("echo after\"\"wards; exit 4\n")
 	until("afterwards")
@@ -337,7 +337,7 @@ func TestOneProcessForAChannel(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	s := w.session(w.client())
-	if err := s.Start("cat"); err != nil {
+	if err := s.Start("exec sleep 1000"); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []struct {

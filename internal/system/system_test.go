@@ -17,6 +17,7 @@ import (
 
 	"ingot/internal/db"
 	"ingot/internal/db/dbtest"
+	"ingot/internal/programtest"
 	"ingot/internal/run"
 	"ingot/internal/run/runtest"
 )
@@ -25,6 +26,9 @@ import (
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	c := DefaultConfig()
+	// What runs apps is tested elsewhere; a trial container for each server
+	// here would only take time.
+	c.Engine, c.Programs = "process", programtest.Dir(t)
 	c.DataDir = filepath.Join(t.TempDir(), "data")
 	c.Listen, c.NotificationsListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	return c

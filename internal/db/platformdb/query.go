@@ -31,10 +31,19 @@ func (t *table[T]) selection(d db.Dialect, columns string, q cf.Query) (statemen
 	if err != nil {
 		return s, err
 	}
-	s.sql = "SELECT " + columns + " FROM " + t.name + " AS t" + s.sql + order
-	if q.PerPage > 0 {
-		s.sql += " LIMIT ? OFFSET ?"
+	from := " FROM " + t.name + " AS t"
+	switch {
+	case q.PerPage > 0 && q.Reader != nil:
+		// What a reader sees is found through his roles, in no order that an
+		// index has. So the guids of the page are found first, from indexes
+		// alone, and whole rows are read for those only.
+		s.sql = "SELECT " + columns + from + " WHERE t.guid IN (SELECT t.guid" + from + s.sql + order + " LIMIT ? OFFSET ?)" + order
 		s.args = append(s.args, q.PerPage, skipped(q))
+	case q.PerPage > 0:
+		s.sql = "SELECT " + columns + from + s.sql + order + " LIMIT ? OFFSET ?"
+		s.args = append(s.args, q.PerPage, skipped(q))
+	default:
+		s.sql = "SELECT " + columns + from + s.sql + order
 	}
 	return s, nil
 }
