@@ -57,6 +57,7 @@ type Server struct {
 	// strangers are names that failed and that nobody has: they are locked like
 	// users, so that a lock does not tell who exists.
 	strangers *otter.Cache[string, LoginState]
+	part      run.Part
 	parts     *run.Group
 	minted    *prometheus.CounterVec
 }
@@ -108,24 +109,24 @@ const sharedInterval = 2 * time.Second
 
 // Start loads keys and revocations and begins the background work.
 func (s *Server) Start(ctx context.Context) error {
-	if err := s.keys.load(ctx); err != nil {
-		return err
-	}
-	if err := s.revoked.load(ctx); err != nil {
-		return err
-	}
-	if s.decoy == "" {
+	return s.part.Launch(ctx, func(context.Context, func(func())) error {
+		if err := s.keys.load(ctx); err != nil {
+			return err
+		}
+		if err := s.revoked.load(ctx); err != nil {
+			return err
+		}
 		decoy, err := s.hash.hash(ctx, randomText(20))
 		if err != nil {
 			return err
 		}
 		s.decoy = decoy
-	}
-	return s.parts.Start(ctx)
+		return s.parts.Start(ctx)
+	})
 }
 
 // Stop ends the background work.
-func (s *Server) Stop() { s.parts.Stop() }
+func (s *Server) Stop() { s.part.Halt(s.parts.Stop) }
 
 // Issuer is the iss of every token.
 func (s *Server) Issuer() string { return s.issuer }
