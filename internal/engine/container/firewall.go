@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -49,8 +50,15 @@ func (e *Engine) Allow(_ context.Context, endpoints []Endpoint) error {
 // listen there, and need Allow.
 func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
 
+// numbering is held while firewall sets are made, by whichever engine of this
+// process.
+var numbering sync.Mutex
+
 // writeFirewall puts the whole table in place, in one step.
 func (n *network) writeFirewall() error {
+	// The library numbers sets by a variable of its own that nothing guards.
+	numbering.Lock()
+	defer numbering.Unlock()
 	c, err := nftables.New()
 	if err != nil {
 		return err
