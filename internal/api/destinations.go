@@ -63,9 +63,7 @@ type destinationRequest struct {
 
 // destination checks one entry of a request and gives it its defaults.
 func (b *destinationRequest) destination(i int) (*cf.Destination, error) {
-	bad := func(format string, args ...any) error {
-		return fault.Invalid(fmt.Sprintf("Destinations[%d]: ", i) + fmt.Sprintf(format, args...))
-	}
+	bad := func(problem string) error { return fault.Invalid(fmt.Sprintf("Destinations[%d]: %s", i, problem)) }
 	if b.App == nil || b.App.GUID == "" {
 		return nil, bad("must have the structure \"destinations: [{\"app\": {\"guid\": \"app_guid\"}}]\"")
 	}

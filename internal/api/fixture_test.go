@@ -49,6 +49,7 @@ type fixture struct {
 	t       *testing.T
 	store   cf.Store
 	handler http.Handler
+	routes  []web.Route
 	users   map[string]api.DirectoryUser
 	signals *signals
 	blobs   *blobs
@@ -58,6 +59,17 @@ func setup(t *testing.T) *fixture { return setupOn(t, db.SQLite) }
 
 func setupOn(t *testing.T, dialect db.Dialect) *fixture {
 	t.Helper()
+	return setupStore(t, dialect, func(s cf.Store) cf.Store { return s })
+}
+
+// setupWith gives the API another view of the store.
+func setupWith(t *testing.T, see func(cf.Store) cf.Store) *fixture {
+	t.Helper()
+	return setupStore(t, db.SQLite, see)
+}
+
+func setupStore(t *testing.T, dialect db.Dialect, see func(cf.Store) cf.Store) *fixture {
+	t.Helper()
 	d := dbtest.New(t, dialect)
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
@@ -65,11 +77,12 @@ func setupOn(t *testing.T, dialect db.Dialect) *fixture {
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	a := api.New(api.Options{
-		Store: f.store, Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
+		Store: see(f.store), Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
 	})
 	quiet := slog.New(slog.DiscardHandler)
 	mux := web.NewMux(web.FormatV3, quiet, nil)
 	a.Routes(mux)
+	f.routes = mux.Routes()
 	f.handler = web.Pipeline(mux, web.FormatV3, quiet)
 	err := f.store.Update(t.Context(), func(tx cf.Tx) error {
 		if err := tx.Stacks().Insert(&cf.Stack{Name: "cflinuxfs4", Default: true}); err != nil {

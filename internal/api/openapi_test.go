@@ -63,6 +63,13 @@ func amend(doc *openapi3.T) {
 	nullable := *schema("Relationship")
 	nullable.Type = &openapi3.Types{"object", "null"}
 	schema("RelationshipToOne").Properties["data"] = &openapi3.SchemaRef{Value: &nullable}
+	// Links to what a platform lacks are null.
+	root := doc.Paths.Value("/").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
+	all := property(root, "links")
+	for name, link := range all.Properties {
+		null := &openapi3.Schema{Type: &openapi3.Types{"null"}}
+		all.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{AnyOf: openapi3.SchemaRefs{link, {Value: null}}}}
+	}
 	// Of a group that nobody ever set there is no such time.
 	schema("EnvironmentVariableGroup", "updated_at").Type = &openapi3.Types{"string", "null"}
 }

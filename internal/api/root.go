@@ -49,8 +49,8 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	links := map[string]*link{"self": href(v3)}
 	for _, resource := range []string{
 		"apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
-		"info", "isolation_segments", "jobs", "organizations", "packages", "processes", "resource_matches", "roles", "routes", "spaces",
-		"stacks", "users",
+		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes", "resource_matches", "roles", "routes",
+		"security_groups", "service_credential_bindings", "service_instances", "service_route_bindings", "space_quotas", "spaces", "stacks", "users",
 	} {
 		links[resource] = href(v3, "/", resource)
 	}

@@ -218,3 +218,49 @@ func TestEveryList(t *testing.T) {
 		})
 	}
 }
+
+func TestManifestScenarios(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const apply, diff = "POST /v3/spaces/$space/actions/apply_manifest", "POST /v3/spaces/$space/manifest_diff"
+	w.play([]step{
+		{do: "POST /v3/spaces/$none/actions/apply_manifest", body: "applications: [{name: x}]", want: 404, has: []string{"Space not found"}},
+		{do: "POST /v3/spaces/$none/manifest_diff", body: "applications: [{name: x}]", want: 404, has: []string{"Space not found"}},
+		{as: "dev", do: "POST /v3/spaces/$space2/actions/apply_manifest", body: "applications: [{name: x}]", want: 404},
+		{as: "supporter", do: apply, body: "applications: [{name: x}]", want: 403},
+		{as: "auditor", do: diff, body: "applications: [{name: app, env: {SECRET: x}}]", want: 403, not: []string{"hunter2"}},
+		{as: "dev", do: apply, body: "applications: [", want: 400, has: []string{"CF-MessageParseError", "not valid YAML"}},
+		{as: "dev", do: apply, body: "applications: []", want: 422, has: []string{"Cannot parse manifest with no 'applications' field."}},
+		{as: "dev", do: apply, body: "applications: [{name: m, memory: 5, env: {PORT: 1}}]", want: 422, has: []string{"For application 'm': Process \\\"web\\\": Memory", "For application 'm': Env cannot set PORT"}},
+		{do: "GET /v3/apps?names=m", want: 200, has: []string{`"resources":[]`}},
+		{as: "dev", do: diff, body: "applications: [{name: app, env: {SECRET: other, NEW: 1}, instances: 1, memory: 2G, stack: cflinuxfs4, unknown: x}]", want: 201,
+			has: []string{`{"op":"replace","path":"/applications/0/env/SECRET","was":"hunter2","value":"other"}`, `{"op":"add","path":"/applications/0/env/NEW","value":"1"}`},
+			not: []string{"instances", "memory", "stack", "unknown"}},
+		{as: "dev", do: diff, body: "applications: [{name: app, health_check_type: process, processes: [{type: worker, disk_quota: 1G}], routes: [{route: x.apps.localhost}], metadata: {labels: {gone: null}}}]", want: 201,
+			has: []string{`{"op":"replace","path":"/applications/0/health_check_type","was":"port","value":"process"}`, `"path":"/applications/0/processes/0"`, `"path":"/applications/0/routes/0"`}, not: []string{"gone"}},
+		{as: "dev", do: diff, body: "applications: [{name: brand-new, memory: 1G}]", want: 201, has: []string{`"op":"add"`, "/applications/0/name"}},
+		{do: "GET /v3/apps?names=brand-new", want: 200, has: []string{`"resources":[]`}},
+		{as: "dev", do: diff, body: "applications: [{name: app, memory: lots}]", want: 422, has: []string{"must use a supported unit"}},
+	})
+	r := httptest.NewRequest(http.MethodPost, w.expand("/v3/spaces/$space/actions/apply_manifest"), strings.NewReader("applications: [{name: x}]"))
+	r.Header.Set("Content-Type", "application/json")
+	w.check(step{do: apply, want: 400, has: []string{"Content-Type must be yaml"}}, w.send(w.as("dev"), r))
+	for text, want := range map[string]string{
+		"applications: [{name: late, routes: [{route: x.nowhere.org}]}]":                                                                          "For application 'late': The route 'x.nowhere.org' did not match any existing domains.",
+		"applications: [{name: late, services: [db]}]":                                                                                            "For application 'late': Service instance 'db' not found",
+		"applications: [{name: late, memory: 64M, sidecars: [{name: s c, process_types: [web], command: x, memory: 64M}]}]":                       "For application 'late': Sidecar \"s c\": The memory allocation defined is too large to run with the dependent \"web\" process",
+		"applications: [{name: late, processes: [{type: web, memory: 1G}], sidecars: [{name: a, process_types: [web], command: x, memory: 2G}]}]": "For application 'late': Sidecar \"a\": The memory allocation defined is too large to run with the dependent \"web\" process",
+	} {
+		job := w.job(step{as: "dev", do: apply, body: text, want: 202})
+		if job.at("state") != "FAILED" || job.at("errors.0.detail") != want {
+			t.Errorf("%s: %s", text, job.body)
+		}
+	}
+	// What must exist at once does, whatever the job says.
+	w.one(step{as: "dev", do: "GET /v3/apps?names=late", want: 200, has: []string{`"total_results":1`}})
+	done := w.job(step{as: "dev", do: apply, body: "applications: [{name: late, random-route: true}, {name: two, instances: 0}]", want: 202})
+	if done.at("state") != "COMPLETE" || done.at("links.space.href") != "http://example.com/v3/spaces/"+w.vars["space"] {
+		t.Errorf("job %s", done.body)
+	}
+	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{`"name":"two"`}})
+}

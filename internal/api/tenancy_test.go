@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -173,11 +174,8 @@ func TestFlagAndGroupScenarios(t *testing.T) {
 func TestMetadataScenarios(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	long, tooLong := "", ""
-	for range 63 {
-		long += "x"
-	}
-	tooLong = long + "x"
+	long := strings.Repeat("x", 63)
+	tooLong := long + "x"
 	set := func(kind, key, value string) step {
 		return step{do: "PATCH /v3/apps/$app", body: `{"metadata":{"` + kind + `":{"` + key + `":` + value + `}}}`}
 	}
@@ -216,10 +214,7 @@ func TestMetadataScenarios(t *testing.T) {
 		c.step.want, c.step.has = c.want, []string{c.has}
 		w.one(c.step)
 	}
-	huge := make([]byte, 5001)
-	for i := range huge {
-		huge[i] = 'x'
-	}
-	w.one(step{do: "PATCH /v3/apps/$app", body: `{"metadata":{"annotations":{"k":"` + string(huge) + `"}}}`, want: 422, has: []string{"greater than 5000"}})
-	w.one(step{do: "PATCH /v3/apps/$app", body: `{"metadata":{"annotations":{"k":"` + string(huge[1:]) + `"}}}`, want: 200})
+	huge := strings.Repeat("x", 5001)
+	w.one(step{do: "PATCH /v3/apps/$app", body: `{"metadata":{"annotations":{"k":"` + huge + `"}}}`, want: 422, has: []string{"greater than 5000"}})
+	w.one(step{do: "PATCH /v3/apps/$app", body: `{"metadata":{"annotations":{"k":"` + huge[1:] + `"}}}`, want: 200})
 }

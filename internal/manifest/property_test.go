@@ -34,7 +34,9 @@ var (
 	// words are texts that YAML or shells may misunderstand.
 	words = rapid.OneOf(
 		rapid.SampledFrom([]string{"yes", "no", "null", "~", "1.0", "0x10", "012", "1e3", "2001-01-01", " lead", "trail ", "a: b", "- a", "#x", "*a", "&a", "!t", "%d", "@", "`", "'", `"`, "a\nb", "\t", "ü", "😀", "<<", "=", "12:30:45", "{}", "[", "|", "> x"}),
-		rapid.StringN(1, 20, -1).Filter(func(s string) bool { return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0xfffd }) }),
+		rapid.StringN(1, 20, -1).Filter(func(s string) bool {
+			return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0xfffd })
+		}),
 	)
 	sizes = []string{"32M", "64MB", "0.5G", "65536K", "1g", "1GiB", "1048576000B", "100 M"}
 )
@@ -59,7 +61,9 @@ func drawProcessKeys(d *drawn) {
 	d.maybe("command", func() any {
 		return rapid.OneOf(rapid.Map(words, func(s string) any { return s }), rapid.Just[any](nil)).Draw(t, "command")
 	})
-	d.maybe("instances", func() any { return rapid.OneOf(rapid.Map(rapid.IntRange(0, 9), func(n int) any { return n }), rapid.Just[any]("3")).Draw(t, "n") })
+	d.maybe("instances", func() any {
+		return rapid.OneOf(rapid.Map(rapid.IntRange(0, 9), func(n int) any { return n }), rapid.Just[any]("3")).Draw(t, "n")
+	})
 	d.maybe("memory", func() any { return anyOf(t, "memory", sizes...) })
 	d.maybe(rapid.SampledFrom([]string{"disk_quota", "disk-quota"}).Draw(t, "spelling"), func() any { return anyOf(t, "disk", sizes...) })
 	d.maybe("log-rate-limit-per-second", func() any { return anyOf[any](t, "rate", -1, 0, "-1", "1K", "1000B", "2MB") })
@@ -90,12 +94,16 @@ func drawSidecars(t *rapid.T) any {
 	return out
 }
 
+// drawApp draws an app. Its routes are its own: two apps that ask for different
+// options of one route contradict each other.
 func drawApp(t *rapid.T, name string) yaml.MapSlice {
 	d := &drawn{t: t, out: yaml.MapSlice{{Key: "name", Value: name}}}
 	drawProcessKeys(d)
 	d.maybe("env", func() any { return drawEnv(t) })
 	d.maybe("stack", func() any { return "cflinuxfs4" })
-	d.maybe("buildpacks", func() any { return anyOf(t, "buildpacks", []string{}, []string{"go_buildpack"}, []string{"https://example.org/x"}) })
+	d.maybe("buildpacks", func() any {
+		return anyOf(t, "buildpacks", []string{}, []string{"go_buildpack"}, []string{"https://example.org/x"})
+	})
 	d.maybe("features", func() any { return map[string]bool{"ssh": rapid.Bool().Draw(t, "ssh")} })
 	d.maybe("metadata", func() any {
 		return map[string]any{"labels": map[string]any{"k": anyOf[any](t, "label", "v", "", 1, nil, true), "example.org/x": "y"}, "annotations": map[string]any{"n": words.Draw(t, "annotation")}}
@@ -112,10 +120,12 @@ func drawApp(t *rapid.T, name string) yaml.MapSlice {
 	d.maybe("sidecars", func() any { return drawSidecars(t) })
 	d.maybe("routes", func() any {
 		out := []yaml.MapSlice{}
-		for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a.apps.localhost", "https://B.apps.localhost/P/", "mine.org", "*.mine.org/x"}), 0, 3, rapid.ID).Draw(t, "routes") {
+		for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{name + ".apps.localhost", "https://B-" + name + ".apps.localhost/P/", "mine.org/" + name, "*.mine.org/" + name}), 0, 3, rapid.ID).Draw(t, "routes") {
 			one := &drawn{t: t, out: yaml.MapSlice{{Key: "route", Value: r}}}
 			one.maybe("protocol", func() any { return anyOf(t, "protocol", "http1", "http2") })
-			one.maybe("options", func() any { return map[string]any{"loadbalancing": anyOf[any](t, "lb", "round-robin", "least-connection", nil)} })
+			one.maybe("options", func() any {
+				return map[string]any{"loadbalancing": anyOf[any](t, "lb", "round-robin", "least-connection", nil)}
+			})
 			out = append(out, one.out)
 		}
 		return out
@@ -224,7 +234,9 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 			}
 		}
 		memory := rapid.SampledFrom([]int{0, 1, 32, 64, 100, 512, 1023, 1024, 2000})
-		some := func() []string { return rapid.SliceOfNDistinct(rapid.SampledFrom(kinds), 1, 3, rapid.ID).Draw(r, "types") }
+		some := func() []string {
+			return rapid.SliceOfNDistinct(rapid.SampledFrom(kinds), 1, 3, rapid.ID).Draw(r, "types")
+		}
 		name := rapid.SampledFrom([]string{"a", "b", "c"})
 		sidecar := func(tx cf.Tx, name string) (*cf.Sidecar, error) {
 			return tx.Sidecars().First(cf.Where("app_guid", app.GUID).And(cf.In("name", name)))

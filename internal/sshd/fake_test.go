@@ -286,10 +286,9 @@ const (
 
 // doorman lets in whoever has the code. Codes can be used again here.
 type doorman struct {
-	calls   atomic.Int32
-	decide  func(code string, index int) (sshd.Session, error)
-	user    func() string
-	waiting chan struct{} // when set, told of each call
+	calls  atomic.Int32
+	decide func(code string, index int) (sshd.Session, error)
+	user   func() string
 }
 
 var errBroken = errors.New("the authorization server is on fire")

@@ -190,7 +190,7 @@ func TestSessionLimits(t *testing.T) {
 			t.Parallel()
 			w := setup(t, withLimits(x.limits))
 			if x.users {
-				w.door.user = func() string { return "user " + string('a'+rune(user.Add(1)%26)) }
+				w.door.user = func() string { return "user " + string('a'+user.Add(1)%26) }
 			}
 			var open []*ssh.Client
 			for range 3 {
@@ -305,7 +305,7 @@ func TestTooManyArrive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		all = append(all, conn)
 	}
 	if b, err := io.ReadAll(all[2]); len(b) != 0 || err != nil && !isReset(err) {
