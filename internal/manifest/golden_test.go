@@ -70,6 +70,13 @@ func (f *fixture) do(work func(cf.Tx) error) {
 	}
 }
 
+func (f *fixture) read(work func(cf.Tx) error) {
+	f.t.Helper()
+	if err := f.store.View(f.t.Context(), work); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // apply does what the API does with a manifest.
 func (f *fixture) apply(text string) (*manifest.Manifest, error) {
 	m, err := manifest.Parse([]byte(text))
@@ -96,7 +103,7 @@ func (f *fixture) apply(text string) (*manifest.Manifest, error) {
 func (f *fixture) apps() string {
 	f.t.Helper()
 	var all []string
-	f.do(func(tx cf.Tx) error {
+	f.read(func(tx cf.Tx) error {
 		all = nil
 		apps, _, err := tx.Apps().List(cf.Where("space_guid", f.applier.Space.GUID))
 		for _, app := range apps {
@@ -118,7 +125,7 @@ func whole(text string) string {
 
 func (f *fixture) diff(m *manifest.Manifest) (changes []manifest.Change) {
 	f.t.Helper()
-	f.do(func(tx cf.Tx) (err error) {
+	f.read(func(tx cf.Tx) (err error) {
 		changes, err = manifest.Diff(tx, f.applier.Space, m)
 		return err
 	})

@@ -314,7 +314,7 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 				}
 			},
 			"": func(r *rapid.T) {
-				f.do(func(tx cf.Tx) error {
+				f.read(func(tx cf.Tx) error {
 					processes, _, err := tx.Processes().List(cf.Where("app_guid", app.GUID))
 					for _, process := range processes {
 						sidecars, err := platform.SidecarsOf(tx, process)

@@ -13,7 +13,7 @@ import (
 func (f *fixture) snapshot() string {
 	f.t.Helper()
 	var out strings.Builder
-	f.do(func(tx cf.Tx) error {
+	f.read(func(tx cf.Tx) error {
 		out.Reset()
 		for _, part := range []func() error{
 			func() error { return rows(&out, tx.Apps()) },

@@ -1,0 +1,256 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/cf"
+)
+
+// marker is in every name and value of the data that is none of a stranger's
+// business.
+const marker = "zebra"
+
+// foreign is an organization full of data, and the guids of all of it by the
+// first part of the path below /v3.
+func foreign(f *fixture) map[string]string {
+	f.t.Helper()
+	guids := map[string]string{"jobs": "", "stacks": "", "buildpacks": ""}
+	guids["organizations"] = f.org(marker + "-org")
+	guids["spaces"] = f.space(guids["organizations"], marker+"-space")
+	labels := map[string]any{"labels": map[string]string{marker: marker}}
+	app := f.app(guids["spaces"], marker+"-app", map[string]any{"environment_variables": map[string]string{"SECRET": marker}, "metadata": labels})
+	guids["apps"], guids["processes"] = app, app
+	f.role(marker+"-dev", "organization_user", guids["organizations"])
+	f.role(marker+"-dev", "space_developer", guids["spaces"])
+	guids["users"] = marker + "-dev-guid"
+	admin := f.admin()
+	create := func(kind string, body map[string]any) {
+		guids[kind] = f.want(f.call(admin, "POST", "/v3/"+kind, body), 201).guid()
+	}
+	create("domains", map[string]any{"name": marker + ".example.org", "relationships": rel("organization", guids["organizations"])})
+	create("routes", map[string]any{"host": marker, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
+	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
+	guids["destination"], _ = mapped.at("destinations.0.guid").(string)
+	create("packages", map[string]any{"type": "bits", "metadata": labels, "relationships": rel("app", app)})
+	f.want(f.upload(admin, "/v3/packages/"+guids["packages"]+"/upload", marker+".zip", marker, nil), 200)
+	create("builds", map[string]any{"package": map[string]string{"guid": guids["packages"]}})
+	guids["sidecars"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", map[string]any{"name": marker, "command": marker, "process_types": []string{"web"}}), 201).guid()
+	guids["droplets"] = f.droplet(app, &cf.Droplet{PackageGUID: guids["packages"], ProcessTypes: map[string]string{"web": marker}})
+	f.blobs.packages[guids["droplets"]] = []byte(marker)
+	f.want(f.call(admin, "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", guids["droplets"])["x"]), 200)
+	f.want(f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil), 200)
+	first := func(path string) string {
+		guid, _ := f.want(f.call(admin, "GET", path, nil), 200).at("resources.0.guid").(string)
+		return guid
+	}
+	guids["roles"] = first("/v3/roles?space_guids=" + guids["spaces"])
+	guids["audit_events"] = first("/v3/audit_events?target_guids=" + app)
+	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
+	err := f.store.Update(f.t.Context(), func(tx cf.Tx) error {
+		d := &cf.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"]}
+		if err := tx.Deployments().Insert(d); err != nil {
+			return err
+		}
+		guids["deployments"] = d.GUID
+		return tx.Instances().Insert(&cf.Instance{AppGUID: app, ProcessGUID: app, State: cf.InstanceRunning, Host: marker, Details: marker})
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return guids
+}
+
+// attempts are bodies that would do something if they were let. $kind is the
+// guid of the foreign resource of that kind.
+var attempts = map[string]string{
+	"POST /v3/organizations":                                     `{"name":"new"}`,
+	"PATCH /v3/organizations/{guid}":                             `{"name":"taken"}`,
+	"POST /v3/spaces":                                            `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/spaces/{guid}":                                    `{"name":"taken"}`,
+	"PATCH /v3/spaces/{guid}/features/{name}":                    `{"enabled":false}`,
+	"POST /v3/spaces/{guid}/actions/apply_manifest":              `applications: [{name: new}]`,
+	"POST /v3/spaces/{guid}/manifest_diff":                       `applications: [{name: zebra-app, env: {SECRET: guess}}]`,
+	"POST /v3/users":                                             `{"guid":"new"}`,
+	"PATCH /v3/users/{guid}":                                     `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/roles":                                             `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"stranger-guid"}},"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/feature_flags/{name}":                             `{"enabled":false}`,
+	"PATCH /v3/environment_variable_groups/{name}":               `{"var":{"A":"b"}}`,
+	"POST /v3/domains":                                           `{"name":"new.org","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/domains/{guid}":                                   `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/domains/{guid}/relationships/shared_organizations": `{"data":[{"guid":"$organizations"}]}`,
+	"POST /v3/routes":                                            `{"host":"new","relationships":{"space":{"data":{"guid":"$spaces"}},"domain":{"data":{"guid":"$domains"}}}}`,
+	"PATCH /v3/routes/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/routes/{guid}/destinations":                        `{"destinations":[{"app":{"guid":"$apps"},"port":9000}]}`,
+	"PATCH /v3/routes/{guid}/destinations":                       `{"destinations":[]}`,
+	"PATCH /v3/routes/{guid}/destinations/{destination}":         `{"protocol":"http2"}`,
+	"POST /v3/apps":                                              `{"name":"new","relationships":{"space":{"data":{"guid":"$spaces"}}}}`,
+	"PATCH /v3/apps/{guid}":                                      `{"name":"taken"}`,
+	"PATCH /v3/apps/{guid}/environment_variables":                `{"var":{"A":"b"}}`,
+	"PATCH /v3/apps/{guid}/features/{name}":                      `{"enabled":false}`,
+	"PATCH /v3/apps/{guid}/relationships/current_droplet":        `{"data":{"guid":"$droplets"}}`,
+	"POST /v3/apps/{guid}/actions/start":                         ``,
+	"POST /v3/apps/{guid}/actions/stop":                          ``,
+	"POST /v3/apps/{guid}/actions/restart":                       ``,
+	"POST /v3/apps/{guid}/sidecars":                              `{"name":"new","command":"x","process_types":["web"]}`,
+	"PATCH /v3/sidecars/{guid}":                                  `{"command":"evil"}`,
+	"PATCH /v3/processes/{guid}":                                 `{"command":"evil"}`,
+	"PATCH /v3/apps/{guid}/processes/{type}":                     `{"command":"evil"}`,
+	"POST /v3/processes/{guid}/actions/scale":                    `{"instances":7}`,
+	"POST /v3/apps/{guid}/processes/{type}/actions/scale":        `{"instances":7}`,
+	"POST /v3/packages":                                          `{"type":"bits","relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/packages/{guid}":                                  `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/packages/{guid}/upload":                            ``,
+	"POST /v3/resource_matches":                                  `{"resources":[{"path":"a","checksum":{"value":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},"size_in_bytes":1}]}`,
+	"POST /v3/builds":                                            `{"package":{"guid":"$packages"}}`,
+	"PATCH /v3/builds/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/droplets":                                          `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/droplets/{guid}":                                  `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/droplets/{guid}/upload":                            ``,
+	"POST /v3/buildpacks":                                        `{"name":"new"}`,
+	"PATCH /v3/buildpacks/{guid}":                                `{"enabled":false}`,
+	"POST /v3/buildpacks/{guid}/upload":                          ``,
+	"POST /v3/stacks":                                            `{"name":"new"}`,
+	"PATCH /v3/stacks/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
+}
+
+// public are the routes that show everybody what is nobody's.
+var public = map[string]bool{
+	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /v3/feature_flags/{name}": true, "GET /v3/environment_variable_groups/{name}": true,
+	"POST /v3/resource_matches": true, // among what the caller uploaded himself
+}
+
+// Every route of the API, called by somebody without any role about data of
+// others, refuses or shows nothing, and changes nothing.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	guids := foreign(f)
+	expand := func(s string) string {
+		for kind, guid := range guids {
+			s = strings.ReplaceAll(s, "$"+kind, guid)
+		}
+		return s
+	}
+	before := f.everything()
+	for _, route := range f.routes {
+		what := route.Method + " " + route.Pattern
+		body, told := attempts[what]
+		if !told && (route.Method == http.MethodPost || route.Method == http.MethodPatch) {
+			t.Errorf("%s: say in attempts what a stranger would send", what)
+			continue
+		}
+		kind, _, _ := strings.Cut(strings.TrimPrefix(route.Pattern, "/v3/"), "/")
+		path := strings.NewReplacer("{guid}", guids[kind], "{type}", "web", "{index}", "0", "{destination}", guids["destination"],
+			"{organization}", guids["organizations"], "{name}", nameOf(kind)).Replace(route.Pattern)
+		queries := []string{""}
+		if route.Method == http.MethodGet && !strings.Contains(route.Pattern, "{") {
+			queries = append(queries, "?per_page=5000", "?guids="+guids[kind], "?label_selector="+marker)
+			for _, include := range []string{"space", "space.organization", "organization", "org", "user", "domain", "app"} {
+				queries = append(queries, "?include="+include)
+			}
+			for _, filter := range []string{"space_guids=$spaces", "organization_guids=$organizations", "app_guids=$apps", "target_guids=$apps", "usernames=zebra-dev", "names=zebra-app"} {
+				queries = append(queries, "?"+expand(filter))
+			}
+			queries = append(queries, "?embed=process_instances")
+		}
+		if route.Method == http.MethodDelete && strings.HasSuffix(route.Pattern, "/routes") {
+			queries = []string{"?unmapped=true"}
+		}
+		for _, query := range queries {
+			r := httptest.NewRequest(route.Method, path+query, strings.NewReader(expand(body)))
+			r.Header.Set("Content-Type", "application/json")
+			if strings.Contains(path, "manifest") {
+				r.Header.Set("Content-Type", "application/x-yaml")
+			}
+			a := f.send(f.as("stranger"), r)
+			f.harmless(what+query, path+query+expand(body), guids, a)
+		}
+	}
+	if after := f.everything(); after != before {
+		t.Errorf("a stranger changed something:\n%s\nwas\n%s", after, before)
+	}
+}
+
+func nameOf(kind string) string {
+	return map[string]string{"feature_flags": "app_scaling", "environment_variable_groups": "running"}[kind] + map[bool]string{true: "ssh"}[kind == "apps" || kind == "spaces"]
+}
+
+// harmless holds that an answer refuses, or shows nothing of others.
+func (f *fixture) harmless(what, sent string, guids map[string]string, a *answer) {
+	f.t.Helper()
+	pattern, _, _ := strings.Cut(what, "?")
+	list, isList := a.json["resources"].([]any)
+	switch {
+	case a.status == 403, a.status == 404, a.status == 422, a.status == 400:
+	case a.status == 200 && isList && (len(list) == 0 || !strings.Contains(pattern, "{")):
+	case public[pattern] && a.status < 300:
+	default:
+		f.t.Errorf("%s: a stranger gets %d %s", what, a.status, a.body)
+	}
+	if strings.Contains(strings.ReplaceAll(a.body, sent, ""), marker) && !strings.Contains(sent, marker) {
+		f.t.Errorf("%s: a stranger sees names of others: %s", what, a.body)
+	}
+	for kind, guid := range guids {
+		if kind != "stacks" && kind != "buildpacks" && guid != "" && strings.Contains(a.body, guid) && !strings.Contains(sent, guid) {
+			f.t.Errorf("%s: a stranger sees the guid of one of the %s: %s", what, kind, a.body)
+		}
+	}
+	if a.status == 200 && isList && !strings.Contains(pattern, "{") {
+		for _, r := range list {
+			text, _ := json.Marshal(r)
+			if strings.Contains(string(text), marker) {
+				f.t.Errorf("%s: a stranger is shown %s", what, text)
+			}
+		}
+	}
+}
+
+// everything is all that is stored, as text, but for the times.
+func (f *fixture) everything() string {
+	f.t.Helper()
+	var out strings.Builder
+	err := f.store.View(f.t.Context(), func(tx cf.Tx) error {
+		out.Reset()
+		for _, part := range []func() error{
+			func() error { return dump(&out, tx.Organizations()) }, func() error { return dump(&out, tx.Spaces()) }, func() error { return dump(&out, tx.Users()) },
+			func() error { return dump(&out, tx.Roles()) }, func() error { return dump(&out, tx.Domains()) }, func() error { return dump(&out, tx.Routes()) },
+			func() error { return dump(&out, tx.Destinations()) }, func() error { return dump(&out, tx.Apps()) }, func() error { return dump(&out, tx.Processes()) },
+			func() error { return dump(&out, tx.Sidecars()) }, func() error { return dump(&out, tx.Packages()) }, func() error { return dump(&out, tx.Builds()) },
+			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
+			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
+		} {
+			if err := part(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.String()
+}
+
+func dump[T any](out *strings.Builder, repo cf.Repo[T]) error {
+	all, _, err := repo.List(cf.Query{})
+	if err != nil {
+		return err
+	}
+	for _, row := range all {
+		if r, ok := any(row).(interface{ Base() *cf.Resource }); ok {
+			r.Base().Updated = time.Time{}
+		}
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		out.Write(append(text, '\n'))
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sftp
+
+import "io/fs"
+
+func addOwner(*attrs, fs.FileInfo) {}
