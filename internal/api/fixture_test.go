@@ -50,6 +50,7 @@ type fixture struct {
 	store   cf.Store
 	handler http.Handler
 	routes  []web.Route
+	tokens  map[string]string // signing takes a while
 	users   map[string]api.DirectoryUser
 	signals *signals
 	blobs   *blobs
@@ -74,7 +75,7 @@ func setupStore(t *testing.T, dialect db.Dialect, see func(cf.Store) cf.Store) *
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	a := api.New(api.Options{
 		Store: see(f.store), Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
@@ -200,6 +201,10 @@ func (f *fixture) as(user string, scopes ...string) string {
 		scopes = []string{"cloud_controller.read", "cloud_controller.write"}
 	}
 	f.users[user+"-guid"] = api.DirectoryUser{ID: user + "-guid", UserName: user, Origin: "uaa"}
+	key := user + " " + strings.Join(scopes, " ")
+	if raw, ok := f.tokens[key]; ok {
+		return raw
+	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: signingKey(), KeyID: "k"}}, nil)
 	if err != nil {
 		f.t.Fatal(err)
@@ -211,6 +216,7 @@ func (f *fixture) as(user string, scopes ...string) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.tokens[key] = raw
 	return raw
 }
 

@@ -346,6 +346,11 @@ func (p *process) Close() error {
 		return nil
 	}
 	err := p.Signal(int(syscall.SIGKILL))
+	// A job in the background may hold the output after the command has ended;
+	// runc would wait for it.
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill()
+	}
 	<-p.done
 	p.stop()
 	closeAll(p.ours)
