@@ -30,6 +30,9 @@ type Options struct {
 	Blobs     Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
+	// Scratch is where uploads lie until they are stored; empty means the
+	// system's temporary directory.
+	Scratch string
 	// AuthURL says where a client finds the authorization server; nil means
 	// on the origin it already talks to.
 	AuthURL func(*http.Request) string
@@ -52,6 +55,7 @@ type API struct {
 	authURL   func(*http.Request) string
 	now       func() time.Time
 
+	scratch                    string
 	sshAddress, sshFingerprint string
 }
 
@@ -139,7 +143,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
+		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
 	}
 }
 

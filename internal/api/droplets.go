@@ -331,7 +331,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	upload, err := readUpload(r)
+	upload, err := readUpload(r, a.scratch)
 	if err != nil {
 		return err
 	}

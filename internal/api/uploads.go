@@ -18,10 +18,15 @@ import (
 const (
 	maxUpload    = 1 << 30
 	maxResources = 16 << 20
+	// maxBody is an upload with what surrounds it. A body that is larger is
+	// read on without being kept, up to maxDrained: cf shows an answer only if
+	// it could send everything before it.
+	maxBody    = maxUpload + 1<<20
+	maxDrained = 16 << 30
 )
 
 var (
-	uploads   = web.Limits{Body: maxUpload + 1<<20, Read: time.Hour, Write: time.Hour}
+	uploads   = web.Limits{Body: maxDrained, Read: time.Hour, Write: time.Hour}
 	downloads = web.Limits{Body: 1 << 20, Read: time.Minute, Write: time.Hour}
 )
 
@@ -31,6 +36,21 @@ type upload struct {
 	file      *os.File // nil when there was none
 	size      int64
 	filename  string
+	scratch   string
+}
+
+// bounded fails once more was read than allowed.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, &http.MaxBytesError{Limit: maxBody}
+	}
+	return n, err
 }
 
 // Close removes the file.
@@ -41,17 +61,22 @@ func (u *upload) Close() {
 }
 
 // readUpload streams a multipart body: the part "bits" (or "file") into a
-// temporary file that has no name, so that it is gone whatever happens.
-func readUpload(r *http.Request) (*upload, error) {
+// temporary file below scratch that has no name, so that it is gone whatever
+// happens.
+func readUpload(r *http.Request, scratch string) (*upload, error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
 	}
-	if r.ContentLength > uploads.Body {
-		return nil, uploadFault(&http.MaxBytesError{Limit: uploads.Body})
+	if r.ContentLength > maxBody {
+		// Who asks before sending is told at once.
+		if r.Header.Get("Expect") == "" {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		return nil, uploadFault(&http.MaxBytesError{Limit: maxBody})
 	}
-	u := &upload{}
-	parts := multipart.NewReader(r.Body, params["boundary"])
+	u := &upload{scratch: scratch}
+	parts := multipart.NewReader(&bounded{r.Body, maxBody}, params["boundary"])
 	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -64,7 +89,6 @@ func readUpload(r *http.Request) (*upload, error) {
 		}
 		if err != nil {
 			u.Close()
-			// cf shows an answer only if it could send everything before it.
 			_, _ = io.Copy(io.Discard, r.Body)
 			return nil, uploadFault(err)
 		}
@@ -77,7 +101,7 @@ func (u *upload) take(part *multipart.Part) error {
 		if u.file != nil {
 			return fault.New(fault.BadRequest, "The upload has more than one file")
 		}
-		file, err := os.CreateTemp("", "ingot-upload-")
+		file, err := os.CreateTemp(u.scratch, "upload-")
 		if err != nil {
 			return err
 		}

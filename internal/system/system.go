@@ -364,7 +364,7 @@ func (s *System) routes(b *building, a authority, r *runtime, names directory) *
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
 		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
-		Verifier: verifier, Log: c.Log,
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
