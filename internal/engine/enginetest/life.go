@@ -300,7 +300,7 @@ func codependent(s *suite, t *testing.T) {
 	if len(s.get(t, id).State.Members) != 2 {
 		t.Errorf("state: %+v", s.get(t, id).State)
 	}
-	s.sh(t, id, `touch go`)
+	s.lastCall(t, id)
 	f.event(launch.EventEnded)
 	f.end()
 	if f.count(" main told") != 1 {

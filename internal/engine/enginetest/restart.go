@@ -79,7 +79,7 @@ func restartAfterEnd(s *suite, t *testing.T) {
 	id, f := s.run(t, sh("web", `echo ready; while ! test -e go; do sleep 0.02; done; echo last; exit 3`))
 	f.line("ready")
 	position := engine.Position(f.last)
-	s.sh(t, id, `touch go`)
+	s.lastCall(t, id)
 	s.reopen(t)
 	f = s.follow(t, id, position)
 	f.line("last")
