@@ -172,7 +172,7 @@ func healthPort(s *suite, t *testing.T) {
 	if p := s.get(t, id).State.Phase; p != launch.Starting {
 		t.Errorf("phase %s", p)
 	}
-	s.lastCall(t, id)
+	s.sh(t, id, `touch go`)
 	f.event(launch.EventHealthy)
 	if i := s.get(t, id); i.State.Phase != launch.Running {
 		t.Errorf("phase %s", i.State.Phase)
