@@ -143,7 +143,8 @@ applications:
 	const source = "APP/PROC/WEB/SIDECAR/HELPER"
 	s.logged(t, app, source, "the sidecar is here")
 	s.logged(t, app, source, "number "+before+" 2")
-	if r := s.get(t, "pair", "/kill?file=helper.pid").want(t, http.StatusOK); len(r.Body) > 0 {
+	// The app falls with its sidecar, often before it could answer.
+	if r := s.get(t, "pair", "/kill?file=helper.pid"); r.Status != http.StatusBadGateway && (r.Status != http.StatusOK || len(r.Body) > 0) {
 		t.Fatalf("the sidecar cannot be killed: %s", r)
 	}
 	x := s.exitOf(t, app)
