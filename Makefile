@@ -18,8 +18,10 @@ run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 # Starts a throw-away PostgreSQL server for the command that follows.
 with_postgres = go run ./internal/db/dbtest/pgserver --
 
-# Every package but the end-to-end tests, which need the built programs.
-packages = $$(go list ./... | grep -v '^ingot/e2e')
+# Every package but the end-to-end tests, which need the built programs, and the
+# container engine's, which start hundreds of containers and want the machine.
+packages   = $$(go list ./... | grep -vE '^ingot/(e2e|internal/engine/container)')
+containers = ./internal/engine/container
 
 # A line for every file that git would see, to tell whether a test run changed any.
 # Files that cannot be read (deleted but still tracked) have none.
@@ -60,6 +62,7 @@ test: ## everything that has to pass before a change goes in
 
 test-unit: ## unit and integration tests, race detector on (ARGS="-run Name")
 	$(call run,$(with_postgres) go test -race -shuffle=on $(ARGS) $(packages))
+	$(call run,go test -race $(ARGS) $(containers))
 
 test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf client
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
