@@ -28,9 +28,7 @@ type Claims struct {
 	Revocable   bool     `json:"revocable,omitempty"`
 	// Use is UseID in our ID tokens, which prove who somebody is to a client
 	// and permit nothing.
-	Use string `json:"token_use,omitempty"`
-	// RevSig changes when the credentials behind the token change.
-	RevSig    string `json:"rev_sig,omitempty"`
+	Use       string `json:"token_use,omitempty"`
 	AuthTime  int64  `json:"auth_time,omitempty"`
 	IssuedAt  int64  `json:"iat"`
 	NotBefore int64  `json:"nbf,omitempty"`
