@@ -1,0 +1,164 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+// flight counts the messages under way. Its bound is what bounds memory: a
+// message leaves it by its own end, so that a few slow ones do not hold up a
+// whole batch.
+type flight struct {
+	max     int
+	metrics *Metrics
+	landed  signal
+	mu      sync.Mutex
+	n       int
+}
+
+func newFlight(bound int, m *Metrics) *flight {
+	return &flight{max: bound, metrics: m, landed: newSignal()}
+}
+
+// room waits until n more fit in.
+func (f *flight) room(ctx context.Context, n int) bool {
+	for {
+		f.mu.Lock()
+		fits := f.n+n <= f.max
+		f.mu.Unlock()
+		if fits {
+			return true
+		}
+		select {
+		case <-f.landed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (f *flight) add(n int) {
+	f.mu.Lock()
+	f.n += n
+	f.metrics.flying(f.n)
+	f.mu.Unlock()
+	if n < 0 {
+		f.landed.poke()
+	}
+}
+
+const (
+	// breath is the pause after a claim that brought little, so that messages
+	// that come one by one are claimed together.
+	breath = 5 * time.Millisecond
+	// recovery is the pause after the store failed.
+	recovery = time.Second
+)
+
+// dispatch claims batches and has them delivered, several at once.
+func (d *Delivery) dispatch(ctx context.Context) {
+	var batches sync.WaitGroup
+	defer batches.Wait()
+	for d.flight.room(ctx, d.o.Batch) {
+		claimed, err := d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
+		switch {
+		case ctx.Err() != nil:
+			return // what was claimed is released
+		case err != nil:
+			d.o.Log.Error("messages cannot be claimed; trying again", "error", err)
+			if !wait(ctx, recovery) {
+				return
+			}
+		case len(claimed) == 0:
+			if !d.idle(ctx) {
+				return
+			}
+		default:
+			d.o.Metrics.claimed(claimed)
+			d.flight.add(len(claimed))
+			batches.Go(func() { d.deliver(ctx, claimed) })
+			if len(claimed) < d.o.Batch/4 && !wait(ctx, breath) {
+				return
+			}
+		}
+	}
+}
+
+// idle waits until something is due, or somebody kicks, or it is time to look
+// what other servers left.
+func (d *Delivery) idle(ctx context.Context) bool {
+	pause := d.o.Poll
+	due, some, err := d.o.Store.NextDue(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		d.o.Log.Error("the next message cannot be looked up", "error", err)
+	case some:
+		// Something that is due but could not be claimed is another server's.
+		if until := due.Sub(d.o.Now()); until > 0 {
+			pause = min(pause, until)
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-d.claims:
+	case <-timer.C:
+	}
+	return true
+}
+
+// failures spaces out what fails in a row.
+type failures struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (f *failures) clear() {
+	f.mu.Lock()
+	f.n = 0
+	f.mu.Unlock()
+}
+
+// next is how long to wait after one more failure: from 2 s to about a minute.
+func (f *failures) next() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n = min(f.n+1, 6)
+	s := Schedule{First: 2 * time.Second, Longest: time.Minute, Jitter: 0.5}
+	return s.pause(f.n, 0)
+}
+
+// deliver brings a batch to its outcomes.
+func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
+	left := len(claimed)
+	var mu sync.Mutex
+	landed := func(n int) {
+		mu.Lock()
+		left -= n
+		mu.Unlock()
+		d.flight.add(-n)
+	}
+	defer func() { landed(left) }()
+
+	b := d.sort(ctx, claimed)
+	for _, o := range b.outcomes {
+		d.finish.add(o)
+	}
+	landed(len(b.outcomes))
+	for len(b.ready) > 0 && ctx.Err() == nil {
+		out, taken, outcomes := d.render(ctx, b.ready)
+		for _, o := range outcomes {
+			d.finish.add(o)
+		}
+		landed(len(outcomes))
+		d.hand(ctx, out, landed)
+		b.ready = b.ready[taken:]
+	}
+}
