@@ -47,6 +47,12 @@ type BadAddressError struct{ Err error }
 func (e *BadAddressError) Error() string { return e.Err.Error() }
 func (e *BadAddressError) Unwrap() error { return e.Err }
 
+// Failure is what becomes of a message that cannot be composed.
+func Failure(err error) notify.Result {
+	var bad *BadAddressError
+	return notify.Result{Verdict: notify.Permanent, Reason: clean(err.Error()), BadAddress: errors.As(err, &bad)}
+}
+
 // Composer writes messages of one Identity. It may be used from several
 // goroutines at once.
 type Composer struct {

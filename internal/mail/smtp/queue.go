@@ -93,7 +93,7 @@ func (q *queue) try(held string) (it *item, blocked bool) {
 		if it.domain != held {
 			q.domains.release(it.domain)
 		}
-		q.done(it.index, composeResult(err))
+		q.done(it.index, compose.Failure(err))
 	}
 }
 

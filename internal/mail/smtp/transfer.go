@@ -11,11 +11,6 @@ import (
 	"ingot/internal/notify"
 )
 
-func composeResult(err error) notify.Result {
-	var bad *compose.BadAddressError
-	return notify.Result{Verdict: notify.Permanent, Reason: shorten(err.Error()), BadAddress: errors.As(err, &bad)}
-}
-
 func temporary(format string, args ...any) notify.Result {
 	return notify.Result{Verdict: notify.Temporary, Reason: shorten(fmt.Sprintf(format, args...))}
 }
