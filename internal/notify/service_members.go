@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/mail"
 	"strings"
+	"unicode/utf8"
 
 	"ingot/internal/fault"
 )
@@ -49,6 +50,9 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 		}
 		for _, m := range page {
 			m.Audience = to.Audience
+			if m = clean(m); m.UserID == "" && m.Email == "" {
+				continue
+			}
 			key := Recipient{UserID: m.UserID}
 			if m.UserID == "" {
 				key.Email = strings.ToLower(m.Email)
@@ -76,6 +80,17 @@ func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipien
 		return []Recipient{{Email: a.ID}}, "", nil
 	}
 	return r.Directory.Page(ctx, a, cursor, r.Page)
+}
+
+// clean leaves out what no database can hold, so that one strange entry of a
+// directory does not keep all others from getting their mail.
+func clean(m Recipient) Recipient {
+	for _, s := range []*string{&m.UserID, &m.Email} {
+		if strings.ContainsRune(*s, 0) || !utf8.ValidString(*s) {
+			*s = ""
+		}
+	}
+	return m
 }
 
 // near tells that the members of an audience are known without asking anybody.

@@ -240,6 +240,8 @@ func (c *contents) choose(ctx context.Context, s *notify.Send) (notify.Template,
 			return t, nil
 		case !errors.Is(err, notify.ErrNotFound):
 			return notify.Template{}, err
+		case id == fallback:
+			return builtin(), nil
 		}
 	}
 	return builtin(), nil

@@ -62,6 +62,7 @@ const (
 func (d *Delivery) dispatch(ctx context.Context) {
 	var batches sync.WaitGroup
 	defer batches.Wait()
+	vain := breath
 	for d.flight.room(ctx, d.o.Batch) {
 		claimed, err := d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
 		switch {
@@ -73,10 +74,12 @@ func (d *Delivery) dispatch(ctx context.Context) {
 				return
 			}
 		case len(claimed) == 0:
-			if !d.idle(ctx) {
+			if !d.idle(ctx, vain) {
 				return
 			}
+			vain = min(2*vain, d.o.Poll)
 		default:
+			vain = breath
 			d.o.Metrics.claimed(claimed)
 			d.flight.add(len(claimed))
 			batches.Go(func() { d.deliver(ctx, claimed) })
@@ -88,8 +91,9 @@ func (d *Delivery) dispatch(ctx context.Context) {
 }
 
 // idle waits until something is due, or somebody kicks, or it is time to look
-// what other servers left.
-func (d *Delivery) idle(ctx context.Context) bool {
+// what other servers left. vain is how long to wait for something that seems to
+// be due and was not given out, which is longer each time.
+func (d *Delivery) idle(ctx context.Context, vain time.Duration) bool {
 	pause := d.o.Poll
 	due, some, err := d.o.Store.NextDue(ctx)
 	switch {
@@ -98,10 +102,11 @@ func (d *Delivery) idle(ctx context.Context) bool {
 	case err != nil:
 		d.o.Log.Error("the next message cannot be looked up", "error", err)
 	case some:
-		// Something that is due but could not be claimed is another server's.
-		if until := due.Sub(d.o.Now()); until > 0 {
-			pause = min(pause, until)
+		until := due.Sub(d.o.Now())
+		if until <= 0 {
+			until = vain
 		}
+		pause = min(pause, until)
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
