@@ -33,6 +33,7 @@ const (
 	UnsupportedMedia    Code = "UnsupportedMediaType"
 	Unprocessable       Code = "UnprocessableEntity"
 	RateLimited         Code = "RateLimitExceeded"
+	BadGateway          Code = "BadGateway"
 	Unavailable         Code = "ServiceUnavailable"
 	InsufficientStorage Code = "InsufficientStorage"
 )
