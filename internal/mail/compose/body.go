@@ -36,7 +36,8 @@ func encode(b *notify.Body) *encoded {
 		t = appendQuoted(t, b.Text)
 		t = append(t, "--"+boundary+"\r\n"+htmlType+transfer+"\r\n"...)
 		t = appendQuoted(t, b.HTML)
-		e.text = append(t, "--"+boundary+"--\r\n"...)
+		t = append(t, "--"+boundary+"--\r\n"...)
+		e.text = t
 	case b.HTML != "":
 		e.contentType = []byte(htmlType + transfer)
 		e.text = appendQuoted([]byte("\r\n"), b.HTML)

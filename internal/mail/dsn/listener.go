@@ -102,7 +102,7 @@ func (l *Listener) Start(ctx context.Context) error {
 			_ = server.Close()
 			// It does not wait for sessions; nobody may be told after Stop.
 			l.telling.Lock()
-			l.telling.Unlock() //nolint:staticcheck // the wait is all that is wanted
+			defer l.telling.Unlock()
 		})
 		return nil
 	})

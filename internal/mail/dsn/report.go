@@ -159,7 +159,7 @@ func statusCode(s string) string {
 	}
 	code := fields[0]
 	parts := strings.Split(code, ".")
-	if len(parts) != 3 || len(parts[0]) != 1 || !strings.Contains("245", parts[0]) {
+	if len(parts) != 3 || (parts[0] != "2" && parts[0] != "4" && parts[0] != "5") {
 		return ""
 	}
 	for _, p := range parts[1:] {

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"math/big"
 	"net"
 	"strings"
@@ -18,6 +19,22 @@ import (
 )
 
 type certificates struct{ server, client *tls.Config }
+
+// Chain is a new certificate for this machine with its key, in PEM.
+func Chain() ([]byte, error) {
+	c, err := newCertificates()
+	if err != nil {
+		return nil, err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(c.server.Certificates[0].PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	return append(
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.server.Certificates[0].Certificate[0]})...,
+	), nil
+}
 
 // newCertificates makes a self-signed certificate for this machine.
 func newCertificates() (*certificates, error) {
