@@ -21,25 +21,24 @@ func active(t testing.TB, source string) []string {
 	}
 	var found []string
 	for n := range root.Descendants() {
-		switch n.Type {
-		case html.ElementNode:
+		if n.Type == html.ElementNode {
 			found = append(found, activeElement(n)...)
-		case html.CommentNode:
-			// Outlook reads what is in it as HTML.
-			if _, inside, ok := strings.Cut(n.Data, "]>"); ok && strings.HasPrefix(n.Data, "[if") {
-				found = append(found, active(t, inside)...)
-			}
 		}
+	}
+	// Outlook reads what is in these comments as HTML.
+	for _, m := range outlookOnly.FindAllStringSubmatch(source, -1) {
+		found = append(found, active(t, m[1])...)
 	}
 	return found
 }
 
 var (
-	badElement = regexp.MustCompile(`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
-	badScheme  = regexp.MustCompile(`^(javascript|vbscript|livescript|mocha|ecmascript|jscript|data:text|data:application|data:image/svg|file|about|blob|filesystem|view-source)`)
-	badStyle   = regexp.MustCompile(`expression\(|-moz-binding|[^a-z-]behavior:|javascript:|vbscript:|data:text`)
-	cssHex     = regexp.MustCompile(`\\0*([0-9a-f]{1,6})\s?`)
-	cssRemark  = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	badElement  = regexp.MustCompile(`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
+	badScheme   = regexp.MustCompile(`^((javascript|vbscript|livescript|mocha|ecmascript|jscript|file|about|blob|filesystem|view-source):|data:(text|application|image/svg))`)
+	badStyle    = regexp.MustCompile(`expression\(|-moz-binding|[^a-z-]behavior:|javascript:|vbscript:|data:text`)
+	outlookOnly = regexp.MustCompile(`(?is)<!--\[if[^\]]*\]>(.+?)-->`)
+	cssHex      = regexp.MustCompile(`\\0*([0-9a-f]{1,6})\s?`)
+	cssRemark   = regexp.MustCompile(`(?s)/\*.*?\*/`)
 )
 
 func activeElement(n *html.Node) []string {
@@ -97,8 +96,8 @@ func activeStyle(s string) []string {
 	plain = strings.ReplaceAll(plain, `\`, "")
 	var found []string
 	for _, s := range []string{s, plain, cssRemark.ReplaceAllString(plain, "")} {
-		s = strings.ReplaceAll(s, "behavior:url(#default#vml)", "")
-		if m := badStyle.FindString(" " + strings.Join(strings.Fields(s), "")); m != "" {
+		s = strings.ReplaceAll(strings.Join(strings.Fields(s), ""), "behavior:url(#default#vml)", "")
+		if m := badStyle.FindString(" " + s); m != "" {
 			found = append(found, "style "+m)
 		}
 	}

@@ -58,8 +58,9 @@ type attribute struct {
 const maxNested = 4
 
 func (c *cleaner) run(source string) {
-	// A NUL is skipped by some readers and not by others.
-	source = strings.ToValidUTF8(strings.ReplaceAll(source, "\x00", ""), "�")
+	// Control characters are skipped by some readers and not by others. A form
+	// feed is white space to all.
+	source = printable(strings.ReplaceAll(source, "\f", " "))
 	c.source = source
 	z := html.NewTokenizer(strings.NewReader(source))
 	for {

@@ -185,7 +185,7 @@ func (c *Compiled) page(s *scene) (string, error) {
 	var err error
 	if k.full {
 		out, err = k.fill(out, e.shown, head)
-		return printable(string(out)), err
+		return string(out), err
 	}
 	if d.doctype != "" {
 		out = append(append(out, d.doctype...), '\n')
@@ -197,7 +197,7 @@ func (c *Compiled) page(s *scene) (string, error) {
 		return "", err
 	}
 	out = append(out, "\n</body>\n</html>\n"...)
-	return printable(string(out)), nil
+	return string(out), nil
 }
 
 // skeleton returns the cleaned HTML of a path, which is made when it is first

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A slot holds the place of a value while the HTML around it is cleaned. It is
@@ -270,10 +271,13 @@ func (a attribute) assemble(dst []byte, values []value) []byte {
 
 // appendEscaped writes text so that it is only text, between tags as in quotes.
 func appendEscaped(dst []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "�")
+	}
 	last := 0
 	for i := range len(s) {
 		var e string
-		switch s[i] {
+		switch c := s[i]; c {
 		case '&':
 			e = "&amp;"
 		case '<':
@@ -286,9 +290,12 @@ func appendEscaped(dst []byte, s string) []byte {
 			e = "&#39;"
 		case '`':
 			e = "&#96;"
-		case 0:
-		default:
+		case '\n', '\t', '\r':
 			continue
+		default:
+			if c >= ' ' && c != 0x7f {
+				continue
+			}
 		}
 		dst = append(dst, s[last:i]...)
 		dst = append(dst, e...)
