@@ -18,10 +18,12 @@ import (
 )
 
 // headers are covered by the signature, whether they are in a message or not:
-// one that is not cannot be added later.
+// one that is not cannot be added later. Those that are named twice cannot be
+// added once more on top of the one that is signed either.
 var headers = []string{
-	"From", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
-	"Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post",
+	"From", "From", "Reply-To", "Reply-To", "To", "To", "Cc", "Subject", "Subject", "Date", "Date", "Message-ID", "Message-ID",
+	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding", "Content-Transfer-Encoding",
+	"Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Unsubscribe-Post",
 	"X-CF-Client-ID", "X-CF-Notification-ID",
 }
 
