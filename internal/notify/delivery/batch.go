@@ -191,13 +191,15 @@ func (d *Delivery) render(ctx context.Context, letters []letter) (out []outgoing
 		switch {
 		case err == nil:
 		case errors.Is(err, errStore):
-			if ctx.Err() == nil {
-				d.o.Log.Error("a template cannot be read; the message is tried again", "message", d.o.IDs.Message(l.Number), "error", err)
+			if ctx.Err() == nil && len(outcomes) == 0 {
+				d.o.Log.Error("a template cannot be read; messages are tried again", "message", d.o.IDs.Message(l.Number), "error", err)
 			}
 			outcomes = append(outcomes, putOff(l, reasonStore, d.o.Now(), d.later()))
 			continue
 		default:
-			d.o.Log.Warn("a message cannot be rendered and was parked", "message", d.o.IDs.Message(l.Number), "client", l.Send.ClientID, "error", err)
+			if len(outcomes) == 0 { // one line for all of them
+				d.o.Log.Warn("messages cannot be rendered and are parked", "first", d.o.IDs.Message(l.Number), "client", l.Send.ClientID, "error", err)
+			}
 			o := park(l.Message, "the message cannot be rendered: "+err.Error(), d.o.Now())
 			o.Email = l.found
 			outcomes = append(outcomes, o)

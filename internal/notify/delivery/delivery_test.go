@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -54,8 +55,10 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := map[string]func(attempt int) notify.Result{
-		"for-good@example.com":    func(int) notify.Result { return notify.Result{Verdict: notify.Permanent, Reason: "554 spam"} },
-		"no-such@example.com":     func(int) notify.Result { return notify.Result{Verdict: notify.Permanent, BadAddress: true, Reason: "550 5.1.1 unknown"} },
+		"for-good@example.com": func(int) notify.Result { return notify.Result{Verdict: notify.Permanent, Reason: "554 spam"} },
+		"no-such@example.com": func(int) notify.Result {
+			return notify.Result{Verdict: notify.Permanent, BadAddress: true, Reason: "550 5.1.1 unknown"}
+		},
 		"always-busy@example.com": func(int) notify.Result { return notify.Result{Verdict: notify.Temporary, Reason: "451 busy"} },
 		"busy@example.com": func(attempt int) notify.Result {
 			if attempt < 3 {
@@ -75,6 +78,16 @@ func TestMessages(t *testing.T) {
 		r.KindID, r.Campaign = "", &notify.CampaignType{ID: "ct", SenderID: "s", ClientID: "shop"}
 	}
 	w.start()
+	t.Cleanup(func() { // after all of the below
+		if got, err := w.store.Suppressed(ctx, []string{"no-such@example.com", "for-good@example.com"}); err != nil || len(got) != 1 || !got["no-such@example.com"] {
+			t.Errorf("suppressed are %v, %v", got, err)
+		}
+		for _, o := range w.post.all() {
+			if strings.HasPrefix(o.To, "left") && o.Unsubscribe != "" {
+				t.Errorf("critical mail can be unsubscribed from: %+v", o)
+			}
+		}
+	})
 	for name, c := range map[string]struct {
 		audience notify.AudienceType
 		id       string
@@ -104,7 +117,8 @@ func TestMessages(t *testing.T) {
 		"accepted at the third attempt":    {notify.ToEmail, "busy@example.com", nil, notify.Delivered, 3, ""},
 		"never accepted":                   {notify.ToEmail, "always-busy@example.com", nil, notify.Failed, 4, "given up after the last attempt: 451 busy"},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // they share the world, whose clean-up would come first
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			changes := []func(*notify.Request){to(c.audience, c.id)}
 			if c.change != nil {
 				changes = append(changes, c.change)
@@ -119,14 +133,6 @@ func TestMessages(t *testing.T) {
 				t.Errorf("the address that was found is not kept: %+v", m)
 			}
 		})
-	}
-	if got, err := w.store.Suppressed(ctx, []string{"no-such@example.com", "for-good@example.com"}); err != nil || len(got) != 1 || !got["no-such@example.com"] {
-		t.Errorf("suppressed are %v, %v", got, err)
-	}
-	for _, o := range w.post.all() {
-		if strings.HasPrefix(o.To, "left") && o.Unsubscribe != "" {
-			t.Errorf("critical mail can be unsubscribed from: %+v", o)
-		}
 	}
 }
 
@@ -288,7 +294,7 @@ func TestChannelPanics(t *testing.T) {
 
 func TestExpansion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{people: newPeople(5234)})
+	w := newWorld(t, setup{people: newPeople(2611), change: func(o *Options) { o.Chunk = 500 }})
 	w.people.withoutEmails = true
 	w.start()
 	send := w.send(to(notify.ToEveryone, ""))
@@ -299,10 +305,10 @@ func TestExpansion(t *testing.T) {
 		}
 		seen++
 		return nil
-	}); err != nil || seen != 5234 {
+	}); err != nil || seen != 2611 {
 		t.Errorf("%d messages listed, %v", seen, err)
 	}
-	if got := w.finish(send); got.Delivered != 5234 || got.Total != 5234 {
+	if got := w.finish(send); got.Delivered != 2611 || got.Total != 2611 {
 		t.Errorf("%+v", got)
 	}
 	once := map[string]int{}
@@ -311,7 +317,7 @@ func TestExpansion(t *testing.T) {
 		once[o.To]++
 		body[o.Body]++
 	}
-	if len(once) != 5234 || len(w.post.all()) != 5234 {
+	if len(once) != 2611 || len(w.post.all()) != 2611 {
 		t.Errorf("%d addresses got %d messages", len(once), len(w.post.all()))
 	}
 	if len(body) > 10 {
@@ -334,16 +340,21 @@ func TestDirectoryAway(t *testing.T) {
 	w.people.asked = asked
 	w.people.set(errAway)
 	w.start()
-	for missing := map[string]bool{"page everyone ": true, "emails": true}; len(missing) > 0; {
+	for missing := map[string]bool{"page everyone": true, "emails": true}; len(missing) > 0; {
 		delete(missing, <-asked)
 	}
 	w.people.mu.Lock()
 	w.people.asked, w.people.down = nil, nil
 	w.people.mu.Unlock()
-	go func() { // one more may have been under way
-		select {
-		case <-asked:
-		case <-time.After(time.Minute):
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // questions that were under way
+		for {
+			select {
+			case <-asked:
+			case <-ended:
+				return
+			}
 		}
 	}()
 	if got := w.finish(small); got.Delivered != 1 || w.message(small, 0).Attempts != 1 {
@@ -372,7 +383,7 @@ func TestAudienceGone(t *testing.T) {
 // single message from being delivered.
 func TestFairness(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{people: newPeople(6000), change: func(o *Options) { o.Chunk, o.Batch = 200, 100 }})
+	w := newWorld(t, setup{people: newPeople(3000), change: func(o *Options) { o.Chunk, o.Batch = 200, 100 }})
 	async := func(r *notify.Request) { r.Async = true }
 	large := w.send(to(notify.ToEveryone, ""), async)
 	space := w.send(to(notify.ToSpace, "150"), async)
@@ -395,13 +406,13 @@ func TestFairness(t *testing.T) {
 		}
 		return -1
 	}
-	if at := last(func(o notify.Outgoing) bool { return o.To == "single@example.com" }); at > 4000 {
+	if at := last(func(o notify.Outgoing) bool { return o.To == "single@example.com" }); at > 2000 {
 		t.Errorf("the single message was number %d", at)
 	}
-	if at := last(func(o notify.Outgoing) bool { return notify.SendOf(o.Number) == space }); at > 4000 {
+	if at := last(func(o notify.Outgoing) bool { return notify.SendOf(o.Number) == space }); at > 2000 {
 		t.Errorf("the last message of the space was number %d", at)
 	}
-	if len(order) != 6151 {
+	if len(order) != 3151 {
 		t.Errorf("%d messages", len(order))
 	}
 }
@@ -456,9 +467,9 @@ func TestJournalIsReadFirst(t *testing.T) {
 // A stop in the middle loses and doubles nothing.
 func TestStopInTheMiddle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{people: newPeople(1500)})
+	w := newWorld(t, setup{people: newPeople(900)})
 	send := w.send(to(notify.ToEveryone, ""))
-	for i := range 5 {
+	for i := range 3 {
 		reached := make(chan struct{})
 		var once sync.Once
 		w.post.say = func(notify.Outgoing) notify.Result {
@@ -473,11 +484,11 @@ func TestStopInTheMiddle(t *testing.T) {
 		w.renew()
 	}
 	w.start()
-	if got := w.finish(send); got.Delivered != 1500 || len(w.post.all()) != 1500 {
+	if got := w.finish(send); got.Delivered != 900 || len(w.post.all()) != 900 {
 		t.Errorf("%+v, %d sent", got, len(w.post.all()))
 	}
 	all, err := w.store.MessagesOf(context.Background(), send, -1, 2000)
-	if err != nil || len(all) != 1500 {
+	if err != nil || len(all) != 900 {
 		t.Fatalf("%d messages, %v", len(all), err)
 	}
 	for _, m := range all {
@@ -562,6 +573,10 @@ func TestWebhooks(t *testing.T) {
 	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: server.URL, Secret: "hush"}); err != nil {
 		t.Fatal(err)
 	}
+	// Another one of the same client, which answers nothing, is in nobody's way.
+	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "deaf", ClientID: "shop", URL: deaf(t), Secret: "x"}); err != nil {
+		t.Fatal(err)
+	}
 	w.start()
 	send := w.send(to(notify.ToEveryone, ""))
 	seen := map[string]bool{}
@@ -587,4 +602,15 @@ func TestPurge(t *testing.T) {
 	if _, _, err := w.store.Message(context.Background(), notify.MessageNumber(send, 0)); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// deaf is the URL of a server that takes connections and says nothing.
+func deaf(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return "http://" + l.Addr().String()
 }

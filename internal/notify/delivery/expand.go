@@ -13,6 +13,9 @@ const (
 	// of them at the same moment.
 	manyExpansions = 64
 	sideBySide     = 4
+	// glance is how often to look for new sends at most: a kick comes with every
+	// send, and most of them have all their recipients.
+	glance = 20 * time.Millisecond
 )
 
 // expansion is a send whose recipients are being read.
@@ -38,17 +41,20 @@ func (d *Delivery) expand(ctx context.Context) {
 	var line []*expansion // those whose turn it is next, in order
 	turns := make(chan turn)
 	running := 0
+	var looked time.Time
 	defer func() {
 		for ; running > 0; running-- {
 			<-turns
 		}
 	}()
-	look := true
+	look := d.o.Now() // when to look for more sends
 	for {
-		if look && len(active) < manyExpansions {
-			line = d.claimExpansions(ctx, active, line)
+		if now := d.o.Now(); !now.Before(look) {
+			if len(active) < manyExpansions {
+				line = d.claimExpansions(ctx, active, line)
+			}
+			looked, look = now, now.Add(d.o.Poll)
 		}
-		look = false
 		for running < sideBySide {
 			var next *expansion
 			if next, line = due(line, d.o.Now()); next == nil {
@@ -59,21 +65,22 @@ func (d *Delivery) expand(ctx context.Context) {
 		}
 		d.o.Metrics.expansions(len(active), oldest(active, d.o.Now()))
 
-		timer := time.NewTimer(d.untilTurn(line, running))
+		timer := time.NewTimer(min(d.untilTurn(line, running), max(0, look.Sub(d.o.Now()))))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-d.expansions:
-			look = true
+			look = sooner(look, looked.Add(glance))
 		case <-timer.C:
-			look = true
 		case t := <-turns:
 			running--
 			switch {
 			case t.over:
 				delete(active, t.of.send.Number)
-				look = len(active) == manyExpansions-1 // there may be more that did not fit in
+				if len(active) == manyExpansions-1 { // there may be more that did not fit in
+					look = sooner(look, looked.Add(glance))
+				}
 			case t.err != nil:
 				t.of.rest = d.o.Now().Add(t.of.failures.next())
 				line = append(line, t.of)
@@ -84,6 +91,13 @@ func (d *Delivery) expand(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // claimExpansions adds sends that wait to be expanded.

@@ -42,14 +42,12 @@ func openJournal(dir string) (*journal, []int64, error) {
 	for i, name := range journalNames {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
-			j.close()
-			return nil, nil, fmt.Errorf("open the journal of deliveries: %w", err)
+			return nil, nil, errors.Join(fmt.Errorf("open the journal of deliveries: %w", err), j.close())
 		}
 		j.files[i] = f
 		text, err := io.ReadAll(f)
 		if err != nil {
-			j.close()
-			return nil, nil, fmt.Errorf("read the journal of deliveries: %w", err)
+			return nil, nil, errors.Join(fmt.Errorf("read the journal of deliveries: %w", err), j.close())
 		}
 		numbers = j.parse(text, numbers)
 		j.size[i] = int64(len(text))

@@ -21,7 +21,7 @@ func mustJournal(t testing.TB, dir string) (*journal, []int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.close() })
+	t.Cleanup(func() { j.close() }) //nolint:errcheck // a test may have closed it
 	return j, numbers
 }
 
@@ -73,7 +73,9 @@ func TestJournalReadsDamagedFiles(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		j.close()
+		if err := j.close(); err != nil {
+			rt.Fatal(err)
+		}
 		path := filepath.Join(dir, journalNames[0])
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -94,7 +96,7 @@ func TestJournalReadsDamagedFiles(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		defer j.close()
+		defer j.close() //nolint:errcheck // it was only read
 		var want []int64
 		for i := range whole {
 			if i != damaged {

@@ -38,9 +38,12 @@ const (
 	together = 100
 	// hooksFor is how long a new webhook may go unnoticed.
 	hooksFor = 5 * time.Second
-	// callsAtOnce is how many calls are under way.
-	callsAtOnce = 16
-	callLease   = 2 * time.Minute
+	// callsFetched is how many calls are read at a time, callsHeld how many are
+	// in memory, and callsInLine how many of one webhook.
+	callsFetched = 64
+	callsHeld    = 512
+	callsInLine  = 128
+	callLease    = 2 * time.Minute
 	// callPoll is for calls that are due by their schedule.
 	callPoll = 5 * time.Second
 )
@@ -56,6 +59,8 @@ type caller struct {
 
 	mu    sync.Mutex
 	hooks map[string]hooks
+	lines map[string][]notify.Callback // by webhook: those that a goroutine is at work on
+	held  int
 }
 
 type hooks struct {
@@ -64,7 +69,7 @@ type hooks struct {
 }
 
 func newCaller(o Options) *caller {
-	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), hooks: map[string]hooks{}}
+	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), hooks: map[string]hooks{}, lines: map[string][]notify.Callback{}}
 }
 
 // tell queues calls about messages that reached their end.
@@ -160,59 +165,4 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 	}
 	pack()
 	return all
-}
-
-// run makes calls until ctx ends.
-func (c *caller) run(ctx context.Context, owner string) {
-	defer c.post.close()
-	for {
-		due, err := c.o.Store.Callbacks(ctx, owner, callsAtOnce, callLease)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			c.o.Log.Error("calls of webhooks cannot be read", "error", err)
-		}
-		var calls sync.WaitGroup
-		for _, cb := range due {
-			calls.Go(func() { c.call(ctx, cb) })
-		}
-		calls.Wait()
-		if len(due) == callsAtOnce {
-			continue
-		}
-		timer := time.NewTimer(callPoll)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-c.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// call makes one call. What is cut off by the end of the process is made again:
-// a receiver may hear of an event twice, and knows it by its ids.
-func (c *caller) call(ctx context.Context, cb notify.Callback) {
-	err := c.post.do(ctx, cb, c.o.Now())
-	if ctx.Err() != nil {
-		return
-	}
-	var again time.Time
-	result := "ok"
-	if err != nil {
-		attempt := cb.Attempts + 1
-		if attempt < callSchedule.Attempts {
-			result, again = "again", c.o.Now().Add(callSchedule.pause(attempt, 0))
-		} else {
-			result = "dropped"
-		}
-		c.o.Log.Warn("a webhook did not take a call", "webhook", cb.WebhookID, "attempt", attempt, "result", result, "error", err)
-	}
-	c.o.Metrics.called(result)
-	if err := c.o.Store.FinishCallback(ctx, cb.ID, again); err != nil && ctx.Err() == nil {
-		c.o.Log.Error("a call of a webhook cannot be recorded", "error", err)
-	}
 }

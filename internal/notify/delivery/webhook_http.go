@@ -60,7 +60,7 @@ func newPoster(o WebhookOptions) poster {
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    o.Timeout,
-		MaxIdleConns:           callsAtOnce,
+		MaxIdleConns:           callsFetched,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,

@@ -171,7 +171,7 @@ func (p *people) Resolve(_ context.Context, a notify.Audience) (notify.Audience,
 }
 
 func (p *people) Page(_ context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
-	if err := p.ask("page " + string(a.Type) + " " + a.ID); err != nil {
+	if err := p.ask("page " + string(a.Type)); err != nil {
 		return nil, "", err
 	}
 	size := len(p.order)
@@ -269,6 +269,7 @@ type world struct {
 type setup struct {
 	people  *people
 	limit   int
+	db      *db.DB // an SQLite database of its own without
 	channel notify.Channel
 	change  func(*Options)
 }
@@ -276,7 +277,10 @@ type setup struct {
 func newWorld(t testing.TB, s setup) *world {
 	t.Helper()
 	ctx := context.Background()
-	real, err := notifydb.Open(ctx, dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: s.limit})
+	if s.db == nil {
+		s.db = dbtest.New(t, db.SQLite)
+	}
+	real, err := notifydb.Open(ctx, s.db, notifydb.Options{QueueLimit: s.limit})
 	if err != nil {
 		t.Fatal(err)
 	}
