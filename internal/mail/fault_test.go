@@ -3,6 +3,7 @@ package mail_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -239,7 +240,9 @@ func TestServerDown(t *testing.T) {
 	sink := mailtest.New(t, mailtest.Options{})
 	addr := sink.Addr()
 	sink.Close()
+	var log strings.Builder
 	c := channel(t, sink, "", "connections=2", func(o *mail.Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, nil)) // the handler writes one line at a time
 		o.Tune = func(c *smtp.Config) { c.Failures, c.Pause = 4, 50*time.Millisecond }
 	})
 	var left bool
@@ -265,6 +268,10 @@ func TestServerDown(t *testing.T) {
 	defer cancel()
 	for n := 0; ctx.Err() == nil; n++ {
 		if r := deliver(ctx, c, messages(fmt.Sprint("back", n), 1)); r[0].Verdict == notify.Accepted {
+			c.Stop()
+			if text := log.String(); !strings.Contains(text, "mail server is down") || !strings.Contains(text, "refused") || !strings.Contains(text, "mail server is back") {
+				t.Error(text)
+			}
 			return
 		}
 		select {

@@ -318,7 +318,7 @@ func TestSharedBodyIsEncodedOnce(t *testing.T) {
 	if len(c.bodies.known) > cacheEntries || len(c.bodies.order) != len(c.bodies.known) {
 		t.Errorf("the cache holds %d bodies", len(c.bodies.known))
 	}
-	for range 20 {
+	for range 10 {
 		big := outgoing()
 		big.Body.Text = strings.Repeat("x", cacheBytes/8)
 		if _, err := c.Message(big, now); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -24,7 +25,8 @@ type Client struct {
 	log     *slog.Logger
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	domains *domains
-	slots   chan struct{} // one for each connection that is in use
+	slots   chan struct{}         // one for each connection that is in use
+	failure atomic.Pointer[error] // the last one, for the log
 
 	mu         sync.Mutex
 	work       context.Context //nolint:containedctx // the time between Start and Stop
@@ -42,7 +44,7 @@ func New(config Config, log *slog.Logger) *Client {
 		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(name string, _, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				log.Warn("mail server is down, mail waits", "server", name, "pause", config.Pause)
+				log.Warn("mail server is down, mail waits", "server", name, "pause", config.Pause, "error", *c.failure.Load())
 			} else if to == gobreaker.StateClosed {
 				log.Info("mail server is back", "server", name)
 			}
@@ -208,6 +210,7 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			err = errors.Join(context.Canceled, err)
 		}
+		c.failure.Store(&err)
 		settle(err)
 		return nil, err
 	}
@@ -227,6 +230,9 @@ func (c *conn) settle(err error) {
 
 // put keeps a connection for later if it can be of use.
 func (c *Client) put(conn *conn, err error) {
+	if err != nil {
+		c.failure.Store(&err)
+	}
 	conn.settle(err)
 	if err != nil {
 		conn.close()
