@@ -14,6 +14,12 @@ import (
 // ASCII. They are short, and so none has to write to the messages it takes.
 const claimLock int64 = 0x6e6f74696679
 
+// byIndex makes PostgreSQL read the queue in the order of its index, whatever
+// it believes of the table, until the transaction ends. A queue is empty or full
+// long before the planner hears of it, and reading all of it to sort it is the
+// mistake that would hurt.
+const byIndex = "set_config('enable_bitmapscan', 'off', TRUE), set_config('enable_seqscan', 'off', TRUE), set_config('enable_sort', 'off', TRUE)"
+
 // Claim implements notify.Store.
 func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.Duration) ([]notify.Claimed, error) {
 	if limit <= 0 {
@@ -73,7 +79,7 @@ type claim struct {
 
 func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claimed, error) {
 	if s.Shared() {
-		if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?)", claimLock); err != nil {
+		if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock); err != nil {
 			return nil, err
 		}
 	}
@@ -198,6 +204,11 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 	s.held.mu.Unlock()
 	next, err := view(ctx, s, func(tx *db.Tx) (position, error) {
 		next := farthest
+		if s.Shared() {
+			if _, err := tx.Exec("SELECT " + byIndex); err != nil {
+				return next, err
+			}
+		}
 		for lane := range lanes {
 			p, err := s.firstFree(tx, lane, front[lane])
 			if err != nil {

@@ -145,12 +145,6 @@ func statusNumber(s notify.Status) (int, bool) {
 	return 0, false
 }
 
-// failedStatus is the number of notify.Failed; those below firstFinal wait.
-const (
-	firstFinal   = 2
-	failedStatus = 3
-)
-
 // counter is the count of a status.
 func counter(c *notify.Counts, status int) *int {
 	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable}[status]
@@ -180,7 +174,8 @@ func addWaiting(tx *db.Tx, shard, n int) error {
 }
 
 func waiting(tx *db.Tx) (n int, err error) {
-	return n, tx.QueryRow("SELECT COALESCE(SUM(waiting), 0) FROM notify_backlog").Scan(&n)
+	err = tx.QueryRow("SELECT COALESCE(SUM(waiting), 0) FROM notify_backlog").Scan(&n)
+	return n, err
 }
 
 // Waiting implements notify.Store.

@@ -129,5 +129,12 @@ func (m moment) Scan(src any) error {
 	return nil
 }
 
-func scanNumber(row db.Scanner) (n int64, err error) { return n, row.Scan(&n) }
-func scanText(row db.Scanner) (t string, err error)  { return t, row.Scan(&t) }
+func scanNumber(row db.Scanner) (n int64, err error) {
+	err = row.Scan(&n)
+	return n, err
+}
+
+func scanText(row db.Scanner) (t string, err error) {
+	err = row.Scan(&t)
+	return t, err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -329,7 +330,7 @@ func testExtendDuplicates(k *kit) {
 	step(3, people(append(users[2000:3000:3000], users[5], users[1500])...), false)
 	step(4, []notify.Recipient{{UserID: users[7], Email: "new@address.org"}, {Email: "Only@x.org"}, {Email: users[3] + "@example.com"}}, false)
 	step(5, []notify.Recipient{{Email: "only@X.org"}, {UserID: "last"}}, true)
-	want := append(users[:3000:3000], "Only@x.org", users[3]+"@example.com", "last")
+	want := slices.Concat(users, []string{"Only@x.org", users[3] + "@example.com", "last"})
 	k.equal("recipients", k.recipients(s, send.Number), want)
 	k.equal("counts", k.counts(s, send.Number), notify.Counts{Total: len(want), Queued: len(want)})
 	k.waits(s, len(want))

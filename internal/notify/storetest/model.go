@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"fmt"
+	"os"
 	"time"
 
 	"pgregory.net/rapid"
@@ -29,11 +29,23 @@ type model struct {
 	order    []int64
 }
 
+// modelRounds is how often it begins anew; with INGOT_SOAK=1 as often as rapid
+// wants.
+const modelRounds = 12
+
 // testQueueModel does random things to a store and to the model.
 func testQueueModel(k *kit) {
 	s := k.store()
+	rounds := modelRounds
+	if os.Getenv("INGOT_SOAK") == "1" {
+		rounds = 1000
+	}
 	rapid.Check(k.T, func(t *rapid.T) {
+		if rounds--; rounds < 0 {
+			return // each step is a commit, and 100 rounds of them take long
+		}
 		m := &model{kit: k, store: s, messages: map[int64]*modelled{}}
+		defer m.clean()
 		owner := rapid.SampledFrom([]string{"w1", "w2", "w3"})
 		t.Repeat(map[string]func(*rapid.T){
 			"accept": func(t *rapid.T) {
@@ -61,17 +73,20 @@ func testQueueModel(k *kit) {
 			},
 			"": m.check,
 		})
-		// The next round begins with an empty queue.
-		var left []int64
-		for _, n := range m.order {
-			if !m.messages[n].status.Final() {
-				left = append(left, n)
-			}
-		}
-		k.finish(s, notify.Delivered, left...)
-		k.clock.move(time.Hour)
-		value[int](k)(s.Purge(k.ctx, k.clock.time()))
 	})
+}
+
+// clean empties the queue for the next round, also after one that failed.
+func (m *model) clean() {
+	var left []int64
+	for _, n := range m.order {
+		if !m.messages[n].status.Final() {
+			left = append(left, n)
+		}
+	}
+	m.kit.finish(m.store, notify.Delivered, left...)
+	m.clock.move(time.Hour)
+	value[int](m.kit)(m.store.Purge(m.ctx, m.clock.time()))
 }
 
 func (m *model) accept(size int) {
@@ -217,6 +232,6 @@ func (m *model) check(t *rapid.T) {
 	}
 	_, some, err := m.store.NextDue(m.ctx)
 	if err != nil || some != (waiting > 0) {
-		t.Fatal(fmt.Sprintf("next due: %v with %d waiting, error %v", some, waiting, err))
+		t.Fatalf("next due: %v with %d waiting, error %v", some, waiting, err)
 	}
 }
