@@ -33,12 +33,13 @@ func active(t testing.TB, source string) []string {
 }
 
 var (
-	badElement  = regexp.MustCompile(`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
-	badScheme   = regexp.MustCompile(`^((javascript|vbscript|livescript|mocha|ecmascript|jscript|file|about|blob|filesystem|view-source):|data:(text|application|image/svg))`)
-	badStyle    = regexp.MustCompile(`expression\(|-moz-binding|[^a-z-]behavior:|javascript:|vbscript:|data:text`)
-	outlookOnly = regexp.MustCompile(`(?is)<!--\[if[^\]]*\]>(.+?)-->`)
-	cssHex      = regexp.MustCompile(`\\0*([0-9a-f]{1,6})\s?`)
-	cssRemark   = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	badElement     = regexp.MustCompile(`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
+	badScheme      = regexp.MustCompile(`^((javascript|vbscript|livescript|mocha|ecmascript|jscript|file|about|blob|filesystem|view-source):|data:(text|application|image/svg))`)
+	badStyle       = regexp.MustCompile(`expression\(|-moz-binding|[^a-z-]behavior:|javascript:|vbscript:|data:text`)
+	outlookOnly    = regexp.MustCompile(`(?is)<!--\[if[^\]]*\]>(.+?)-->`)
+	outlookDrawing = regexp.MustCompile(`behavior:url\(["']?#default#vml["']?\)(!important)?(;|\}|$)`)
+	cssHex         = regexp.MustCompile(`\\0*([0-9a-f]{1,6})\s?`)
+	cssRemark      = regexp.MustCompile(`(?s)/\*.*?\*/`)
 )
 
 func activeElement(n *html.Node) []string {
@@ -96,7 +97,7 @@ func activeStyle(s string) []string {
 	plain = strings.ReplaceAll(plain, `\`, "")
 	var found []string
 	for _, s := range []string{s, plain, cssRemark.ReplaceAllString(plain, "")} {
-		s = strings.ReplaceAll(strings.Join(strings.Fields(s), ""), "behavior:url(#default#vml)", "")
+		s = outlookDrawing.ReplaceAllString(strings.Join(strings.Fields(s), ""), "")
 		if m := badStyle.FindString(" " + s); m != "" {
 			found = append(found, "style "+m)
 		}
@@ -212,6 +213,8 @@ var vectors = []string{
 	`<div style="background:url('java\73 cript:alert(1)')">x</div>`,
 	`<div style="background:\75 rl(data:text/html,x)">x</div>`,
 	`<div style="behavior:url(x.htc)">x</div>`,
+	`<div style="behavior:url(#default#VML) url(x.htc)">x</div>`,
+	`<style>v\:* {behavior:url(#default#VML),url(x.htc)}</style>`,
 	`<div style="-moz-binding:url(x.xml#a)">x</div>`,
 	`<div style="color:red;content:'/*';width:expression(1);content:'*/'">x</div>`,
 	`<style>@import 'javascript:alert(1)';</style>`,

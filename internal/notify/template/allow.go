@@ -1,6 +1,9 @@
 package template
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func words(s string) map[string]bool {
 	out := map[string]bool{}
@@ -129,7 +132,12 @@ func allowedValue(kind attrKind, v string) (string, bool) {
 // metaAllowed tells whether a meta element is harmless: it may describe, but
 // neither lead away nor change how the rest is read.
 func metaAllowed(attrs []attribute) bool {
+	orders := slices.ContainsFunc(attrs, func(a attribute) bool { return a.name == "http-equiv" })
 	for _, a := range attrs {
+		// What a value will be is not known yet, so it may not be an order.
+		if orders && (hasSlot(a.name) || hasSlot(a.value)) {
+			return false
+		}
 		v := strings.ToLower(strings.TrimSpace(a.value))
 		switch a.name {
 		case "http-equiv":

@@ -44,6 +44,7 @@ type cleaner struct {
 	skip    string // the element that is being left out, with its content
 	depth   int    // how many of its kind are open
 	full    bool   // saw html, head, body or a doctype
+	headEnd bool   // the end of the head was passed
 	began   bool   // wrote something: a doctype is too late
 
 	attrs []attribute
@@ -176,6 +177,9 @@ func (c *cleaner) start(z *html.Tokenizer, name string, more, selfClosing bool) 
 		return
 	}
 	c.began = true
+	if name == "body" {
+		c.endHead()
+	}
 	if changed || !plainTag(c.tag) {
 		c.out.tag(name, c.attrs, selfClosing)
 	} else {
@@ -258,12 +262,20 @@ func (c *cleaner) end(name string) {
 			}
 			return
 		}
-		if name == "head" && c.nested == 0 {
-			c.out.mark(placeHead)
+		if name == "head" {
+			c.endHead()
 		}
 	}
 	if elements[name] || office[name] || c.office && name == "xml" {
 		c.out.lit("</" + name + ">")
+	}
+}
+
+// endHead marks where a caller's styles go in a template that is a document.
+func (c *cleaner) endHead() {
+	if c.nested == 0 && !c.headEnd {
+		c.out.mark(placeHead)
+		c.headEnd = true
 	}
 }
 
@@ -301,7 +313,7 @@ func (c *cleaner) comment(raw string) {
 	c.out.lit(m[3])
 }
 
-var plainDoctype = regexp.MustCompile(`(?i)^<!doctype [a-z0-9 "'/.:+\-\s]{1,200}>$`)
+var plainDoctype = regexp.MustCompile(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
 
 func (c *cleaner) doctype(raw string) {
 	if c.began || c.skip != "" || c.full || !plainDoctype.MatchString(raw) {

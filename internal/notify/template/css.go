@@ -12,8 +12,9 @@ var (
 	// activeCSS is what makes a style sheet run something: in browsers that are
 	// gone, but mail is also read with those.
 	activeCSS = regexp.MustCompile(`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
-	// drawing is how mails switch on Outlook's drawings, which is no script.
-	drawing = regexp.MustCompile(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)`)
+	// drawing is how mails switch on Outlook's drawings, which is no script. It
+	// has to be the whole declaration: there may be several addresses in one.
+	drawing = regexp.MustCompile(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
 	comment = regexp.MustCompile(`(?s)/\*.*?(\*/|$)`)
 )
 

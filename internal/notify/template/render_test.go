@@ -212,6 +212,9 @@ func TestEscapingByPlace(t *testing.T) {
 		{`<textarea>{{.Text}}</textarea>`, `</textarea><script>`, `<textarea>&lt;/textarea&gt;&lt;script&gt;</textarea>`},
 		{`<!-- {{.Text}} -->x`, `--><script>`, `x`},
 		{`<!--[if mso]><b title="{{.Text}}">{{.Text}}</b><![endif]-->x`, `--><i>`, `<!--[if mso]><b title="--&gt;&lt;i&gt;">--&gt;&lt;i&gt;</b><![endif]-->x`},
+		{`<meta http-equiv="content-type" content="{{.Text}}">x`, `text/html; charset=utf-7`, `x`},
+		{`<meta http-equiv="{{.Text}}" content="0;url=https://evil.example">x`, `refresh`, `x`},
+		{`<meta name="description" content="{{.Text}}">x`, `a"b`, `<meta name="description" content="a&#34;b">x`},
 		{`<form action="{{.Text}}"></form>`, `javascript:x`, `<form></form>`},
 		{`<img srcset="{{.Text}} 1x">`, `a, javascript:x`, `<img srcset="a%2C%20javascript%3Ax 1x">`},
 		{`{{.HTML}}<p title="{{.HTML}}">{{print .HTML}}</p>`, ``, `<i>given</i><p title="&lt;i&gt;given&lt;/i&gt;">&lt;i&gt;given&lt;/i&gt;</p>`},
@@ -302,7 +305,8 @@ func TestWrapping(t *testing.T) {
 		`<i>x</i>{{.HTML}}`: "<!DOCTYPE html>\n<html lang=\"de\">\n<head><style>p{color:red}</style></head>\n<body class=\"c\">\n<i>x</i><p>a</p>\n</body>\n</html>\n",
 		`<html><head><title>t</title></head><body id="b">{{.HTML}}</body></html>`:                                                                                      `<html><head><title>t</title><style>p{color:red}</style></head><body id="b"><p>a</p></body></html>`,
 		`{{.HTMLComponents.Doctype}}<html><head>{{.HTMLComponents.Head}}</head><body {{.HTMLComponents.BodyAttributes}}>{{.HTMLComponents.BodyContent}}</body></html>`: `<!DOCTYPE html><html><head><style>p{color:red}</style></head><body class="c"><p>a</p></body></html>`,
-		`<!DOCTYPE html>{{.HTML}}`: `<!DOCTYPE html><p>a</p>`,
+		`<html><body>{{.HTML}}</body></html>`: `<html><style>p{color:red}</style><body><p>a</p></body></html>`,
+		`<!DOCTYPE html>{{.HTML}}`:            `<!DOCTYPE html><p>a</p>`,
 	} {
 		if got := render(t, notify.Template{HTML: source}, Values{HTML: given}).HTML; got != want {
 			t.Errorf("%s\ngot  %q\nwant %q", source, got, want)

@@ -7,7 +7,8 @@ import (
 )
 
 // Values are what a template can show. HTML is the caller's document as it was
-// given: Render splits and cleans it.
+// given: Render splits and cleans it. KindDescription is the kind's id where it
+// has no description; SourceDescription becomes the client's id by itself.
 type Values struct {
 	From, ReplyTo, To                                string
 	Subject, Text, HTML                              string
