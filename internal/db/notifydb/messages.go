@@ -59,6 +59,9 @@ func (s *Store) FindMessages(ctx context.Context, q notify.MessageQuery) ([]noti
 	}
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Message, error) {
 		found := []notify.Message{}
+		if err := useIndexes(tx); err != nil {
+			return nil, err
+		}
 		next := int64(1<<63 - 1) // the send after the one to begin with
 		if q.After > 0 {
 			next = notify.SendOf(q.After) + 1

@@ -79,7 +79,7 @@ func populate(t testing.TB, d *db.DB) *Store {
 	err = d.Update(t.Context(), func(tx *db.Tx) error {
 		var rows, messages, keys, calls []any
 		for i := range int64(sends) {
-			rows = append(rows, i+1, fmt.Sprint("c", i%500), "k", now, "{}", 0, "", each, false, now, "", 0)
+			rows = append(rows, i+1, fmt.Sprint("c", i%100), "k", now, "{}", 0, "", each, false, now, "", 0)
 			keys = append(keys, "c", fmt.Sprint(i), "h", i, now+i)
 			calls = append(calls, fmt.Sprint(i), "h", "{}", 0, now+i, "")
 			for j := range each {

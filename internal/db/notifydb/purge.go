@@ -121,6 +121,9 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 	}
 	var all []gone
 	err := s.lock(ctx, func(tx *db.Tx) (err error) {
+		if err := useIndexes(tx); err != nil {
+			return err
+		}
 		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) { return g, row.Scan(&g.number, &g.status, &g.updated) },
 			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, status, updated",
 			from, to, db.Nanos(before))
@@ -164,6 +167,9 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 	}
 	for step := range slices.Chunk(numbers, purgeBatch) {
 		err := s.lock(ctx, func(tx *db.Tx) error {
+			if err := useIndexes(tx); err != nil {
+				return err
+			}
 			list := numberList(tx.Dialect(), step)
 			empty, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends AS s WHERE "+numbersIn(tx.Dialect(), "number")+
 				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + 1) * ?)",

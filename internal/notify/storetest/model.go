@@ -31,7 +31,7 @@ type model struct {
 
 // modelRounds is how often it begins anew; with INGOT_SOAK=1 as often as rapid
 // wants.
-const modelRounds = 12
+const modelRounds = 5
 
 // testQueueModel does random things to a store and to the model.
 func testQueueModel(k *kit) {

@@ -58,7 +58,7 @@ func testFindMessages(k *kit) {
 	// Small and large sends of two clients, and two kinds, among each other.
 	var all []notify.Message
 	kinds := map[int64]string{}
-	for i, size := range []int{1, 3, 150, 1, 2, 101, 4} {
+	for i, size := range []int{1, 3, 110, 1, 2, 101, 4} {
 		n := k.sending("c", names("u", size)...)
 		if i%2 == 1 {
 			n.KindID = "odd"
@@ -69,6 +69,7 @@ func testFindMessages(k *kit) {
 		k.accept(s, other)
 		k.clock.move(time.Minute)
 	}
+	var outcomes []notify.Outcome
 	for _, c := range k.claim(s, "w", 1000) {
 		k.clock.move(time.Millisecond)
 		o := notify.Outcome{Number: c.Number, Status: notify.Delivered, At: k.clock.time()}
@@ -80,14 +81,15 @@ func testFindMessages(k *kit) {
 		case 2:
 			o.Status, o.Parked = notify.Failed, true
 		}
-		value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{o}))
+		outcomes = append(outcomes, o)
 	}
+	value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes))
 	for send := range kinds {
 		all = append(all, value[[]notify.Message](k)(s.MessagesOf(k.ctx, send, -1, 1000))...)
 	}
 	slices.SortFunc(all, func(a, b notify.Message) int { return int(b.Number - a.Number) })
 	middle := all[len(all)/2]
-	large := notify.SendOf(all[slices.IndexFunc(all, func(m notify.Message) bool { return m.UserID == "u-000149" })].Number)
+	large := notify.SendOf(all[slices.IndexFunc(all, func(m notify.Message) bool { return m.UserID == "u-000109" })].Number)
 	for name, test := range map[string]struct {
 		q    notify.MessageQuery
 		want func(m notify.Message) bool

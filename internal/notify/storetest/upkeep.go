@@ -110,11 +110,11 @@ func testPurgeCounts(k *kit) {
 // testPurgeMany sees that Purge goes on after its first step.
 func testPurgeMany(k *kit) {
 	s := k.store()
-	k.accept(s, k.sending("c", names("large", 2500)...))
+	k.accept(s, k.sending("c", names("large", 1100)...))
 	var wg sync.WaitGroup
 	for w := range 8 {
 		wg.Go(func() {
-			for i := range 150 {
+			for i := range 130 {
 				if _, _, err := s.Accept(k.ctx, k.sending("c", fmt.Sprint("u-", w, "-", i))); err != nil {
 					k.Error(err)
 				}
@@ -123,9 +123,9 @@ func testPurgeMany(k *kit) {
 	}
 	wg.Wait()
 	claimed := numbersOf(k.claim(s, "w", 10_000))
-	k.equal("claimed", len(claimed), 3700)
+	k.equal("claimed", len(claimed), 2140)
 	k.finish(s, notify.Delivered, claimed[1:]...)
-	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), 3699)
+	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), 2139)
 	left := value[[]notify.Send](k)(s.ListSends(k.ctx, "c", 0, 10))
 	k.equal("number of sends left", len(left), 1)
 	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
