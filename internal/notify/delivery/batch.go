@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"sync"
 	"time"
 
 	"ingot/internal/notify"
@@ -224,9 +222,8 @@ type outgoing struct {
 	letter *letter
 }
 
-// hand gives mail to the channel and records what came of it. What was not tried
-// because the process stops has no outcome: it is released.
-func (d *Delivery) hand(ctx context.Context, all []outgoing, landed func(int)) {
+// hand gives mail to the channel and records what came of it.
+func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
 	if len(all) == 0 {
 		return
 	}
@@ -234,35 +231,16 @@ func (d *Delivery) hand(ctx context.Context, all []outgoing, landed func(int)) {
 	for i := range all {
 		batch[i] = all[i].Outgoing
 	}
-	var mu sync.Mutex
-	told := make([]bool, len(batch))
-	done := func(i int, r notify.Result) {
-		mu.Lock()
-		again := told[i]
-		told[i] = true
-		mu.Unlock()
-		if again {
-			return
+	d.o.Channel.Deliver(ctx, batch, func(i int, r notify.Result) {
+		if r.Verdict != notify.Accepted && ctx.Err() != nil {
+			return // not tried, because the process stops
 		}
-		d.concluded(ctx, all[i].letter, r)
-		landed(1)
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			d.o.Log.Error("the channel panicked; what it left is tried again", "panic", p, "stack", string(debug.Stack()))
-			for i := range batch {
-				done(i, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"})
-			}
-		}
-	}()
-	d.o.Channel.Deliver(ctx, batch, done)
+		d.concluded(ctx, all[i].letter, r, p)
+	})
 }
 
 // concluded records one result.
-func (d *Delivery) concluded(ctx context.Context, l *letter, r notify.Result) {
-	if r.Verdict != notify.Accepted && ctx.Err() != nil {
-		return
-	}
+func (d *Delivery) concluded(ctx context.Context, l *letter, r notify.Result, p *parcel) {
 	o := d.o.Schedule.after(l.Message, r, d.o.Now())
 	o.Email = l.found
 	if r.Verdict == notify.Permanent && r.BadAddress {
@@ -272,7 +250,7 @@ func (d *Delivery) concluded(ctx context.Context, l *letter, r notify.Result) {
 			d.o.Log.Warn("a refused address cannot be suppressed", "message", d.o.IDs.Message(l.Number), "error", err)
 		}
 	}
-	d.finish.add(o)
+	p.settle(o)
 }
 
 // later is when something is tried again that failed by no fault of a message.

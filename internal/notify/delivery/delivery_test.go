@@ -292,6 +292,73 @@ func TestChannelPanics(t *testing.T) {
 	}
 }
 
+// wild is a directory that panics at the first question of each sort.
+type wild struct {
+	*people
+	page, emails sync.Once
+}
+
+func (d *wild) Page(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+	d.page.Do(func() { panic("boom") })
+	return d.people.Page(ctx, a, cursor, limit)
+}
+
+func (d *wild) Emails(ctx context.Context, ids []string) (map[string]string, error) {
+	d.emails.Do(func() { panic("boom") })
+	return d.people.Emails(ctx, ids)
+}
+
+func TestDirectoryPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{people: newPeople(50), change: func(o *Options) {
+		o.Log, o.Directory = nil, &wild{people: o.Directory.(*people)} //nolint:errcheck,errorlint // it is
+	}})
+	w.people.withoutEmails = true
+	w.start()
+	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *notify.Request) { r.Async = true }))
+	if got.Delivered != 50 || len(w.post.all()) != 50 {
+		t.Errorf("%+v, %d sent", got, len(w.post.all()))
+	}
+}
+
+// narrow is a channel that notes how much content it was given at once.
+type narrow struct {
+	post
+	most atomic.Int64
+}
+
+func (n *narrow) Deliver(ctx context.Context, batch []notify.Outgoing, done func(int, notify.Result)) {
+	total := 0
+	for _, o := range batch {
+		total += size(o.Body)
+	}
+	for most := n.most.Load(); int64(total) > most && !n.most.CompareAndSwap(most, int64(total)); most = n.most.Load() {
+	}
+	n.post.Deliver(ctx, batch, done)
+}
+
+// Bodies of their own are made a few at a time, when they are large.
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	n := &narrow{post: post{forget: true}}
+	w := newWorld(t, setup{people: newPeople(60), channel: n})
+	if err := w.store.CreateTemplate(ctx, notify.Template{ID: "own", Name: "own", Subject: "{{.Subject}}", Text: "{{.To}} {{.Text}}"}); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	const each = 200 << 10
+	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *notify.Request) {
+		r.Template, r.Content.Text = "own", strings.Repeat("x", each)
+	}))
+	if got.Delivered != 60 {
+		t.Errorf("%+v", got)
+	}
+	if most := n.most.Load(); most < each || most > manyBytes+2*each {
+		t.Errorf("%d bytes at once, want up to %d", most, manyBytes)
+	}
+}
+
 func TestExpansion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{people: newPeople(2611), change: func(o *Options) { o.Chunk = 500 }})

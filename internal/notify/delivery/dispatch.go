@@ -2,6 +2,9 @@ package delivery
 
 import (
 	"context"
+	"maps"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,30 +143,61 @@ func (f *failures) next() time.Duration {
 	return s.pause(f.n, 0)
 }
 
-// deliver brings a batch to its outcomes.
-func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
-	left := len(claimed)
-	var mu sync.Mutex
-	landed := func(n int) {
-		mu.Lock()
-		left -= n
-		mu.Unlock()
-		d.flight.add(-n)
-	}
-	defer func() { landed(left) }()
+// parcel is a batch under way.
+type parcel struct {
+	d  *Delivery
+	mu sync.Mutex
+	// open are the messages that have no outcome yet.
+	open map[int64]notify.Message
+}
 
-	b := d.sort(ctx, claimed)
-	for _, o := range b.outcomes {
-		d.finish.add(o)
+// settle records an outcome, the first one of its message only.
+func (p *parcel) settle(o notify.Outcome) {
+	p.mu.Lock()
+	_, first := p.open[o.Number]
+	delete(p.open, o.Number)
+	p.mu.Unlock()
+	if first {
+		p.d.finish.add(o)
+		p.d.flight.add(-1)
 	}
-	landed(len(b.outcomes))
-	for len(b.ready) > 0 && ctx.Err() == nil {
-		out, taken, outcomes := d.render(ctx, b.ready)
-		for _, o := range outcomes {
-			d.finish.add(o)
+}
+
+// rest returns what is open, in no order.
+func (p *parcel) rest() []notify.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.open))
+}
+
+// deliver brings a batch to its outcomes. What has none when the process stops is
+// released by Stop.
+func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
+	p := &parcel{d: d, open: make(map[int64]notify.Message, len(claimed))}
+	for _, c := range claimed {
+		p.open[c.Number] = c.Message
+	}
+	defer func() { d.flight.add(-len(p.rest())) }()
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.o.Log.Error("the delivery of a batch panicked; what is left of it is tried again", "panic", cause, "stack", string(debug.Stack()))
+			for _, m := range p.rest() {
+				// It counts as an attempt: one of them may be to blame, and must
+				// not come back for ever.
+				p.settle(d.o.Schedule.after(m, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now()))
+			}
 		}
-		landed(len(outcomes))
-		d.hand(ctx, out, landed)
-		b.ready = b.ready[taken:]
+	}()
+	s := d.sort(ctx, claimed)
+	for _, o := range s.outcomes {
+		p.settle(o)
+	}
+	for len(s.ready) > 0 && ctx.Err() == nil {
+		out, taken, outcomes := d.render(ctx, s.ready)
+		for _, o := range outcomes {
+			p.settle(o)
+		}
+		d.hand(ctx, out, p)
+		s.ready = s.ready[taken:]
 	}
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"ingot/internal/notify"
@@ -149,8 +150,14 @@ func (d *Delivery) untilTurn(line []*expansion, running int) time.Duration {
 }
 
 // chunk reads some recipients of a send and adds them.
-func (d *Delivery) chunk(ctx context.Context, e *expansion) turn {
+func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	s := &e.send
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.o.Log.Error("reading the recipients of a send panicked; trying again", "send", d.o.IDs.Send(s.Number), "panic", cause, "stack", string(debug.Stack()))
+			t = turn{of: e, err: errors.New("it panicked")}
+		}
+	}()
 	reader := notify.Reader{
 		Directory: d.o.Directory, Page: d.o.Chunk, Lenient: true,
 		Skipped: func(a notify.Audience, err error) {

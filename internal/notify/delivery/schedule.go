@@ -63,8 +63,6 @@ func (s Schedule) after(m notify.Message, r notify.Result, now time.Time) notify
 	switch {
 	case r.Verdict == notify.Accepted:
 		o.Status, o.Reason = notify.Delivered, ""
-	case r.Verdict == notify.Permanent && r.BadAddress:
-		o.Status = notify.Failed
 	case r.Verdict == notify.Permanent:
 		o.Status = notify.Failed
 	case attempt >= s.Attempts:

@@ -23,7 +23,7 @@ func TestServersShare(t *testing.T) {
 	}
 	a, b := server(), server()
 	slow := func(notify.Outgoing) notify.Result {
-		timer := time.NewTimer(time.Millisecond)
+		timer := time.NewTimer(5 * time.Millisecond)
 		<-timer.C
 		return notify.Result{Verdict: notify.Accepted}
 	}
@@ -36,7 +36,7 @@ func TestServersShare(t *testing.T) {
 	if err := b.service.Messages(context.Background(), send, func(notify.Message) error { listed++; return nil }); err != nil || listed != users {
 		t.Errorf("%d messages listed, %v", listed, err)
 	}
-	a.store.until(t, "the first server did something", func() bool { return len(a.post.all()) > 0 })
+	b.store.until(t, "both did something", func() bool { return len(a.post.all()) > 0 && len(b.post.all()) > 0 })
 	a.Stop()
 	if got := b.finish(send); got.Delivered != users {
 		t.Errorf("%+v", got)
