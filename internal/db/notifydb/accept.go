@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -176,7 +177,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := s.admit(tx, batch, now); err != nil {
 			return err
 		}
-		var sends, messages []any
+		var sends []any
+		var messages []newMessage
 		var members []any
 		added := 0
 		for _, a := range batch {
@@ -210,7 +212,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := newSends.all(tx, sends); err != nil {
 			return err
 		}
-		if err := newMessages.all(tx, messages); err != nil {
+		if err := storeMessages(tx, messages); err != nil {
 			return err
 		}
 		if err := newMembers.all(tx, members); err != nil {
@@ -232,13 +234,45 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	return err
 }
 
-func appendMessages(args []any, send int64, index int, lane notify.Lane, now time.Time, recipients []notify.Recipient) []any {
-	args = slices.Grow(args, 7*len(recipients))
-	at := db.Nanos(now)
+// newMessage is a message as it is inserted.
+type newMessage struct {
+	Number   int64  `json:"n"`
+	Lane     int    `json:"l"`
+	Due      int64  `json:"d"`
+	Audience int    `json:"a"`
+	User     string `json:"u"`
+	Email    string `json:"e"`
+}
+
+func appendMessages(list []newMessage, send int64, index int, lane notify.Lane, now time.Time, recipients []notify.Recipient) []newMessage {
+	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		args = append(args, notify.MessageNumber(send, index+i), int(lane), at, at, r.Audience, r.UserID, r.Email)
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(lane), db.Nanos(now), r.Audience, r.UserID, r.Email})
 	}
-	return args
+	return list
+}
+
+// storeMessages inserts messages. PostgreSQL takes them all as one JSON text:
+// that is one journey, and reading placeholders by the hundred takes it longer.
+func storeMessages(tx *db.Tx, list []newMessage) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if tx.Dialect() == db.Postgres {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
+			SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+			AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`, string(text))
+		return err
+	}
+	args := make([]any, 0, 7*len(list))
+	for _, m := range list {
+		args = append(args, m.Number, m.Lane, m.Due, m.Due, m.Audience, m.User, m.Email)
+	}
+	return newMessages.all(tx, args)
 }
 
 // admit looks which of a group are repetitions, and which do not fit.

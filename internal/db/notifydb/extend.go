@@ -96,7 +96,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 }
 
 func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, lane notify.Lane, now time.Time, shard int) error {
-	if err := newMessages.all(tx, appendMessages(nil, row.Number, row.next, lane, now, fresh)); err != nil {
+	if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, lane, now, fresh)); err != nil {
 		return err
 	}
 	var end time.Time
