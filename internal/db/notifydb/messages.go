@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"ingot/internal/db"
@@ -160,7 +161,8 @@ func conditionsOf(q notify.MessageQuery) (conditions string, args []any, ok bool
 		if !ok {
 			return "", nil, false
 		}
-		add("status = ?", n)
+		// Written out, so that the index of those that failed is found.
+		b.WriteString(" AND status = " + strconv.Itoa(n))
 	}
 	if q.Parked {
 		b.WriteString(" AND parked AND status = 3")
