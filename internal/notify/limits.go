@@ -2,6 +2,7 @@ package notify
 
 import (
 	"math"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,6 +63,19 @@ type RateLimit struct {
 	Limit     int
 	Remaining int
 	Reset     time.Duration
+}
+
+// Headers are the names and values that tell it to the caller; none without a
+// limit.
+func (l RateLimit) Headers() map[string]string {
+	if l.Limit == 0 {
+		return nil
+	}
+	return map[string]string{
+		"RateLimit-Limit":     strconv.Itoa(l.Limit),
+		"RateLimit-Remaining": strconv.Itoa(l.Remaining),
+		"RateLimit-Reset":     strconv.Itoa(int(math.Ceil(l.Reset.Seconds()))),
+	}
 }
 
 // gates keeps the limits of each client, in memory: a restart forgives, and

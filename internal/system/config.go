@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"ingot/internal/mail"
+	"ingot/internal/mail/smtp"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -29,7 +33,7 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
-	SMTPURL     string // validated; nothing sends mail yet
+	MailConfig
 	// AuthURL is an external authorization server; empty means the built-in
 	// one.
 	AuthURL string
@@ -65,6 +69,7 @@ func DefaultConfig() Config {
 		Domain:              "localhost",
 		Engine:              "auto",
 		PasswordGrant:       true,
+		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
 }
 
@@ -83,7 +88,12 @@ func (c Config) Validate() error {
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
-		{"smtp-url", checkURL(c.SMTPURL, "smtp", "smtps")},
+		{"smtp-url", checkSMTP(c.SMTPURL)},
+		{"mail-from", checkMailbox(c.MailFrom)},
+		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
+		{"dkim-selector", checkDKIM(c.MailConfig)},
+		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
+		{"messages-kept", checkPositive(c.MessagesKept)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 	}
@@ -191,6 +201,43 @@ func checkURL(s string, schemes ...string) error {
 	return nil
 }
 
+func checkSMTP(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := smtp.ParseURL(s)
+	return err
+}
+
+func checkMailbox(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := mail.ParseAddress(s)
+	return err
+}
+
+func checkDKIM(c MailConfig) error {
+	if (c.DKIMKeyFile == "") != (c.DKIMSelector == "") {
+		return errors.New("--dkim-key and --dkim-selector are given together")
+	}
+	return nil
+}
+
+func checkOptionalAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	return checkAddress(s)
+}
+
+func checkPositive(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is less than nothing", d)
+	}
+	return nil
+}
+
 // normal is the configuration with one spelling for everything.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
@@ -204,6 +251,7 @@ func (c Config) normal() (Config, error) {
 	c.Domain = strings.ToLower(c.Domain)
 	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	c.NotificationsURL = strings.TrimRight(c.NotificationsURL, "/")
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "ingot.db")
 	}

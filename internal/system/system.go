@@ -29,10 +29,11 @@ import (
 
 // The parts that have to work before the server is ready.
 const (
-	partSecrets  = "secrets"
-	partDatabase = "database"
-	partAuth     = "authorization server"
-	partPlatform = "platform"
+	partSecrets       = "secrets"
+	partDatabase      = "database"
+	partAuth          = "authorization server"
+	partPlatform      = "platform"
+	partNotifications = "notifications"
 )
 
 // System is a whole server. It is a run.Service.
@@ -59,6 +60,8 @@ type building struct {
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
 	endpoints Endpoints
+	// adminLocal tells that only this machine reaches the admin address.
+	adminLocal bool
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -186,8 +189,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c)}
-	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform)
+	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), adminLocal: loopback(ports.admin.Addr())}
+	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 	b.metrics = web.NewMetrics(b.registry)
 
 	starting := web.NewMux(web.FormatV3, c.Log, b.metrics)
@@ -274,6 +277,10 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
+	n, err := s.openNotifications(ctx, b, dir, secrets, client)
+	if err != nil {
+		return fmt.Errorf("notification service: %w", err)
+	}
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -282,7 +289,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	publish := func(a authority) {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(s.routes(b, a, r, names))
+		b.front.live.Store(s.routes(b, a, r, n, names))
 	}
 
 	a, err := s.authority(ctx, b, secrets, d, client, publish)
@@ -292,10 +299,14 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := s.run(ctx, a); err != nil {
 		return err
 	}
-	for _, part := range append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) })) {
+	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
+	for _, part := range append(n.parts(), append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
+	}
+	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+		return err
 	}
 	if err := s.fillDemo(ctx, d, r); err != nil {
 		return fmt.Errorf("--demo: %w", err)
@@ -305,6 +316,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	// Who waits for readiness finds the routes there.
 	publish(a)
 	b.health.ready(partPlatform, nil)
+	b.health.ready(partNotifications, nil)
 	if c.AuthURL == "" {
 		b.health.ready(partAuth, nil)
 	}
@@ -359,7 +371,7 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, r *runtime, names directory) *routes {
+func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
@@ -370,10 +382,9 @@ func (s *System) routes(b *building, a authority, r *runtime, names directory) *
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
 	}
 	t := &routes{
-		origin:        web.NewMux(web.FormatV3, c.Log, b.metrics),
-		notifications: web.NewMux(web.FormatNotifications, c.Log, b.metrics),
-		logs:          web.NewMux(web.FormatV3, c.Log, b.metrics),
-		apps:          r.proxy,
+		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
+		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
+		apps:   r.proxy,
 	}
 	api.New(options).Routes(t.origin)
 	for _, m := range []*web.Mux{t.origin, t.logs} {
@@ -386,7 +397,7 @@ func (s *System) routes(b *building, a authority, r *runtime, names directory) *
 		healthRoutes(t.auth, b.health)
 	}
 	healthRoutes(t.origin, b.health)
-	healthRoutes(t.notifications, b.health)
+	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b.metrics, b.health)
 	healthRoutes(t.logs, b.health)
 	return t
 }

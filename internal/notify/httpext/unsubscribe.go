@@ -124,7 +124,7 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) { //nolint:gosec // bounded by the line above
 		return fault.Wrap(err, fault.BadRequest, "The form could not be read.")
 	}
 	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}

@@ -31,7 +31,9 @@ func make2(t *testing.T, w *facetest.World, bearer, path, body string) resource 
 	return made
 }
 
-func status(a facetest.Answer) string { return strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Message())) }
+func status(a facetest.Answer) string {
+	return strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Message()))
+}
 
 func TestRoot(t *testing.T) {
 	t.Parallel()
