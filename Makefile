@@ -46,6 +46,10 @@ build: ## build bin/ingot and the small programs beside it
 	$(call run,$(GO_BUILD) -o bin/ingot-static ./cmd/ingot-static)
 	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
 
+.PHONY: deb
+deb: build ## a Debian package of what was built, with a systemd unit
+	@scripts/deb
+
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check
 
