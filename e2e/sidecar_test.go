@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -30,12 +31,14 @@ func (s *site) sidecarPort(t testing.TB) int {
 	if s.options.Engine == "container" {
 		return 9090
 	}
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		// Below those of connections, or one may take it meanwhile.
+		port := 20000 + rand.IntN(12000)
+		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // pushBeside pushes an app with a sidecar helper, which answers with the name of
@@ -156,11 +159,11 @@ func sidecarShares(t *testing.T, s *site) {
 	home := s.admin(t)
 	port := s.sidecarPort(t)
 	s.pushBeside(t, home, "shares", port)
-	local := fmt.Sprintf("127.0.0.1:%d", port)
+	here := fmt.Sprintf("127.0.0.1:%d", port)
 	s.works(t, "shares", "read", "shares-helper.txt")
 	s.works(t, "shares", "socket", "shares-helper.sock")
 	s.works(t, "shares", "socket", "@shares-helper")
-	s.works(t, "shares", "dial", local)
+	s.works(t, "shares", "dial", here)
 	if s.options.Engine != "container" {
 		return // apps are not kept apart, as the server says
 	}
@@ -171,7 +174,7 @@ func sidecarShares(t *testing.T, s *site) {
 		s.fails(t, "alien", "socket", filepath.Join(dir, "shares-helper.sock"))
 	}
 	s.fails(t, "alien", "socket", "@shares-helper")
-	s.fails(t, "alien", "dial", local)
+	s.fails(t, "alien", "dial", here)
 	s.fails(t, "alien", "dial", fmt.Sprintf("%s:%d", row.Internal, port))
 	s.fails(t, "alien", "dial", row.Internal+":8080")
 	s.works(t, "alien", "dial", "127.0.0.1:8080")
