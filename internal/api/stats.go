@@ -63,10 +63,17 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 		if one.Index >= len(rows) {
 			continue
 		}
-		// While an old version is replaced both are there; the new one counts
-		// as soon as it exists.
-		if old := rows[one.Index]; old == nil || one.Version == version[one.ProcessGUID] {
+		if one.Version == version[one.ProcessGUID] {
 			rows[one.Index] = one
+			continue
+		}
+		// One of an older version is about to go, even if nobody has told it
+		// yet. As RUNNING or CRASHED it would tell a client that the restart it
+		// has just asked for is over.
+		if gone := one.State == cf.InstanceCrashed || one.State == cf.InstanceDown; !gone && rows[one.Index] == nil {
+			going := *one
+			going.State = cf.InstanceStopping
+			rows[one.Index] = &going
 		}
 	}
 	return out, nil
