@@ -28,7 +28,7 @@ func runningOf(p *presenter, items []*cf.Process, now time.Time) (map[string][]r
 	for _, process := range items {
 		for i, row := range rows[process.GUID] {
 			b := runningBody{Index: i, State: cf.InstanceDown}
-			if row != nil {
+			if row != nil && row.State != cf.InstanceStopping { // which is no word of this list
 				b.State, b.Since = row.State, seconds(now, row.Since)
 			}
 			out[process.GUID] = append(out[process.GUID], b)
