@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,11 +45,7 @@ func TestKillsSoak(t *testing.T) {
 	if os.Getenv("INGOT_SOAK") == "" {
 		t.Skip("INGOT_SOAK is not set")
 	}
-	kills := killMany
-	if n, err := strconv.Atoi(os.Getenv("INGOT_KILLS")); err == nil {
-		kills = n
-	}
-	onEngines(t, func(t *testing.T, v *victims) { v.killAtRandom(kills) })
+	onEngines(t, func(t *testing.T, v *victims) { v.killAtRandom(killMany) })
 }
 
 func onEngines(t *testing.T, test func(t *testing.T, v *victims)) {
