@@ -19,7 +19,7 @@ func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slo
 	}
 	options := container.Options{Root: d.file("containers"), Init: initProgram, Log: log, Egress: true}
 	if kind != "process" {
-		e, err := newContainers(ctx, options)
+		e, err := container.Open(ctx, options)
 		if err == nil {
 			log.Info("apps run in containers", "why", "a trial container worked")
 			return e, nil
@@ -33,11 +33,4 @@ func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slo
 		return nil, err
 	}
 	return process.New(process.Options{Root: d.file("processes"), Init: initProgram, Log: log})
-}
-
-func newContainers(ctx context.Context, o container.Options) (engine.Engine, error) {
-	if err := container.Probe(ctx, o); err != nil {
-		return nil, err
-	}
-	return container.New(ctx, o)
 }

@@ -267,8 +267,11 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if publicURL == "" {
 		publicURL = b.endpoints.API
 	}
+	// The first secrets are hashed while the engine tries a container.
+	first := make(chan error, 1)
+	go func() { first <- s.firstUsers(ctx, secrets, d) }()
 	r, err := s.openRuntime(ctx, dir, d, publicURL)
-	if err != nil {
+	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
@@ -285,7 +288,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		b.front.live.Store(s.routes(b, a, r, names))
 	}
 
-	a, err := s.authority(ctx, b, secrets, d, client, publish)
+	a, err := s.authority(b, d, client, publish)
 	if err != nil {
 		return err
 	}
@@ -329,9 +332,23 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 // consoleRedirects are where the console takes its codes; there is none yet.
 var consoleRedirects []string
 
-// authority makes the built-in authorization server with its first users and
-// clients, or the way to the one elsewhere.
-func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
+// firstUsers makes users and clients of the built-in authorization server.
+func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) error {
+	if s.config.AuthURL != "" {
+		return nil
+	}
+	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
+		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+	}, consoleRedirects, s.config.Log)
+	if err != nil {
+		return fmt.Errorf("first users and clients: %w", err)
+	}
+	return nil
+}
+
+// authority makes the built-in authorization server, or the way to the one
+// elsewhere.
+func (s *System) authority(b *building, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var external *externalAuth
@@ -341,19 +358,12 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 		})
 		return external, nil
 	}
-	store := authdb.New(d)
-	err := auth.Bootstrap(ctx, store, auth.Secrets{
-		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
-	}, consoleRedirects, c.Log)
-	if err != nil {
-		return nil, fmt.Errorf("first users and clients: %w", err)
-	}
 	base := c.PublicURL
 	if base == "" {
 		base = b.endpoints.API
 	}
 	return auth.New(auth.Options{
-		Store: store, BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
 	})
 }
 
