@@ -65,7 +65,7 @@ type Engine struct {
 	// sharing tells whether layers can be shared.
 	sharing bool
 
-	ids keyed
+	ids local.Keyed
 	// open ends with Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the life of the engine, not of a call
 	shut     context.CancelFunc
