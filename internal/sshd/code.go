@@ -150,13 +150,13 @@ func mayEnter(u User, p Place) error {
 	}
 	switch {
 	case !p.SpaceAllows:
-		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space")
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space; cf allow-space-ssh allows it")
 	case !p.AppAllows:
-		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app")
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app; cf enable-ssh enables it")
 	case !p.Started:
-		return fault.New(fault.Unprocessable, "the app is stopped")
+		return fault.New(fault.Unprocessable, "the app is stopped; cf start starts it")
 	case p.InstanceID == "" || !p.Running:
-		return fault.New(fault.Unprocessable, "the instance does not run")
+		return fault.New(fault.Unprocessable, "the instance does not run; cf app shows how it is")
 	}
 	return nil
 }

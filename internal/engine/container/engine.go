@@ -152,7 +152,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), initPath); err != nil {
+	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	e.resolv = resolvConf(o.Egress)
