@@ -129,26 +129,42 @@ func (d *door) shell(t *testing.T) {
 		defer close(over)
 		_, _ = io.Copy(screen, terminal) // ends with the other side
 	}()
-	say := func(text string) {
+	// After each command there is a prompt of its own, which is not what was
+	// typed: what is typed while another command runs may be lost, as everywhere.
+	step := 0
+	say := func(command string) {
 		t.Helper()
-		if _, err := io.WriteString(terminal, text+"\r"); err != nil {
+		step++
+		if _, err := fmt.Fprintf(terminal, "%s; PS1='step''%d> '\r", command, step); err != nil {
 			t.Fatal(err)
+		}
+	}
+	sees := func(words ...string) {
+		t.Helper()
+		for _, w := range append(words, fmt.Sprintf("step%d> ", step)) {
+			screen.await(t, w)
 		}
 	}
 	screen.await(t, "$ ")
 	say("test -t 0 && echo $TERM-$(stty size)-on-a-terminal")
-	screen.await(t, "vt100-33 91-on-a-terminal")
-	say(`until [ "$(stty size)" = "22 77" ]; do sleep 0.1; done; echo new size: $((11 + 11))`)
+	sees("vt100-33 91-on-a-terminal")
+	// The window changes while something runs.
+	say(`echo wait${x}ing; until [ "$(stty size)" = "22 77" ]; do sleep 0.1; done`)
+	screen.await(t, "waiting\r\n")
 	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 22, Cols: 77}); err != nil {
 		t.Fatal(err)
 	}
-	screen.await(t, "new size: 22")
-	say("echo asleep; sleep 100000")
-	screen.await(t, "asleep\r\n")
-	say("\x03") // control-C, for the sleep alone
-	say("echo still $((40 + 2))")
-	screen.await(t, "still 42")
-	say("exit 4")
+	sees()
+	// Control-C is for what runs, not for the shell.
+	say(`sh -c 'trap "echo caught; exit 5" INT; echo a${x}wake; while :; do sleep 0.1; done'; echo with $?`)
+	screen.await(t, "awake\r\n")
+	if _, err := terminal.Write([]byte{3}); err != nil {
+		t.Fatal(err)
+	}
+	sees("caught\r\n", "with 5\r\n")
+	if _, err := io.WriteString(terminal, "exit 4\r"); err != nil {
+		t.Fatal(err)
+	}
 	<-over
 	_ = cmd.Wait() // the exit code is in ProcessState
 	if code := cmd.ProcessState.ExitCode(); code != 4 {
@@ -364,33 +380,37 @@ func (d *door) told(t *testing.T) {
 // and another takes its place.
 func (d *door) endings(t *testing.T) {
 	const sidecar = "APP/PROC/WEB/SIDECAR/HELPER"
-	for _, c := range []struct{ name, member, signal, says string }{
-		{"sidecar killed", "helper", "KILL", sidecar + ": Exited with status 137"},
-		{"sidecar leaves", "helper", "TERM", "Codependent step exited"},
-		{"app killed", "web", "KILL", "APP/PROC/WEB: Exited with status 137"},
+	// By turns, so that no crash is one too many to start again at once.
+	for _, c := range []struct {
+		name   string
+		index  int
+		member string
+		signal string
+		says   string
+	}{
+		{"sidecar killed", 0, "helper", "KILL", sidecar + ": Exited with status 137"},
+		{"sidecar leaves", 1, "helper", "TERM", "Codependent step exited"},
+		{"app killed", 0, "web", "KILL", "APP/PROC/WEB: Exited with status 137"},
 	} {
-		// By turns, so that no crash is one too many to start again at once.
-		for _, index := range map[string][]int{"sidecar killed": {0}, "sidecar leaves": {1}, "app killed": {0}}[c.name] {
-			d.running(t, d.app, 2)
-			before := d.stats(t, d.app)[index].Instance
-			if n := processesOf(t, before); n < 2 {
-				t.Fatalf("%s: %d processes of instance %s are found, want the app and its sidecar", c.name, n, before)
-			}
-			// The session may go with the instance before it can say how it went.
-			out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(index), "-c", "kill -"+c.signal+" $(cat app/"+c.member+".pid)")
-			if strings.Contains(out, "kill:") {
-				t.Fatalf("%s: %s", c.name, out)
-			}
-			x := d.ended(t, before)
-			if x.ExitDescription != c.says || x.Reason != "CRASHED" || x.Index != index {
-				t.Errorf("%s: the exit record is %+v, want %s", c.name, x, c.says)
-			}
-			await(t, "all processes of the instance are gone", func() bool { return processesOf(t, before) == 0 })
-			await(t, "another instance runs", func() bool {
-				now := d.stats(t, d.app)[index]
-				return now.State == "RUNNING" && now.Instance != before
-			})
+		d.running(t, d.app, 2)
+		before := d.stats(t, d.app)[c.index].Instance
+		if n := processesOf(t, before); n < 2 {
+			t.Fatalf("%s: %d processes of instance %s are found, want the app and its sidecar", c.name, n, before)
 		}
+		// The session may go with the instance before it can say how it went.
+		out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(c.index), "-c", "kill -"+c.signal+" $(cat app/"+c.member+".pid)")
+		if strings.Contains(out, "kill:") {
+			t.Fatalf("%s: %s", c.name, out)
+		}
+		x := d.ended(t, before)
+		if x.ExitDescription != c.says || x.Reason != "CRASHED" || x.Index != c.index {
+			t.Errorf("%s: the exit record is %+v, want %s", c.name, x, c.says)
+		}
+		await(t, "all processes of the instance are gone", func() bool { return processesOf(t, before) == 0 })
+		await(t, "another instance runs", func() bool {
+			now := d.stats(t, d.app)[c.index]
+			return now.State == "RUNNING" && now.Instance != before
+		})
 	}
 	contains(t, cfOK(t, d.home, "events", "couple"), "app.crash", sidecar+": Exited with status 137", "Codependent step exited", "APP/PROC/WEB: Exited with status 137")
 	d.ssh(t, 0, "true")

@@ -192,6 +192,8 @@ func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, err
 	// and nobody's guess. A user who may not have a token gets "unauthorized".
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" || answer.Error == "unauthorized"):
 		return "", fault.New(fault.Unauthenticated, "the one-time code is not valid: it expired, was used before, or never was one")
+	case answer.Error == "invalid_client":
+		return "", fmt.Errorf("exchanging a one-time code: the authorization server does not accept the client %s with the secret that this server has for it", a.o.ClientID)
 	case resp.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("exchanging a one-time code: status %d %s", resp.StatusCode, answer.Error)
 	case err != nil:

@@ -35,7 +35,7 @@ var errDenied = errors.New("permission denied")
 func denial(err error) error {
 	switch fault.CodeOf(err) {
 	case fault.FeatureDisabled, fault.Unprocessable, fault.RateLimited:
-		return &ssh.BannerError{Err: errDenied, Message: "ssh: " + reason(err) + "\r\n"}
+		return &ssh.BannerError{Err: errDenied, Message: "refused: " + reason(err) + "\r\n"}
 	}
 	return errDenied
 }

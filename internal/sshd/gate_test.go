@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ingot/internal/fault"
 	"ingot/internal/run"
 	"ingot/internal/run/runtest"
-	"ingot/internal/fault"
 	"ingot/internal/sshd"
 )
 
@@ -114,7 +114,7 @@ func TestRefusalSaysWhy(t *testing.T) {
 		}[code]
 	}
 	for code, want := range map[string]string{
-		"switch": "ssh: ssh is disabled for the app\r\n", "state": "ssh: the app is stopped\r\n", "forbidden": "", "broken": "",
+		"switch": "refused: ssh is disabled for the app\r\n", "state": "refused: the app is stopped\r\n", "forbidden": "", "broken": "",
 	} {
 		var banner string
 		c, err := ssh.Dial("tcp", w.server.Addr().String(), &ssh.ClientConfig{

@@ -40,6 +40,7 @@ var etcFiles = map[string]string{
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"shells":        "/bin/sh\n/bin/bash\n",
 	"gai.conf":      "",
+	"bash.bashrc":   `[ -z "$PS1" ] || PS1='\u@\h:\w\$ '` + "\n",
 }
 
 // buildRootfs makes the root file system that all instances share, or brings
