@@ -44,6 +44,7 @@ build: ## build bin/ingot and the small programs beside it
 	$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init)
 	$(call run,$(GO_BUILD) -o bin/ingot-builder ./cmd/ingot-builder)
 	$(call run,$(GO_BUILD) -o bin/ingot-static ./cmd/ingot-static)
+	$(call run,$(GO_BUILD) -o bin/ingot-sftp ./cmd/ingot-sftp)
 	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
 
 .PHONY: deb

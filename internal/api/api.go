@@ -38,8 +38,9 @@ type Options struct {
 	// AuthURL says where a client finds the authorization server; nil means
 	// on the origin it already talks to.
 	AuthURL func(*http.Request) string
-	// SSH is the address and host key fingerprint of the ssh gateway; empty
-	// means that there is none.
+	// SSH is the address, host:port, and host key fingerprint of the ssh
+	// gateway; empty means that there is none. Without a host it is the one by
+	// which the client reached us.
 	SSHAddress, SSHFingerprint string
 	Now                        func() time.Time
 }

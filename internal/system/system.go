@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -59,6 +60,8 @@ type building struct {
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
 	endpoints Endpoints
+	ssh       net.Listener
+	gateway   *gateway
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -172,6 +175,10 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(drain)
+	// It stops first: who comes in meanwhile could not be asked for.
+	if err := s.run(ctx, b.gateway); err != nil {
+		return err
+	}
 	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
 	return nil
 }
@@ -186,7 +193,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c)}
+	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), ssh: ports.ssh}
 	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform)
 	b.metrics = web.NewMetrics(b.registry)
 
@@ -200,6 +207,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	// The ssh gateway is started once the rest is there; clients wait until then.
+	s.later(func() { _ = ports.ssh.Close() })
 	// All are stopped, started or not: that is what closes their ports.
 	for _, server := range []*web.Server{admin, notifications, public} {
 		s.later(server.Stop)
@@ -280,12 +289,18 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
+	ssh, err := s.newGateway(b, dir, secrets, r)
+	if err != nil {
+		return err
+	}
+	b.gateway = ssh
 	// Two may publish at once; what the later one has seen is the newer.
 	var publishing sync.Mutex
 	publish := func(a authority) {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(s.routes(b, a, r, names))
+		ssh.verifier.Store(a.Verifier(api.Audience))
+		b.front.live.Store(s.routes(b, a, r, names, ssh))
 	}
 
 	a, err := s.authority(b, d, client, publish)
@@ -369,12 +384,12 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, r *runtime, names directory) *routes {
+func (s *System) routes(b *building, a authority, r *runtime, names directory, ssh *gateway) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
 		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch,
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(),
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
