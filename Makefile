@@ -44,7 +44,12 @@ build: ## build bin/ingot and the small programs beside it
 	$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init)
 	$(call run,$(GO_BUILD) -o bin/ingot-builder ./cmd/ingot-builder)
 	$(call run,$(GO_BUILD) -o bin/ingot-static ./cmd/ingot-static)
+	$(call run,$(GO_BUILD) -o bin/ingot-sftp ./cmd/ingot-sftp)
 	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
+
+.PHONY: deb
+deb: build ## a Debian package of what was built, with a systemd unit
+	@scripts/deb
 
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ingot/internal/engine/container/containertest"
 )
 
 // What the tests of apps have in common: servers that run apps on each engine,
@@ -78,7 +80,7 @@ func startApps(t *testing.T, o options) *site {
 		})
 		if log := s.Stderr.String(); s.ended() && strings.Contains(log, "--engine container: ") {
 			s.mayFail = true
-			t.Skipf("containers do not work here: %s", log[strings.LastIndex(strings.TrimSpace(log), "\n")+1:])
+			containertest.Missing(t, log[strings.LastIndex(strings.TrimSpace(log), "\n")+1:])
 		}
 	}
 	s.awaitReady(t)

@@ -10,8 +10,8 @@
 // run, and cf is the one that `make setup-test` puts into .tools/bin.
 //
 // Tests of apps run on both engines, as sub-tests named after them; those of
-// containers are skipped where the server cannot run any. What they push is in
-// testdata, or written by the test. Apps outlive a server, so each such test
+// containers are skipped where the server cannot run any, or fail if
+// INGOT_REQUIRE_CONTAINERS is 1. What they push is in testdata, or written by the test. Apps outlive a server, so each such test
 // deletes its apps in the end and sees that nothing is left of them.
 //
 // Every test has its own server, data directory, addresses and CF_HOME, waits
@@ -19,7 +19,7 @@
 // their id. A server that writes a line of level ERROR to its log, or panics,
 // fails the test that started it.
 //
-// It may import internal/db/dbtest, and internal/db for the names of the
-// databases; it must not import the product: what it knows of it is what a user
+// It may import internal/db/dbtest, internal/db for the names of the databases,
+// and containertest for what to do where there are no containers; it must not import the product: what it knows of it is what a user
 // can know.
 package e2e

@@ -19,23 +19,8 @@ func TestAppsAreIsolated(t *testing.T) {
 	cfOK(t, home, pushProbe(t, "captive", "-m", "512M")...)
 	app := guid(t, home, "captive")
 	row := s.stats(t, app)[0]
-	try := func(how, what string) string {
-		t.Helper()
-		r := s.get(t, "captive", "/try?"+url.Values{"how": {how}, "what": {what}}.Encode())
-		return string(r.want(t, http.StatusOK).Body)
-	}
-	fails := func(how, what string) {
-		t.Helper()
-		if try(how, what) == "" {
-			t.Errorf("an app can %s %s", how, what)
-		}
-	}
-	works := func(how, what string) {
-		t.Helper()
-		if err := try(how, what); err != "" {
-			t.Errorf("an app cannot %s %s: %s", how, what, err)
-		}
-	}
+	fails := func(how, what string) { t.Helper(); s.fails(t, "captive", how, what) }
+	works := func(how, what string) { t.Helper(); s.works(t, "captive", how, what) }
 	_, admin, _ := strings.Cut(s.Admin, "//")
 	_, api, _ := strings.Cut(s.API, "//")
 
@@ -87,4 +72,25 @@ func TestAppsAreIsolated(t *testing.T) {
 	other := s.stats(t, guid(t, home, "neighbour"))[0]
 	fails("dial", other.Internal+":8080")
 	fails("list", filepath.Join(s.Dir, "containers", "instances", other.Instance))
+}
+
+// attempt has the probe try something, and returns why it did not succeed.
+func (s *site) attempt(t testing.TB, host, how, what string) string {
+	t.Helper()
+	r := s.get(t, host, "/try?"+url.Values{"how": {how}, "what": {what}}.Encode())
+	return string(r.want(t, http.StatusOK).Body)
+}
+
+func (s *site) fails(t testing.TB, host, how, what string) {
+	t.Helper()
+	if s.attempt(t, host, how, what) == "" {
+		t.Errorf("the app %s can %s %s", host, how, what)
+	}
+}
+
+func (s *site) works(t testing.TB, host, how, what string) {
+	t.Helper()
+	if err := s.attempt(t, host, how, what); err != "" {
+		t.Errorf("the app %s cannot %s %s: %s", host, how, what, err)
+	}
 }

@@ -38,7 +38,7 @@ func pushLife(t *testing.T, s *site) {
 	for range 2 {
 		contains(t, cfOK(t, home, "create-app", "life"), "OK")
 	}
-	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:")
+	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:0/1")
 
 	out := cfOK(t, home, pushProbe(t, "life", "-i", "2", "-u", "http", "--endpoint", "/health")...)
 	contains(t, columns(out), "name: life", "requested state: started", "routes: life.apps.localhost", "memory usage: 64M", "start command: ./probe")
@@ -76,9 +76,18 @@ func pushLife(t *testing.T, s *site) {
 
 	contains(t, cfOK(t, home, "stop", "life"), "OK")
 	s.reaches(t, "life", "/", http.StatusServiceUnavailable)
-	contains(t, columns(cfOK(t, home, "app", "life")), "requested state: stopped")
+	await(t, "the instances are down", func() bool {
+		return !slices.ContainsFunc(s.stats(t, app), func(r stat) bool { return r.State != "DOWN" })
+	})
+	contains(t, columns(cfOK(t, home, "app", "life")), "requested state: stopped", "instances: 0/2", "#0 down", "#1 down")
+	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:0/2")
+	// None of these waits for what does not come.
+	contains(t, columns(cfOK(t, home, "scale", "life", "-i", "1")), "requested state: stopped", "instances: 0/1", "#0 down")
+	contains(t, columns(cfOK(t, home, "scale", "life")), "instances: 0/1")
 	contains(t, columns(cfOK(t, home, "start", "life")), "requested state: started", "#0 running")
 	s.reaches(t, "life", "/", http.StatusOK)
+	contains(t, cfOK(t, home, "stop", "life"), "OK")
+	contains(t, columns(cfOK(t, home, "restart", "life")), "requested state: started", "#0 running")
 
 	contains(t, columns(cfOK(t, home, "scale", "life", "-i", "3")), "#0 running")
 	before := s.running(t, app, 3)

@@ -34,11 +34,11 @@ type upOptions struct {
 	DataDir             string        `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
 	Listen              string        `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
 	NotificationsListen string        `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
-	SSHListen           string        `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh to app instances (nothing listens there in this version)"`
+	SSHListen           string        `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
 	AdminListen         string        `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
 	Domain              string        `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
 	Engine              string        `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
-	Programs            string        `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder and ingot-static are; without it, beside ingot"`
+	Programs            string        `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot"`
 	DatabaseURL         string        `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
 	SMTPURL             string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://USER:PASSWORD@HOST:PORT or smtps://… of the mail server; without it, mail is caught in a mailbox to look at"`
 	MailFrom            string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"The sender of all mail; without it, notifications@DOMAIN"`

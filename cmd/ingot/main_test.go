@@ -196,7 +196,7 @@ func TestUp(t *testing.T) {
 		signals := make(chan os.Signal, 2)
 		out, errs := newScreen("cf auth admin"), &bytes.Buffer{}
 		p := &process{
-			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --log-format human --engine process --programs " + programtest.Dir(t) + " --data-dir " + dir),
+			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + programtest.Dir(t) + " --data-dir " + dir),
 			getenv: env(), uid: 1000, out: out, err: errs, signals: signals, exit: func(int) { t.Error("ended at once") },
 		}
 		code := make(chan int, 1)

@@ -20,6 +20,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		{"Platform API", e.API},
 		{"Authorization server", e.Auth},
 		{"Notifications", e.Notifications},
+		{"ssh", e.SSH},
 		{"Admin", e.Admin + " (health, metrics, profiling)"},
 		{"Data directory", e.DataDir},
 		{"Database", s.Database()},

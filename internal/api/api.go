@@ -33,11 +33,14 @@ type Options struct {
 	// Scratch is where uploads lie until they are stored; empty means the
 	// system's temporary directory.
 	Scratch string
+	// MaxUpload is the largest upload that is taken, in bytes; 1 GiB if zero.
+	MaxUpload int64
 	// AuthURL says where a client finds the authorization server; nil means
 	// on the origin it already talks to.
 	AuthURL func(*http.Request) string
-	// SSH is the address and host key fingerprint of the ssh gateway; empty
-	// means that there is none.
+	// SSH is the address, host:port, and host key fingerprint of the ssh
+	// gateway; empty means that there is none. Without a host it is the one by
+	// which the client reached us.
 	SSHAddress, SSHFingerprint string
 	Now                        func() time.Time
 }
@@ -56,6 +59,7 @@ type API struct {
 	now       func() time.Time
 
 	scratch                    string
+	maxUpload                  int64
 	sshAddress, sshFingerprint string
 }
 
@@ -141,9 +145,12 @@ func New(o Options) *API {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = defaultUpload
+	}
 	return &API{
 		store: o.Store, platform: o.Platform, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
+		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
 	}
 }
 

@@ -351,6 +351,12 @@ func appFeature(app *cf.App, name string) (featureBody, error) {
 	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
 }
 
+// SSHAllowed tells whether an app's own switch lets ssh in.
+func SSHAllowed(app *cf.App) bool {
+	f, err := appFeature(app, "ssh")
+	return err == nil && f.Enabled
+}
+
 func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
 	return a.show(w, r, func(p *presenter) (any, error) {
 		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")

@@ -128,8 +128,9 @@ func TestProcessScenarios(t *testing.T) {
 		scale(`{}`, 202),
 		{as: "supporter", do: "POST /v3/processes/$app/actions/scale", body: `{"instances":1}`, want: 202},
 		{as: "auditor", do: "POST /v3/processes/$app/actions/scale", body: `{"instances":1}`, want: 403},
-		{as: "dev", do: "GET /v3/processes/$app/stats", want: 200, has: []string{`"resources":[]`}},
-		{as: "dev", do: "GET /v3/processes/$app/process_instances", want: 200, has: []string{`"resources":[]`}},
+		// A stopped app has a row for each instance that it would have.
+		{as: "dev", do: "GET /v3/processes/$app/stats", want: 200, has: []string{`"resources":[{`, `"index":0`, `"state":"DOWN"`}},
+		{as: "dev", do: "GET /v3/processes/$app/process_instances", want: 200, has: []string{`"resources":[{"index":0,"state":"DOWN"`}},
 		{as: "dev", do: "DELETE /v3/processes/$app/instances/0", want: 204},
 		{as: "auditor", do: "DELETE /v3/processes/$app/instances/0", want: 403},
 	})
@@ -223,6 +224,11 @@ func TestAuditEventScenarios(t *testing.T) {
 		{as: "member", do: "GET /v3/audit_events", want: 200, has: []string{`"resources":[]`}},
 		{as: "member", do: "GET /v3/audit_events/$event", want: 404, has: []string{"Event not found"}},
 		{as: "stranger", do: "GET /v3/audit_events/$event", want: 404},
+		{as: "auditor", do: "GET /v3/audit_events/$event", want: 200},
+		{as: "supporter", do: "GET /v3/audit_events/$event", want: 200},
+		{as: "orgauditor", do: "GET /v3/audit_events/$event", want: 200},
+		{as: "manager", do: "GET /v3/audit_events/$event", want: 404},
+		{as: "orgmanager", do: "GET /v3/audit_events/$event", want: 404},
 		{do: "GET /v3/audit_events?label_selector=a", want: 400},
 	})
 	if got := names(w.call(w.admin(), "GET", "/v3/audit_events?created_ats[gt]=2999-01-01T00:00:00Z", nil)); !slices.Equal(got, nil) {

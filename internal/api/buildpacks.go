@@ -188,7 +188,7 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, err := readUpload(r, a.scratch)
+	u, err := a.readUpload(r)
 	if err != nil {
 		return err
 	}

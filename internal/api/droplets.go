@@ -331,7 +331,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	upload, err := readUpload(r, a.scratch)
+	upload, err := a.readUpload(r)
 	if err != nil {
 		return err
 	}

@@ -71,15 +71,23 @@ func setupWith(t *testing.T, see func(cf.Store) cf.Store) *fixture {
 
 func setupStore(t *testing.T, dialect db.Dialect, see func(cf.Store) cf.Store) *fixture {
 	t.Helper()
+	return setupOptions(t, dialect, func(o *api.Options) { o.Store = see(o.Store) })
+}
+
+// setupOptions has an API that a test changes before it is made.
+func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *fixture {
+	t.Helper()
 	d := dbtest.New(t, dialect)
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
-	a := api.New(api.Options{
-		Store: see(f.store), Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
-	})
+	options := api.Options{
+		Store: f.store, Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
+	}
+	change(&options)
+	a := api.New(options)
 	quiet := slog.New(slog.DiscardHandler)
 	mux := web.NewMux(web.FormatV3, quiet, nil)
 	a.Routes(mux)

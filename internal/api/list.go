@@ -302,11 +302,11 @@ func timeConds(out *list, field, op, name, value string) error {
 	next := func(t time.Time) time.Time { return t.Add(time.Second) }
 	switch op {
 	case "":
-		if len(times) != 1 {
-			return badQuery("'%s' accepts one timestamp; use [gte] and [lt] for a range", name)
+		seconds := cf.Cond{Field: field, Op: cf.OpInSeconds}
+		for _, t := range times {
+			seconds.Values = append(seconds.Values, t)
 		}
-		add(cf.OpGreaterEqual, times[0])
-		add(cf.OpLess, next(times[0]))
+		out.query.Where = append(out.query.Where, seconds)
 	case "gt":
 		add(cf.OpGreaterEqual, next(times[0]))
 	case "gte":

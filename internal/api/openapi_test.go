@@ -109,7 +109,7 @@ var absent = []struct {
 	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`), "null relationships have no link"},
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
 	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
-	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none"},
+	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none, and one that has just started or ended uses nothing"},
 	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},
 	{regexp.MustCompile(`/droplets\S* \S*\.links\.(package|upload|download)$`), "each is there while it leads somewhere"},
 	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`), "destinations are neither paged nor labelled, and only one of them has links"},

@@ -143,18 +143,24 @@ func TestLists(t *testing.T) {
 	}
 	f.app(space, "with,comma")
 	admin := f.admin()
+	made, _ := f.call(admin, "GET", "/v3/apps?names=app-1", nil).at("resources.0.created_at").(string)
 	for query, want := range map[string][]string{
-		"names=app-1,app-3&order_by=name":            {"app-1", "app-3"},
-		"names=with%252Ccomma":                       {"with,comma"},
-		"label_selector=n=1&order_by=-name":          {"app-5", "app-3", "app-1"},
-		"label_selector=!n":                          {"with,comma"},
-		"label_selector=n%20in%20(0)&order_by=name":  {"app-0", "app-2", "app-4", "app-6"},
-		"label_selector=n!=0,n":                      {"app-1", "app-3", "app-5"},
-		"per_page=3&page=3&order_by=name":            {"app-6", "with,comma"},
-		"names=":                                     nil,
-		"created_ats[gt]=2999-01-01T00:00:00Z":       nil,
-		"organization_guids=" + org + "&names=app-0": {"app-0"},
-		"organization_guids=nowhere":                 nil,
+		"names=app-1&created_ats=2001-01-01T00:00:00Z,2002-01-01T00:00:00Z": nil,
+		"names=app-1&created_ats=2001-01-01T00:00:00Z," + made:              {"app-1"},
+		"names=app-1&created_ats=" + made + ",2999-01-01T00:00:00Z," + made: {"app-1"},
+		"names=app-1&updated_ats=2001-01-01T00:00:00Z," + made:              {"app-1"},
+		"names=app-1&updated_ats=1000-01-01T00:00:00Z,9999-12-31T23:59:59Z": nil,
+		"names=app-1,app-3&order_by=name":                                   {"app-1", "app-3"},
+		"names=with%252Ccomma":                                              {"with,comma"},
+		"label_selector=n=1&order_by=-name":                                 {"app-5", "app-3", "app-1"},
+		"label_selector=!n":                                                 {"with,comma"},
+		"label_selector=n%20in%20(0)&order_by=name":                         {"app-0", "app-2", "app-4", "app-6"},
+		"label_selector=n!=0,n":                                             {"app-1", "app-3", "app-5"},
+		"per_page=3&page=3&order_by=name":                                   {"app-6", "with,comma"},
+		"names=":                                                            nil,
+		"created_ats[gt]=2999-01-01T00:00:00Z":                              nil,
+		"organization_guids=" + org + "&names=app-0":                        {"app-0"},
+		"organization_guids=nowhere":                                        nil,
 	} {
 		if got := names(f.want(f.call(admin, "GET", "/v3/apps?"+query, nil), 200)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
@@ -162,7 +168,7 @@ func TestLists(t *testing.T) {
 	}
 	for _, query := range []string{
 		"nonsense=1", "page=0", "page=x", "per_page=5001", "per_page=0", "order_by=color", "names=a&names=b", "label_selector=a%20b",
-		"created_ats=yesterday", "created_ats[foo]=2020-01-01T00:00:00Z", "include=nothing", "lifecycle_type=sorcery",
+		"created_ats=yesterday", "created_ats=2020-01-01T00:00:00Z,", "created_ats[gt]=2020-01-01T00:00:00Z,2021-01-01T00:00:00Z", "created_ats[foo]=2020-01-01T00:00:00Z", "include=nothing", "lifecycle_type=sorcery",
 	} {
 		a := f.call(admin, "GET", "/v3/apps?"+query, nil)
 		if a.status != 400 || a.at("errors.0.code") != 10005.0 {

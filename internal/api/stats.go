@@ -28,7 +28,7 @@ func runningOf(p *presenter, items []*cf.Process, now time.Time) (map[string][]r
 	for _, process := range items {
 		for i, row := range rows[process.GUID] {
 			b := runningBody{Index: i, State: cf.InstanceDown}
-			if row != nil {
+			if row != nil && row.State != cf.InstanceStopping { // which is no word of this list
 				b.State, b.Since = row.State, seconds(now, row.Since)
 			}
 			out[process.GUID] = append(out[process.GUID], b)
@@ -45,17 +45,9 @@ func seconds(now, since time.Time) int64 {
 }
 
 // instanceRows returns the instances of processes by index; nil stands for one
-// that is wanted and not there. Apps that are stopped want none.
+// that is wanted and not there. Those of a stopped app are wanted as soon as it
+// starts, and are down until then, as clients expect.
 func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, error) {
-	appGUIDs := guidsOf(items, func(p *cf.Process) string { return p.AppGUID })
-	running, _, err := tx.Apps().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", appGUIDs), cf.In("state", string(cf.AppStarted))}})
-	if err != nil {
-		return nil, err
-	}
-	started := map[string]bool{}
-	for _, app := range running {
-		started[app.GUID] = true
-	}
 	found, _, err := tx.Instances().List(cf.Query{Where: []cf.Cond{cf.InStrings("process_guid", guidsOf(items, func(p *cf.Process) string { return p.GUID }))}})
 	if err != nil {
 		return nil, err
@@ -63,9 +55,7 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 	out := map[string][]*cf.Instance{}
 	version := map[string]string{}
 	for _, process := range items {
-		if started[process.AppGUID] {
-			out[process.GUID] = make([]*cf.Instance, process.Instances)
-		}
+		out[process.GUID] = make([]*cf.Instance, process.Instances)
 		version[process.GUID] = process.Version
 	}
 	for _, one := range found {
@@ -73,13 +63,30 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 		if one.Index >= len(rows) {
 			continue
 		}
-		// While an old version is replaced both are there; the new one counts
-		// as soon as it exists.
-		if old := rows[one.Index]; old == nil || one.Version == version[one.ProcessGUID] {
+		if one.Version == version[one.ProcessGUID] {
 			rows[one.Index] = one
+			continue
+		}
+		// One of an older version is about to go, even if nobody has told it
+		// yet. As RUNNING or CRASHED it would tell a client that the restart it
+		// has just asked for is over.
+		if gone := one.State == cf.InstanceCrashed || one.State == cf.InstanceDown; !gone && rows[one.Index] == nil {
+			going := *one
+			going.State = cf.InstanceStopping
+			rows[one.Index] = &going
 		}
 	}
 	return out, nil
+}
+
+// InstanceAt returns the instance that counts at an index of a process, as in
+// its stats; nil if there is none.
+func InstanceAt(tx cf.Tx, process *cf.Process, index int) (*cf.Instance, error) {
+	rows, err := instanceRows(tx, []*cf.Process{process})
+	if all := rows[process.GUID]; err == nil && index >= 0 && index < len(all) {
+		return all[index], nil
+	}
+	return nil, err
 }
 
 func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {

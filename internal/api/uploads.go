@@ -13,17 +13,19 @@ import (
 	"ingot/internal/web"
 )
 
-// maxUpload is the largest upload that is taken, maxResources the longest list
-// of what need not be uploaded.
 const (
-	maxUpload    = 1 << 30
-	maxResources = 16 << 20
-	// maxBody is an upload with what surrounds it. A body that is larger is
-	// read on without being kept, up to maxDrained: cf shows an answer only if
-	// it could send everything before it.
-	maxBody    = maxUpload + 1<<20
+	defaultUpload = 1 << 30
+	// around is what may surround an upload. A body that is larger is read on
+	// without being kept, up to maxDrained: cf shows an answer only if it could
+	// send everything before it.
+	around     = 1 << 20
 	maxDrained = 16 << 30
+	// maxResources is the longest list of what need not be uploaded.
+	maxResources = 16 << 20
 )
+
+// errTooMuch is that an upload is larger than is taken.
+var errTooMuch = errors.New("the upload is too large")
 
 var (
 	uploads   = web.Limits{Body: maxDrained, Read: time.Hour, Write: time.Hour}
@@ -48,7 +50,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, &http.MaxBytesError{Limit: maxBody}
+		return 0, errTooMuch
 	}
 	return n, err
 }
@@ -63,20 +65,21 @@ func (u *upload) Close() {
 // readUpload streams a multipart body: the part "bits" (or "file") into a
 // temporary file below scratch that has no name, so that it is gone whatever
 // happens.
-func readUpload(r *http.Request, scratch string) (*upload, error) {
+func (a *API) readUpload(r *http.Request) (*upload, error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
 	}
-	if r.ContentLength > maxBody {
+	most := a.maxUpload + around
+	if r.ContentLength > most {
 		// Who asks before sending is told at once.
 		if r.Header.Get("Expect") == "" {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
-		return nil, uploadFault(&http.MaxBytesError{Limit: maxBody})
+		return nil, a.uploadFault(errTooMuch)
 	}
-	u := &upload{scratch: scratch}
-	parts := multipart.NewReader(&bounded{r.Body, maxBody}, params["boundary"])
+	u := &upload{scratch: a.scratch}
+	parts := multipart.NewReader(&bounded{r.Body, most}, params["boundary"])
 	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -84,13 +87,13 @@ func readUpload(r *http.Request, scratch string) (*upload, error) {
 		}
 		if err == nil {
 			err = u.take(part)
-		} else if err = uploadFault(err); !errors.As(err, new(*fault.Error)) {
+		} else if err = a.uploadFault(err); !errors.As(err, new(*fault.Error)) {
 			err = fault.Wrap(err, fault.BadRequest, "The upload is not valid multipart/form-data")
 		}
 		if err != nil {
 			u.Close()
 			_, _ = io.Copy(io.Discard, r.Body)
-			return nil, uploadFault(err)
+			return nil, a.uploadFault(err)
 		}
 	}
 }
@@ -125,12 +128,12 @@ func (u *upload) take(part *multipart.Part) error {
 	}
 }
 
-func uploadFault(err error) error {
-	var tooLarge *http.MaxBytesError
+func (a *API) uploadFault(err error) error {
+	var drained *http.MaxBytesError
 	var known *fault.Error
 	switch {
-	case errors.As(err, &tooLarge):
-		return fault.Wrap(err, fault.TooLarge, "The upload is larger than the %d MB that are allowed", maxUpload>>20)
+	case errors.Is(err, errTooMuch), errors.As(err, &drained):
+		return fault.New(fault.TooLarge, "The upload is larger than the %d MB that are allowed. Nothing was stored; a .cfignore file keeps what the app does not need out of the next one.", a.maxUpload>>20)
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -170,6 +170,11 @@ func (d *disk) file(e Entry, body io.Reader) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	if e.Mode&0o111 != 0 {
+		if err := settle(in, base); err != nil {
+			return err
+		}
+	}
 	return setTime(in, base, e.Modified)
 }
 

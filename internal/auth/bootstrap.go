@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -64,8 +65,8 @@ func firstClients(consoleRedirects []string) []*Client {
 	}
 }
 
-// Bootstrap creates the groups, the user admin and the first clients where
-// they do not exist. What exists is left as it is, so that it may run at
+// Bootstrap creates the groups, the user admin, the first clients and the first
+// signing key where they do not exist. What exists is left as it is, so that it may run at
 // every start and may be interrupted at any moment.
 func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirects []string, log *slog.Logger) error {
 	b := &bootstrap{store: store, hash: newHasher(2), log: log, now: time.Now().UTC()}
@@ -74,20 +75,30 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 			return fmt.Errorf("create the group %s: %w", name, err)
 		}
 	}
-	if err := b.admin(ctx, secrets.AdminPassword); err != nil {
-		return fmt.Errorf("create the user admin: %w", err)
-	}
-	for _, c := range firstClients(consoleRedirects) {
+	// Hashes and the key take most of the time of a first start.
+	var work sync.WaitGroup
+	clients := firstClients(consoleRedirects)
+	errs := make([]error, 2+len(clients))
+	work.Go(func() {
+		if err := b.admin(ctx, secrets.AdminPassword); err != nil {
+			errs[0] = fmt.Errorf("create the user admin: %w", err)
+		}
+	})
+	work.Go(func() { errs[1] = newKeyring(store, time.Now, false).load(ctx) })
+	for i, c := range clients {
 		secret := secrets.Components[c.ID]
 		if c.ID == "admin" {
 			secret = secrets.AdminClientSecret
 		}
 		_, component := secrets.Components[c.ID]
-		if err := b.client(ctx, c, secret, component); err != nil {
-			return fmt.Errorf("create the client %s: %w", c.ID, err)
-		}
+		work.Go(func() {
+			if err := b.client(ctx, c, secret, component); err != nil {
+				errs[2+i] = fmt.Errorf("create the client %s: %w", c.ID, err)
+			}
+		})
 	}
-	return nil
+	work.Wait()
+	return errors.Join(errs...)
 }
 
 func groupSet() map[string]bool {

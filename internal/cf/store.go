@@ -112,6 +112,8 @@ const (
 	OpGreaterEqual
 	OpNull
 	OpNotNull
+	// OpInSeconds matches times within any of the seconds that the values begin.
+	OpInSeconds
 )
 
 // In matches any of values.

@@ -29,6 +29,12 @@ import (
 // droplet with the program of the engines' tests.
 func newReal(t *testing.T, instances int, command string) *world {
 	t.Helper()
+	return newRealOn(t, instances, command, (*world).openEngine)
+}
+
+// newRealOn is newReal with an engine that open opens in a directory.
+func newRealOn(t *testing.T, instances int, command string, open func(w *world, dir string)) *world {
+	t.Helper()
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +65,11 @@ func newReal(t *testing.T, instances int, command string) *world {
 		d.ProcessTypes["web"] = command
 		return tx.Droplets().Update(d)
 	})
-	w.openEngine(dir)
+	open(w, dir)
 	t.Cleanup(func() {
+		if w.c == nil {
+			return // it did not come to begin
+		}
 		w.c.Stop()
 		list, err := w.engine.List(context.Background())
 		if err != nil {

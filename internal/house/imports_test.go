@@ -86,6 +86,11 @@ var rules = []rule{
 		from:   set{"cmd/ingot-init/...", "internal/launch/..."}, only: set{"internal/launch/..."}, std: true,
 	},
 	{
+		name:   "ingot-sftp is small",
+		reason: "it runs in every app instance that files are copied to or from, beside code we do not know",
+		from:   set{"cmd/ingot-sftp/...", "internal/sshd/sftp/..."}, only: set{"internal/sshd/sftp/..."}, std: true,
+	},
+	{
 		name:   "adapters do not know faces",
 		reason: "an adapter serves whatever asks; a face that it knows could not be taken away or exchanged",
 		from:   adapters, never: faces,
@@ -217,6 +222,9 @@ func TestImportsChecker(t *testing.T) {
 		{"cmd/ingot-init", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
 		{"cmd/ingot-init", "ingot/internal/fault", []string{"ingot-init is small"}},
 		{"internal/launch", "ingot/internal/fault", []string{"ingot-init is small"}},
+		{"cmd/ingot-sftp", "ingot/internal/sshd/sftp", nil},
+		{"cmd/ingot-sftp", "ingot/internal/sshd", []string{"ingot-sftp is small"}},
+		{"internal/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
 		{"internal/launchpad", "ingot/internal/fault", nil},
 		{"internal/mail", "ingot/internal/cli", []string{"adapters do not know faces"}},
 		{"internal/broker", "ingot/internal/notify/httpv2", []string{"adapters do not know faces"}},

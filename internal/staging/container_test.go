@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ingot/internal/engine/container"
+	"ingot/internal/engine/container/containertest"
 	"ingot/internal/staging"
 )
 
@@ -16,7 +17,7 @@ func TestInContainer(t *testing.T) {
 	ctx := context.Background()
 	o := container.Options{Root: filepath.Join(t.TempDir(), "instances"), Init: filepath.Join(binaries, "ingot-init")}
 	if err := container.Probe(ctx, o); err != nil {
-		t.Skip(err)
+		containertest.Missing(t, err)
 	}
 	e, err := container.New(ctx, o)
 	if err != nil {

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +72,26 @@ func TestCheckSidecars(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestPermitted sees from where this server fetches what users name.
+func TestPermitted(t *testing.T) {
+	t.Parallel()
+	strict, open := &Stager{}, &Stager{config: Config{PrivateFetch: true}}
+	for address, want := range map[string]bool{
+		"1.1.1.1": true, "100.63.255.255": true, "100.128.0.1": true, "2606:4700::1111": true, "64:ff9a::1": true,
+		"127.0.0.1": false, "::1": false, "0.0.0.0": false, "::": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false, "fd00::1": false,
+		"169.254.169.254": false, "fe80::1": false, "224.0.0.1": false, "255.255.255.255": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false,
+		"100.64.0.1": false, "100.100.100.200": false, "100.127.255.255": false, "::ffff:100.64.0.1": false,
+		"64:ff9b::a9fe:a9fe": false, "64:ff9b::7f00:1": false,
+	} {
+		at := netip.MustParseAddr(address)
+		if got := strict.permitted(at); got != want {
+			t.Errorf("%s is permitted: %t", address, got)
+		}
+		if !open.permitted(at) {
+			t.Errorf("%s is not permitted although all are", address)
+		}
 	}
 }

@@ -23,12 +23,12 @@ type Config struct {
 	DataDir             string
 	Listen              string
 	NotificationsListen string
-	SSHListen           string // validated; nothing listens there yet
+	SSHListen           string
 	AdminListen         string
 	Domain              string
 	Engine              string
-	// Programs is the directory of ingot-init, ingot-builder and ingot-static;
-	// empty means beside the running program.
+	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
+	// ingot-sftp; empty means beside the running program.
 	Programs string
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.

@@ -37,6 +37,7 @@ type runtime struct {
 	stager    *staging.Stager
 	builds    *staging.Builds
 	scratch   string
+	sftp      string // the sftp server, as instances see it
 }
 
 // openRuntime opens the stores and the engine and puts the parts together;
@@ -57,7 +58,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.engine, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -62,6 +63,8 @@ type building struct {
 	endpoints Endpoints
 	// adminLocal tells that only this machine reaches the admin address.
 	adminLocal bool
+	ssh        net.Listener
+	gateway    *gateway
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -175,6 +178,10 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(drain)
+	// It stops first: who comes in meanwhile could not be asked for.
+	if err := s.run(ctx, b.gateway); err != nil {
+		return err
+	}
 	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
 	return nil
 }
@@ -189,7 +196,9 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), adminLocal: loopback(ports.admin.Addr())}
+	b = &building{
+		health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), ssh: ports.ssh, adminLocal: loopback(ports.admin.Addr()),
+	}
 	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 	b.metrics = web.NewMetrics(b.registry)
 
@@ -203,6 +212,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	// The ssh gateway is started once the rest is there; clients wait until then.
+	s.later(func() { _ = ports.ssh.Close() })
 	// All are stopped, started or not: that is what closes their ports.
 	for _, server := range []*web.Server{admin, notifications, public} {
 		s.later(server.Stop)
@@ -270,8 +281,11 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if publicURL == "" {
 		publicURL = b.endpoints.API
 	}
+	// The first secrets are hashed while the engine tries a container.
+	first := make(chan error, 1)
+	go func() { first <- s.firstUsers(ctx, secrets, d) }()
 	r, err := s.openRuntime(ctx, dir, d, publicURL)
-	if err != nil {
+	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
@@ -284,15 +298,21 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
+	ssh, err := s.newGateway(b, dir, secrets, r)
+	if err != nil {
+		return err
+	}
+	b.gateway = ssh
 	// Two may publish at once; what the later one has seen is the newer.
 	var publishing sync.Mutex
 	publish := func(a authority) {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(s.routes(b, a, r, n, names))
+		ssh.verifier.Store(a.Verifier(api.Audience))
+		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
 	}
 
-	a, err := s.authority(ctx, b, secrets, d, client, publish)
+	a, err := s.authority(b, d, client, publish)
 	if err != nil {
 		return err
 	}
@@ -341,9 +361,23 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 // consoleRedirects are where the console takes its codes; there is none yet.
 var consoleRedirects []string
 
-// authority makes the built-in authorization server with its first users and
-// clients, or the way to the one elsewhere.
-func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
+// firstUsers makes users and clients of the built-in authorization server.
+func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) error {
+	if s.config.AuthURL != "" {
+		return nil
+	}
+	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
+		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+	}, consoleRedirects, s.config.Log)
+	if err != nil {
+		return fmt.Errorf("first users and clients: %w", err)
+	}
+	return nil
+}
+
+// authority makes the built-in authorization server, or the way to the one
+// elsewhere.
+func (s *System) authority(b *building, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var external *externalAuth
@@ -353,30 +387,23 @@ func (s *System) authority(ctx context.Context, b *building, secrets *secrets, d
 		})
 		return external, nil
 	}
-	store := authdb.New(d)
-	err := auth.Bootstrap(ctx, store, auth.Secrets{
-		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
-	}, consoleRedirects, c.Log)
-	if err != nil {
-		return nil, fmt.Errorf("first users and clients: %w", err)
-	}
 	base := c.PublicURL
 	if base == "" {
 		base = b.endpoints.API
 	}
 	return auth.New(auth.Options{
-		Store: store, BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
 	})
 }
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory) *routes {
+func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
 		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch,
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(),
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }

@@ -4,7 +4,10 @@
 //	probe                 serves on $PORT
 //	probe exit CODE       leaves at once
 //	probe deaf            runs and never listens
-//	probe sidecar FILE    writes its process id to the file and goes on
+//	probe sidecar FILE    writes its process id to the file and goes on; where it
+//	                      listens, on the loopback only, is in FILE.address
+//	probe beside NAME PORT serves on the port of every address, on the sockets
+//	                       NAME.sock and @NAME, and writes the file NAME.txt
 //
 // With NUMBERS=DURATION it writes a numbered line each time that passes.
 package main
@@ -42,8 +45,14 @@ func main() {
 	case "deaf":
 		fmt.Println("not listening")
 	case "sidecar":
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		go func() { must(http.Serve(l, http.HandlerFunc(aside))) }() //nolint:gosec // an app for tests
+		must(os.WriteFile(args[1]+".address", []byte(l.Addr().String()), 0o600))
 		must(os.WriteFile(args[1], []byte(strconv.Itoa(os.Getpid())), 0o600))
 		fmt.Println("the sidecar is here")
+	case "beside":
+		beside(args[1], args[2])
 	default:
 		fmt.Fprintln(os.Stderr, "unknown word", args[0])
 		os.Exit(2)
@@ -52,6 +61,11 @@ func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
+}
+
+// aside is what a sidecar answers.
+func aside(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintf(w, "sidecar of %s\n", os.Getenv("CF_INSTANCE_INDEX"))
 }
 
 func must(err error) {
@@ -73,6 +87,20 @@ func number(every time.Duration) {
 		written.Store(i)
 		<-tick.C
 	}
+}
+
+// beside is a sidecar that can be reached in every way there is.
+func beside(name, port string) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s %s\n", name, os.Getenv("CF_INSTANCE_INDEX"), r.URL.Path)
+	})
+	for address, network := range map[string]string{":" + port: "tcp", name + ".sock": "unix", "@" + name: "unix"} {
+		l, err := net.Listen(network, address)
+		must(err)
+		go func() { must(http.Serve(l, answer)) }() //nolint:gosec // an app for tests
+	}
+	must(os.WriteFile(name+".txt", []byte(name), 0o600))
+	fmt.Println(name, "is here")
 }
 
 func serve() {
@@ -148,10 +176,9 @@ func try(w http.ResponseWriter, r *http.Request) {
 	case "write":
 		err = os.WriteFile(filepath.Join(what, "written-by-probe"), []byte("x"), 0o600)
 	case "dial":
-		var c net.Conn
-		if c, err = net.DialTimeout("tcp", what, 3*time.Second); err == nil {
-			c.Close()
-		}
+		err = dial("tcp", what)
+	case "socket":
+		err = dial("unix", what)
 	case "listen":
 		var l net.Listener
 		if l, err = net.Listen("tcp", what); err == nil {
@@ -170,6 +197,14 @@ func try(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 	}
 	outcome(w, err)
+}
+
+func dial(network, address string) error {
+	c, err := net.DialTimeout(network, address, 3*time.Second)
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // fork has that many processes at once.

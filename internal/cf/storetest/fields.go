@@ -236,6 +236,27 @@ func testTimes(k *kit) {
 		{Field: "due", Op: cf.OpGreaterEqual, Values: []any{moment}},
 		{Field: "due", Op: cf.OpLess, Values: []any{moment.Add(1)}},
 	}}, "a range", "at")
+
+	jobs.insert(k,
+		&cf.Job{Resource: cf.Resource{GUID: "before"}, Due: moment.Truncate(time.Second).Add(-1)},
+		&cf.Job{Resource: cf.Resource{GUID: "next"}, Due: moment.Truncate(time.Second).Add(time.Second)},
+		&cf.Job{Resource: cf.Resource{GUID: "later"}, Due: moment.Add(time.Hour)})
+	seconds := func(what string, times []time.Time, want ...string) {
+		c := cf.Cond{Field: "due", Op: cf.OpInSeconds}
+		for _, t := range times {
+			c.Values = append(c.Values, t)
+		}
+		jobs.expect(k, cf.Query{Where: []cf.Cond{c}}, what, want...)
+	}
+	second := moment.Truncate(time.Second)
+	seconds("no second", nil)
+	seconds("one second", []time.Time{second}, "at", "after")
+	seconds("seconds, not what lies between", []time.Time{moment.Add(time.Hour), second.Add(-time.Second)}, "later", "before")
+	var many []time.Time
+	for i := range 1000 {
+		many = append(many, second.Add(time.Duration(i)*time.Second))
+	}
+	seconds("many seconds", many, "at", "after", "next")
 }
 
 // testConditions sees what lists of values and several conditions mean.
@@ -290,6 +311,7 @@ func testMistakes(k *kit) {
 		"unknown op":      {cf.Query{Where: []cf.Cond{{Field: "name", Op: 99, Values: []any{"x"}}}}, []string{"name", "99"}},
 		"two to compare":  {cf.Query{Where: []cf.Cond{{Field: "name", Op: cf.OpLess, Values: []any{"x", "y"}}}}, []string{"name", "2"}},
 		"none to compare": {cf.Query{Where: []cf.Cond{{Field: "name", Op: cf.OpGreater}}}, []string{"name", "0"}},
+		"a name in time":  {cf.Query{Where: []cf.Cond{{Field: "name", Op: cf.OpInSeconds, Values: []any{"x"}}}}, []string{"name", "times"}},
 		"values for null": {cf.Query{Where: []cf.Cond{{Field: "name", Op: cf.OpNull, Values: []any{"x"}}}}, []string{"name"}},
 		"unknown labels":  {cf.Query{Labels: []cf.LabelRequirement{{Key: "k", Op: 99}}}, []string{"k", "99"}},
 	} {

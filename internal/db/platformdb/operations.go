@@ -50,9 +50,13 @@ var auditEvents = define(table[cf.AuditEvent]{
 		text("space_guid", func(e *cf.AuditEvent) *string { return &e.SpaceGUID }),
 		text("organization_guid", func(e *cf.AuditEvent) *string { return &e.OrgGUID }),
 	},
-	// The organization is asked as well: events outlive their spaces.
-	visible: inHisSpaces + ` OR t.organization_guid IN (SELECT r.organization_guid FROM platform_roles r
-		WHERE r.user_guid = ? AND r.type IN ('organization_auditor', 'organization_manager'))`,
+	// Events are for those who work in a space or audit it or its organization;
+	// managers need to be auditors too. The organization of an event in a space
+	// is asked as well: events outlive their spaces.
+	visible: `t.space_guid IN (SELECT r.space_guid FROM platform_roles r
+		WHERE r.user_guid = ? AND r.type IN ('space_developer', 'space_auditor', 'space_supporter'))
+		OR t.organization_guid IN (SELECT r.organization_guid FROM platform_roles r
+		WHERE r.user_guid = ? AND r.type = 'organization_auditor')`,
 })
 
 // Everybody may see a job: its guid is the secret.

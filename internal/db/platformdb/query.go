@@ -192,6 +192,8 @@ func (f field) condition(d db.Dialect, c cf.Cond) (string, []any, error) {
 			condition = "NOT (" + condition + ")"
 		}
 		return condition, nil, nil
+	case cf.OpInSeconds:
+		return f.inSeconds(d, c.Values)
 	}
 	sign, ok := map[cf.Op]string{cf.OpLess: " < ?", cf.OpLessEqual: " <= ?", cf.OpGreater: " > ?", cf.OpGreaterEqual: " >= ?"}[c.Op]
 	switch {
@@ -238,6 +240,34 @@ func (f field) in(d db.Dialect, values []any) (string, []any, error) {
 		return f.wrap(f.sql), nil, nil
 	}
 	return f.wrap("NOT " + f.sql), nil, nil
+}
+
+// inSeconds matches times within any of the seconds that begin at values. From
+// the first to the last of them an index finds the rows.
+func (f field) inSeconds(d db.Dialect, values []any) (string, []any, error) {
+	if f.kind != instant {
+		return "", nil, fmt.Errorf("only times lie within seconds")
+	}
+	if len(values) == 0 {
+		return never, nil, nil
+	}
+	begins := make([]any, len(values))
+	var first, last int64
+	for i, v := range values {
+		v, _, err := f.kind.value(v)
+		if err != nil {
+			return "", nil, err
+		}
+		begin := v.(int64)
+		begin -= begin % int64(time.Second)
+		if i == 0 {
+			first, last = begin, begin
+		}
+		begins[i], first, last = begin, min(first, begin), max(last, begin)
+	}
+	in, args := oneOf(d, f.kind, begins)
+	condition := fmt.Sprintf("%[1]s >= ? AND %[1]s < ? AND %[1]s - %[1]s %% %[2]d%[3]s", f.sql, int64(time.Second), in)
+	return f.wrap(condition), f.repeat(append([]any{first, last + int64(time.Second)}, args...)), nil
 }
 
 func (f field) wrap(comparison string) string {

@@ -4,25 +4,15 @@ package container_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/nftables"
-	"github.com/vishvananda/netlink"
-
 	"ingot/internal/engine"
 	"ingot/internal/engine/container"
+	"ingot/internal/engine/container/containertest"
 	"ingot/internal/engine/enginetest"
 )
 
@@ -50,7 +40,7 @@ var probed = sync.OnceValue(func() error {
 func need(t *testing.T) {
 	t.Helper()
 	if err := probed(); err != nil {
-		t.Skipf("containers cannot run here: %v", err)
+		containertest.Missing(t, err)
 	}
 }
 
@@ -77,29 +67,9 @@ func TestEngine(t *testing.T) {
 	})
 }
 
-// initPID is the host's number of an instance's first process.
-func initPID(t *testing.T, dir, id string) int {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "instances", id, "instance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m struct {
-		Engine struct {
-			Init struct {
-				PID int `json:"pid"`
-			} `json:"init"`
-		} `json:"engine"`
-	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
-	return m.Engine.Init.PID
-}
-
 func killInit(t *testing.T, dir string, _ engine.Engine, id string) {
 	t.Helper()
-	if err := syscall.Kill(initPID(t, dir, id), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(containertest.Of(dir).InitPID(t, id), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,77 +78,7 @@ func killInit(t *testing.T, dir string, _ engine.Engine, id string) {
 // directory.
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
-	real := dir
-	if r, err := filepath.EvalSymlinks(dir); err == nil {
-		real = r
-	}
-	sum := sha256.Sum256([]byte(real))
-	hash := hex.EncodeToString(sum[:4])
-	var left []string
-	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
-		if strings.Contains(line, real) || strings.Contains(line, hash) {
-			left = append(left, "mount: "+strings.TrimSpace(line))
-		}
-		f := strings.Fields(line)
-		if strings.Contains(line, " - cgroup") && len(f) > 4 {
-			group := filepath.Join(f[4], "ingot-"+hash)
-			if _, err := os.Lstat(group); !errors.Is(err, os.ErrNotExist) {
-				left = append(left, "cgroup: "+group)
-			}
-		}
-	}
-	for _, l := range links(t) {
-		if strings.Contains(l.Attrs().Name, hash) {
-			left = append(left, "link: "+l.Attrs().Name)
-		}
-	}
-	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	for _, l := range loops {
-		if b, err := os.ReadFile(l); err == nil && (strings.Contains(string(b), real) || strings.Contains(string(b), hash)) {
-			left = append(left, "loop device: "+strings.TrimSpace(string(b)))
-		}
-	}
-	c, err := nftables.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, err := c.ListTables()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range tables {
-		if strings.Contains(table.Name, hash) {
-			left = append(left, "firewall table: "+table.Name)
-		}
-	}
-	if runs, _ := filepath.Glob("/run/*" + hash + "*"); len(runs) > 0 {
-		left = append(left, runs...)
-	}
-	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range procs {
-		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), hash) {
-			left = append(left, "process: "+strings.ReplaceAll(string(b), "\x00", " "))
-		}
-	}
-	if instances, _ := os.ReadDir(filepath.Join(dir, "instances")); len(instances) > 0 {
-		left = append(left, fmt.Sprintf("%d instance directories", len(instances)))
-	}
-	slices.Sort(left)
-	return left
-}
-
-// links lists the network links of this machine.
-func links(t *testing.T) []netlink.Link {
-	t.Helper()
-	for {
-		list, err := netlink.LinkList()
-		if err == nil {
-			return list
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) { // else it changed meanwhile
-			t.Fatal(err)
-		}
-	}
+	return containertest.Of(dir).Left(t)
 }
 
 func read(t *testing.T, path string) string {

@@ -18,6 +18,7 @@ import (
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/container"
+	"ingot/internal/engine/container/containertest"
 	"ingot/internal/engine/enginetest"
 	"ingot/internal/launch"
 )
@@ -183,7 +184,7 @@ func TestEscape(t *testing.T) {
 		t.Parallel()
 		users := map[string]bool{}
 		for _, id := range []string{"a", "b"} {
-			info, err := os.Stat(fmt.Sprintf("/proc/%d", initPID(t, dir, id)))
+			info, err := os.Stat(fmt.Sprintf("/proc/%d", containertest.Of(dir).InitPID(t, id)))
 			if err != nil {
 				t.Fatal(err)
 			}

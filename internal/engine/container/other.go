@@ -17,6 +17,9 @@ type Engine struct{ engine.Engine }
 // New says that there is no such engine here.
 func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
+// Open says that there is no such engine here.
+func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
+
 // Probe says that there is no such engine here.
 func Probe(context.Context, Options) error { return errLinux }
 

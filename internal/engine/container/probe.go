@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -23,23 +24,37 @@ import (
 	"ingot/internal/launch"
 )
 
-// probeTime bounds a probe: ten times what it takes on a busy machine.
+// probeTime bounds a trial: ten times what it takes on a busy machine.
 const probeTime = 20 * time.Second
 
-// Probe tells whether containers can run here, and if not, why and what to do
-// about it. It decides by running one from its beginning to its end, for no set
-// of single abilities is proof; those only explain a failure. Nothing is left
-// of it. Options.Root is not used.
+// Open is New, for who does not know whether containers can run here: it returns
+// an engine in which one has run, or says why not and what to do about it. It
+// decides by running one from its beginning to its end, for no set of single
+// abilities is proof; those only explain a failure. Of that nothing is left, and
+// of an engine that cannot be opened neither.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if err := ready(o); err != nil {
+		return nil, err
+	}
+	_, err := os.Lstat(o.Root)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	e, err := New(ctx, o)
+	if err == nil {
+		if err = e.trial(ctx); err == nil {
+			return e, nil
+		}
+		err = errors.Join(err, e.Close())
+	}
+	if fresh {
+		err = errors.Join(err, os.RemoveAll(o.Root))
+	}
+	return nil, unable(err)
+}
+
+// Probe tells whether containers can run here, as Open does. Options.Root is not
+// used.
 func Probe(ctx context.Context, o Options) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	if os.Geteuid() != 0 {
-		return errors.New("containers need root: start the server as root")
-	}
-	if _, err := findRunc(o.Runc); err != nil {
-		return err
-	}
-	if _, err := local.InitPath(o.Init); err != nil {
+	if err := ready(o); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "ingot-probe")
@@ -47,11 +62,27 @@ func Probe(ctx context.Context, o Options) error {
 		return err
 	}
 	o.Root = dir
-	err = try(ctx, o)
-	err = errors.Join(err, os.RemoveAll(dir))
+	e, err := Open(ctx, o)
 	if err == nil {
-		return nil
+		err = e.Close()
 	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// ready looks for what can be had without a trial.
+func ready(o Options) error {
+	if os.Geteuid() != 0 {
+		return errors.New("containers need root: start the server as root")
+	}
+	if _, err := findRunc(o.Runc); err != nil {
+		return err
+	}
+	_, err := local.InitPath(o.Init)
+	return err
+}
+
+// unable says why a trial failed.
+func unable(err error) error {
 	if reason := explain(); reason != nil {
 		return fmt.Errorf("%w (the trial container said: %w)", reason, err)
 	}
@@ -72,14 +103,12 @@ echo fine
 exec sleep 60
 `
 
-// try runs the trial container.
-func try(ctx context.Context, o Options) (err error) {
-	e, err := New(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	const id = "probe"
+// trial runs a container and sees that it is one.
+func (e *Engine) trial(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	// Its own name each time: one may be left of a server that was killed.
+	id := "trial-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	err = e.Start(ctx, engine.Spec{
 		ID:     id,

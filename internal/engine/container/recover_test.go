@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ingot/internal/engine/container"
+	"ingot/internal/engine/container/containertest"
 	"ingot/internal/engine/enginetest"
 )
 
@@ -267,7 +268,7 @@ func TestEgress(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, l := range links(t) {
+	for _, l := range containertest.Links(t) {
 		if strings.HasPrefix(l.Attrs().Alias, "ingot-egress ") {
 			t.Skipf("%s runs beside that of %s and needs it", l.Attrs().Alias, dir)
 		}

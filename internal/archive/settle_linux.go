@@ -1,0 +1,43 @@
+package archive
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+// fSetLease is F_SETLEASE of Linux.
+const fSetLease = 1024
+
+// settle waits until nobody has a program open for writing, since it cannot be
+// run as long as somebody does. Nobody but us ever opens it; but a process that
+// this one starts has a copy of all our files until it runs its own program,
+// and may be held up on the way.
+func settle(in *os.Root, name string) error {
+	f, err := in.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for pause := 10 * time.Microsecond; pause < 10*time.Second; pause *= 2 {
+		var errno syscall.Errno
+		err := conn.Control(func(fd uintptr) {
+			// The kernel gives a lease for reading only on what nobody writes to.
+			// It ends with the file.
+			_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, fd, fSetLease, syscall.F_RDLCK)
+		})
+		if err != nil {
+			return err
+		}
+		if !errors.Is(errno, syscall.EAGAIN) {
+			return nil // also where there are no leases, and so nothing to be known
+		}
+		time.Sleep(pause)
+	}
+	return nil // whoever it is, the program may be for him
+}

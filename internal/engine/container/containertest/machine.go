@@ -1,0 +1,179 @@
+//go:build linux
+
+package containertest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+)
+
+// Engine is what can be found of the engine of a directory without asking it.
+type Engine struct {
+	Root string // the directory, with links resolved
+	name string // is in the name of all it has on the machine
+}
+
+// Of finds the engine of a directory.
+func Of(dir string) Engine {
+	root := dir
+	if r, err := filepath.EvalSymlinks(dir); err == nil {
+		root = r
+	}
+	sum := sha256.Sum256([]byte(root))
+	return Engine{Root: root, name: hex.EncodeToString(sum[:4])}
+}
+
+// Runc is the directory of runc's state.
+func (e Engine) Runc() string { return "/run/ingot-" + e.name + "/runc" }
+
+// InitPID is the host's number of an instance's first process.
+func (e Engine) InitPID(t testing.TB, id string) int {
+	t.Helper()
+	var m struct {
+		Engine struct {
+			Init struct {
+				PID int `json:"pid"`
+			} `json:"init"`
+		} `json:"engine"`
+	}
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(e.Root, "instances", id, "instance.json"))), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m.Engine.Init.PID
+}
+
+// Processes are those of an instance: the host's numbers by the instance's own.
+func (e Engine) Processes(t testing.TB, id string) map[int]int {
+	t.Helper()
+	all := map[int]int{}
+	for _, tree := range trees(t) {
+		text, err := os.ReadFile(filepath.Join(tree, "ingot-"+e.name, id, "cgroup.procs"))
+		if err != nil {
+			continue // another tree has it
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			status, err := os.ReadFile("/proc/" + word + "/status")
+			if err != nil {
+				continue // it has just ended
+			}
+			host, _ := strconv.Atoi(word)
+			for line := range strings.Lines(string(status)) {
+				if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {
+					f := strings.Fields(numbers)
+					inside, _ := strconv.Atoi(f[len(f)-1])
+					all[inside] = host
+				}
+			}
+		}
+	}
+	return all
+}
+
+// trees are the mount points of control groups.
+func trees(t testing.TB) (points []string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
+		if f := strings.Fields(line); strings.Contains(line, " - cgroup") && len(f) > 4 {
+			points = append(points, f[4])
+		}
+	}
+	return points
+}
+
+// Left names everything on this machine that belongs to the engine, each with
+// its kind before a colon.
+func (e Engine) Left(t testing.TB) []string {
+	t.Helper()
+	ours := func(text string) bool { return strings.Contains(text, e.Root) || strings.Contains(text, e.name) }
+	var left []string
+	add := func(kind, what string) { left = append(left, kind+": "+strings.TrimSpace(what)) }
+	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
+		if ours(line) {
+			add("mount", line)
+		}
+	}
+	for _, tree := range trees(t) {
+		group := filepath.Join(tree, "ingot-"+e.name)
+		if _, err := os.Lstat(group); !errors.Is(err, os.ErrNotExist) {
+			add("cgroup", group)
+		}
+		below, _ := filepath.Glob(group + "/*/cgroup.procs")
+		for _, one := range below {
+			add("cgroup", filepath.Dir(one))
+		}
+	}
+	for _, l := range Links(t) {
+		if strings.Contains(l.Attrs().Name, e.name) {
+			add("link", l.Attrs().Name)
+		}
+	}
+	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, l := range loops {
+		if b, err := os.ReadFile(l); err == nil && ours(string(b)) {
+			add("loop device", string(b))
+		}
+	}
+	c, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := c.ListTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if strings.Contains(table.Name, e.name) {
+			add("firewall table", table.Name)
+		}
+	}
+	runs, _ := filepath.Glob("/run/*" + e.name + "*")
+	for _, r := range runs {
+		add("directory", r)
+	}
+	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range procs {
+		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), e.name) {
+			add("process", strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	if instances, _ := os.ReadDir(filepath.Join(e.Root, "instances")); len(instances) > 0 {
+		add("directory", fmt.Sprintf("%d instances", len(instances)))
+	}
+	slices.Sort(left)
+	return left
+}
+
+// Links lists the network links of this machine.
+func Links(t testing.TB) []netlink.Link {
+	t.Helper()
+	for {
+		list, err := netlink.LinkList()
+		if err == nil {
+			return list
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) { // else it changed meanwhile
+			t.Fatal(err)
+		}
+	}
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
