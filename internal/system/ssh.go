@@ -112,7 +112,7 @@ func (g *gateway) Place(ctx context.Context, u sshd.User, processGUID string, in
 		}
 		instance, err := api.InstanceAt(tx, process, index)
 		if instance != nil {
-			p.InstanceID, p.Running = instance.GUID, instance.State == cf.InstanceRunning
+			p.InstanceID, p.Running = instance.GUID, p.Started && instance.State == cf.InstanceRunning
 		}
 		return err
 	})

@@ -120,6 +120,10 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 	if err == nil || clientGone(r, err) {
 		return
 	}
+	if errors.Is(err, token.ErrAudience) && (g.format == FormatNotifications || g.format == FormatNotificationsV2) {
+		// Its clients know this as a missing scope: an audience follows from scopes.
+		err = Insufficient(access.scopes...)
+	}
 	WriteError(w, r, g.format, g.mux.log, err)
 }
 
