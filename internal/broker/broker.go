@@ -76,7 +76,8 @@ type Broker struct {
 	listener net.Listener
 	work     context.Context
 	spawn    func(func())
-	closed   chan struct{} // when no request is under way any more
+	limit    func(*instance) int64 // the size of its plan; tests have less
+	closed   chan struct{}         // when no request is under way any more
 }
 
 // New reads the records and looks for servers. It starts nothing.
@@ -101,6 +102,7 @@ func New(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
 	b := &Broker{config: c, backends: map[string][]backend{}, missing: map[string]error{}}
+	b.limit = func(i *instance) int64 { return planOf(i).bytes }
 	if b.secret, err = loadSecret(filepath.Join(own, "secret"), c.Keys); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}

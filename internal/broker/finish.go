@@ -149,7 +149,7 @@ func (b *Broker) checkSize(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	limit := planOf(i).bytes
+	limit := b.limit(i)
 	if over := size > limit; over != i.Over {
 		i.Over = over
 		if err := b.state.save(i); err != nil {

@@ -217,3 +217,60 @@ func readCreds(t testing.TB, answer map[string]any) (c creds) {
 }
 
 func (c creds) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }
+
+// shared is a broker that all tests may use which do not stop its servers.
+var shared struct {
+	sync.Mutex
+	broker *Broker
+	dir    string
+	log    *testLog
+}
+
+func sharedBroker(t testing.TB) *Broker {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.broker != nil {
+		return shared.broker
+	}
+	dir, err := os.MkdirTemp("", "ingot-broker-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // nothing secret is in it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log *slog.Logger
+	log, shared.log = newLog()
+	b, err := New(Config{Dir: dir, Keys: testKeys(t), Log: log})
+	if err == nil {
+		err = b.Start(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.broker, shared.dir = b, dir
+	return b
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(victimVariable) != "" {
+		victim()
+	}
+	code := m.Run()
+	if shared.broker != nil {
+		shared.broker.Stop()
+		os.RemoveAll(shared.dir)
+	}
+	os.Exit(code)
+}
+
+// need skips the test when an offering's server is not installed.
+func need(t testing.TB, b *Broker, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := b.Missing()[name]; err != nil {
+			t.Skip(err)
+		}
+	}
+}

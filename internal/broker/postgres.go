@@ -139,8 +139,12 @@ func (p *postgres) create(ctx context.Context, i *instance, params parameters) e
 		return err
 	}
 	if !there {
-		// Nobody gets in before the rights are set.
-		if err := p.exec(ctx, "CREATE DATABASE "+database+" TEMPLATE template0 ENCODING 'UTF8' CONNECTION LIMIT 0"); err != nil {
+		// Nobody gets in before the rights are set. Only superusers would.
+		limit := 0
+		if !p.mine {
+			limit = -1
+		}
+		if err := p.exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' CONNECTION LIMIT %d", database, limit)); err != nil {
 			return err
 		}
 	}
@@ -258,6 +262,11 @@ func (p *postgres) lockOut(ctx context.Context, i *instance, b *binding) error {
 	if err := p.exec(ctx, "ALTER ROLE "+quote(i.user(b))+" NOLOGIN"); err != nil {
 		return err
 	}
+	if !p.mine { // only members may end its connections and take what it owns
+		if err := p.exec(ctx, "GRANT "+quote(i.user(b))+" TO CURRENT_USER"); err != nil {
+			return err
+		}
+	}
 	_, err = p.admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", i.user(b))
 	return err
 }
@@ -279,13 +288,8 @@ func (p *postgres) unbind(ctx context.Context, i *instance, b *binding) error {
 		return p.exec(ctx, "DROP ROLE IF EXISTS "+user)
 	}
 	return p.inside(ctx, i, func(conn *pgx.Conn) error {
-		var statements []string
-		if !p.mine {
-			statements = append(statements, "GRANT "+user+" TO CURRENT_USER")
-		}
 		// What it made as itself, and not as the owner, goes to the owner.
-		return inTx(ctx, conn, append(statements,
-			"REASSIGN OWNED BY "+user+" TO "+quote(i.owner()), "DROP OWNED BY "+user, "DROP ROLE "+user)...)
+		return inTx(ctx, conn, "REASSIGN OWNED BY "+user+" TO "+quote(i.owner()), "DROP OWNED BY "+user, "DROP ROLE "+user)
 	})
 }
 

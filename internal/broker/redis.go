@@ -55,11 +55,16 @@ func (c Config) localRedis(s secret) (*redisServers, error) {
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(quiet{}) // what fails is returned as well
 	return &redisServers{
 		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, log: c.Log,
 		running: map[string]*redisServer{},
 	}, nil
 }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 func (r *redisServers) name() string                { return local }
 func (r *redisServers) start(context.Context) error { return os.MkdirAll(r.dir, 0o711) }
