@@ -26,6 +26,8 @@ type backend interface {
 	// up tells whether the server of the instance answers without having to be
 	// started first.
 	up(i *instance) bool
+	// wake starts the server of the instance unless it runs, without waiting.
+	wake(ctx context.Context, i *instance) error
 	// ensure starts the server of the instance unless it runs, and waits until
 	// it answers.
 	ensure(ctx context.Context, i *instance) error

@@ -172,6 +172,18 @@ func (b *Broker) URL() string { return "http://" + b.listener.Addr().String() }
 // Password is that of Username. It stays the same.
 func (b *Broker) Password() string { return b.guard.password }
 
+// AdminURL is how the administrator of the server for new instances of an
+// offering logs in: for backups and measurements, never for an app. It is empty
+// for Redis, where each instance has its own.
+func (b *Broker) AdminURL(offering string) string {
+	for _, s := range b.backends[offering] {
+		if a, ok := s.(interface{ adminURL() string }); ok {
+			return a.adminURL()
+		}
+	}
+	return ""
+}
+
 // Start opens the API, and goes on with what was left unfinished.
 func (b *Broker) Start(ctx context.Context) error {
 	return b.Launch(ctx, func(work context.Context, spawn func(func())) (err error) {

@@ -14,7 +14,7 @@ func (b *Broker) finishAll(ctx context.Context) {
 	for first := true; ; first = false {
 		for _, i := range b.state.list() {
 			if first {
-				b.wake(ctx, i)
+				b.wake(ctx, i.ID)
 			}
 			if i.unfinished() {
 				b.finish(ctx, i.ID)
@@ -28,17 +28,25 @@ func (b *Broker) finishAll(ctx context.Context) {
 	}
 }
 
-// wake starts an instance's server without waiting for it.
-func (b *Broker) wake(ctx context.Context, i *instance) {
-	s, err := b.backendOf(i)
-	if err != nil || s.up(i) {
+// wake starts an instance's server without waiting for it. The instance is
+// acquired: one that is being deleted must not get its server back.
+func (b *Broker) wake(ctx context.Context, id string) {
+	release, err := b.state.acquire(ctx, id)
+	if err != nil {
 		return
 	}
-	b.spawn(func() {
-		if err := s.ensure(ctx, i); err != nil && ctx.Err() == nil {
-			b.config.Log.Error("the server of a service instance does not run", "instance", i.ID, "service", i.Offering, "error", err)
-		}
-	})
+	defer release()
+	i := b.state.get(id)
+	if i == nil || i.Phase != ready {
+		return
+	}
+	s, err := b.backendOf(i)
+	if err != nil {
+		return // said at the start
+	}
+	if err := s.wake(ctx, i); err != nil && ctx.Err() == nil {
+		b.config.Log.Error("the server of a service instance does not run", "instance", i.ID, "service", i.Offering, "error", err)
+	}
 }
 
 // unfinished tells whether there is something to do or undo.

@@ -46,7 +46,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 		}
 		g.slow(r.Context())
 		w.Header().Set("WWW-Authenticate", `Basic realm="Ingot service broker"`)
-		writeError(w, http.StatusUnauthorized, "", "a user name and a password are needed, and these are not the right ones")
+		writeError(w, http.StatusUnauthorized, "a user name and a password are needed, and these are not the right ones")
 	})
 }
 
@@ -81,7 +81,7 @@ func versioned(next http.Handler) http.Handler {
 		version := r.Header.Get("X-Broker-API-Version")
 		major, minor, ok := strings.Cut(version, ".")
 		if major != "2" || !ok || strings.Trim(minor, "0123456789") != "" || minor == "" {
-			writeError(w, http.StatusPreconditionFailed, "", "the header X-Broker-API-Version has to be 2.x, such as 2.17")
+			writeError(w, http.StatusPreconditionFailed, "the header X-Broker-API-Version has to be 2.x, such as 2.17")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -97,25 +97,25 @@ func checkedBody(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			writeError(w, http.StatusRequestEntityTooLarge, "", "the body is longer than 1 MB, or ended early")
+			writeError(w, http.StatusRequestEntityTooLarge, "the body is longer than 1 MB, or ended early")
 			return
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(body, &object); err != nil || object == nil {
-			writeError(w, http.StatusBadRequest, "", "the body has to be a JSON object")
+			writeError(w, http.StatusBadRequest, "the body has to be a JSON object")
 			return
 		}
 		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid"} {
 			var text string
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &text) != nil {
-				writeError(w, http.StatusBadRequest, "", name+" has to be a string")
+				writeError(w, http.StatusBadRequest, name+" has to be a string")
 				return
 			}
 		}
 		for _, name := range []string{"context", "parameters", "bind_resource", "previous_values", "maintenance_info"} {
 			var fields map[string]json.RawMessage
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &fields) != nil {
-				writeError(w, http.StatusBadRequest, "", name+" has to be an object")
+				writeError(w, http.StatusBadRequest, name+" has to be an object")
 				return
 			}
 		}
@@ -124,14 +124,10 @@ func checkedBody(next http.Handler) http.Handler {
 	})
 }
 
-func writeError(w http.ResponseWriter, status int, code, description string) {
+func writeError(w http.ResponseWriter, status int, description string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	body := map[string]string{"description": description}
-	if code != "" {
-		body["error"] = code
-	}
-	_ = json.NewEncoder(w).Encode(body) // nothing can be done when the client is gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"description": description}) // nothing can be done when the client is gone
 }
 
 // logged writes a line a request, without what is in it.

@@ -27,6 +27,7 @@ import (
 type mariadb struct {
 	label     string
 	connector driver.Connector
+	admins    string // the administrator's URL
 	admin     *sql.DB
 	daemon    *servers.Daemon // nil when the server is somebody else's
 	at        endpoint
@@ -58,7 +59,7 @@ func newMariaDB(label string, at endpoint, user, password string) (*mariadb, err
 	if err != nil {
 		return nil, err
 	}
-	return &mariadb{label: label, at: at, connector: connector}, nil
+	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/")}, nil
 }
 
 // silent is the driver's log: what fails is returned as well.
@@ -138,6 +139,8 @@ func firstStatements(password string) string {
 	return strings.Join(statements, ";\n") + ";\n"
 }
 
+func (m *mariadb) adminURL() string { return m.admins }
+
 func (m *mariadb) name() string              { return m.label }
 func (m *mariadb) target(*instance) endpoint { return m.at }
 func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
@@ -157,6 +160,13 @@ func (m *mariadb) stop() {
 	if m.daemon != nil {
 		m.daemon.Stop()
 	}
+}
+
+func (m *mariadb) wake(context.Context, *instance) error { //nolint:unparam // other kinds fail
+	if m.daemon != nil {
+		m.daemon.Wake()
+	}
+	return nil
 }
 
 func (m *mariadb) ensure(ctx context.Context, _ *instance) error {

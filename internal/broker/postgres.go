@@ -77,6 +77,13 @@ func (p *postgres) stop() {
 	}
 }
 
+func (p *postgres) wake(context.Context, *instance) error { //nolint:unparam // other kinds fail
+	if p.daemon != nil {
+		p.daemon.Wake()
+	}
+	return nil
+}
+
 func (p *postgres) ensure(ctx context.Context, _ *instance) error {
 	if p.daemon != nil {
 		return p.daemon.Ensure(ctx)

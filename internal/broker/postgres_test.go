@@ -126,7 +126,7 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 			break
 		}
 		open++
-		defer conn.Close(context.Background())
+		t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // ended by the server
 	}
 	if open != 19 { // and the one above
 		t.Errorf("%d more connections, want 19", open)

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -127,4 +128,13 @@ func (p *postgres) settle(ctx context.Context) error {
 	}
 	return inTx(ctx, conn,
 		"REVOKE ALL ON DATABASE postgres FROM PUBLIC", "REVOKE ALL ON DATABASE template1 FROM PUBLIC")
+}
+
+func (p *postgres) adminURL() string {
+	return adminURL("postgres", p.config.User, p.config.Password, p.at, "/postgres")
+}
+
+func adminURL(scheme, user, password string, at endpoint, path string) string {
+	u := url.URL{Scheme: scheme, User: url.UserPassword(user, password), Host: at.String(), Path: path}
+	return u.String()
 }

@@ -152,6 +152,17 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	return s, nil
 }
 
+func (r *redisServers) wake(ctx context.Context, i *instance) error {
+	if i.Port == 0 {
+		return nil
+	}
+	s, err := r.server(ctx, i)
+	if err == nil {
+		s.daemon.Wake()
+	}
+	return err
+}
+
 func (r *redisServers) ensure(ctx context.Context, i *instance) error {
 	if i.Port == 0 {
 		return nil // not even begun

@@ -103,13 +103,18 @@ func (d *Daemon) Up() bool {
 	return d.up
 }
 
-// Ensure starts the server unless it runs, and waits until it answers. When
-// that fails the reason is returned, and the supervision goes on trying.
-func (d *Daemon) Ensure(ctx context.Context) error {
+// Wake starts the server unless it runs, and does not wait.
+func (d *Daemon) Wake() {
 	select {
 	case d.want <- struct{}{}:
 	default:
 	}
+}
+
+// Ensure starts the server unless it runs, and waits until it answers. When
+// that fails the reason is returned, and the supervision goes on trying.
+func (d *Daemon) Ensure(ctx context.Context) error {
+	d.Wake()
 	d.mu.Lock()
 	seen := d.attempt
 	for {

@@ -77,7 +77,7 @@ func leftovers(program, data, pidFile string) []int {
 // runs tells whether a process is this program on this data directory, by the
 // arguments it was started with: a pid alone may be somebody else's by now.
 func runs(pid int, program, data string) bool {
-	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
 	if errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat("/proc/self"); err == nil {

@@ -78,18 +78,18 @@ func (r *runner) life(s subject) {
 
 // refusals sends what must not be accepted.
 func (r *runner) refusals(s subject) {
-	refused := func(section, name, path string, body any) {
-		r.check(section, name, func(p *probe) {
+	refused := func(name string, body any) {
+		r.check(secProvision, name, func(p *probe) {
 			id := newID()
 			defer p.undo(s, instancePath(id))
-			p.want(p.do(async(put(instancePath(id)+path, body))), http.StatusBadRequest)
+			p.want(p.do(async(put(instancePath(id), body))), http.StatusBadRequest)
 		})
 	}
-	refused(secProvision, "a body that is not JSON is refused with 400", "", `{"service_id":`)
-	refused(secProvision, "a request without service_id is refused with 400", "", without(s.body(), "service_id"))
-	refused(secProvision, "a request without plan_id is refused with 400", "", without(s.body(), "plan_id"))
-	refused(secProvision, "an unknown service_id is refused with 400", "", with(s.body(), "service_id", newID()))
-	refused(secProvision, "an unknown plan_id is refused with 400", "", with(s.body(), "plan_id", newID()))
+	refused("a body that is not JSON is refused with 400", `{"service_id":`)
+	refused("a request without service_id is refused with 400", without(s.body(), "service_id"))
+	refused("a request without plan_id is refused with 400", without(s.body(), "plan_id"))
+	refused("an unknown service_id is refused with 400", with(s.body(), "service_id", newID()))
+	refused("an unknown plan_id is refused with 400", with(s.body(), "plan_id", newID()))
 	r.check(secDelete, "an unknown instance is gone (410)", func(p *probe) {
 		p.want(p.do(s.remove(instancePath(newID()))), http.StatusGone)
 	})
