@@ -201,11 +201,6 @@ func (b *Broker) Start(ctx context.Context) error {
 				}
 			}
 		}
-		if err := b.openWays(ctx); err != nil {
-			b.listener.Close()
-			b.stopServers()
-			return fmt.Errorf("service broker: %w", err)
-		}
 		server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: nil}
 		spawn(func() {
 			if err := server.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -262,19 +257,31 @@ func (b *Broker) backendOf(i *instance) (backend, error) {
 	return nil, fmt.Errorf("this instance is on the server %s, which is not the configured one", i.On)
 }
 
-// openWays lets apps in containers reach the servers of all instances.
-func (b *Broker) openWays(ctx context.Context) error {
-	for _, i := range b.state.list() {
-		s, err := b.backendOf(i)
-		if err != nil {
-			b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
-			continue
-		}
-		if err := b.openWay(ctx, s, i); err != nil {
-			return err
+// openWays lets apps in containers reach the servers of all instances. What
+// does not work, because a port is taken for example, is worth another try, but
+// is no reason not to start.
+func (b *Broker) openWays(ctx context.Context) (all bool) {
+	all = true
+	fail := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			all = false
+			b.config.Log.Error("containers cannot reach a service; it is tried again", "error", err)
 		}
 	}
-	return b.forward.apply(ctx)
+	for _, id := range b.state.ids() {
+		release, err := b.state.acquire(ctx, id)
+		if err != nil {
+			return false
+		}
+		if i := b.state.get(id); i != nil && i.Phase == ready {
+			if s, err := b.backendOf(i); err == nil {
+				fail(b.openWay(ctx, s, i))
+			}
+		}
+		release()
+	}
+	fail(b.forward.apply(ctx))
+	return all
 }
 
 func (b *Broker) openWay(ctx context.Context, s backend, i *instance) error {

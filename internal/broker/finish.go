@@ -11,9 +11,15 @@ import (
 func (b *Broker) finishAll(ctx context.Context) {
 	tick := time.NewTicker(retryInterval)
 	defer tick.Stop()
-	for first := true; ; first = false {
+	for first, open := true, false; ; first = false {
+		if !open {
+			open = b.openWays(ctx)
+		}
 		for _, i := range b.state.list() {
 			if first {
+				if _, err := b.backendOf(i); err != nil {
+					b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
+				}
 				b.wake(ctx, i.ID)
 			}
 			if i.unfinished() {

@@ -23,7 +23,9 @@ const (
 
 // localPostgres is a server of our own, started on first use.
 func (c Config) localPostgres(s secret) (*postgres, error) {
-	bin, err := servers.Postgres()
+	dir := filepath.Join(c.Dir, Postgres)
+	data := filepath.Join(dir, "data")
+	bin, err := servers.PostgresFor(data)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +33,6 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(c.Dir, Postgres)
 	port, err := keptPort(filepath.Join(c.Dir, "broker", Postgres), c.Reach.Host)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,6 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	config.Password = password
 	p := newPostgres(local, config, at)
 	p.mine = true
-	data := filepath.Join(dir, "data")
 	args := []string{"-D", data}
 	for _, setting := range []string{
 		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",

@@ -23,6 +23,19 @@ var (
 	ErrNoRedis = errors.New("no redis-server found: install it with: apt-get install redis-server")
 )
 
+// PostgresFor returns the directory of the programs for a data directory: those
+// of the version that made it, if they are there, for no other can use it.
+func PostgresFor(data string) (string, error) {
+	if made, err := os.ReadFile(filepath.Join(data, "PG_VERSION")); err == nil {
+		for _, pattern := range []string{"/usr/lib/postgresql/%s/bin", "/usr/pgsql-%s/bin"} {
+			if dir := fmt.Sprintf(pattern, strings.TrimSpace(string(made))); holds(dir, "initdb", "postgres", "pg_ctl") {
+				return dir, nil
+			}
+		}
+	}
+	return Postgres()
+}
+
 // Postgres returns the directory of the newest PostgreSQL server's programs.
 func Postgres() (string, error) {
 	var dirs []string
