@@ -392,6 +392,12 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	if left, _ := os.ReadDir(filepath.Join(w.dir, Redis)); len(left) > 0 {
 		w.t.Errorf("left of Redis: %v", left)
 	}
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		if line, _ := os.ReadFile(file); strings.Contains(string(line), filepath.Join(w.dir, Redis)) {
+			w.t.Errorf("a Redis server is left: %s", file)
+		}
+	}
 }
 
 // onServers lists what the administrators see.
