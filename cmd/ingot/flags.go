@@ -25,8 +25,9 @@ type options struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
 	} `command:"keys" description:"Manage encryption keys"`
-	Version struct{} `command:"version" description:"Say which version this is"`
-	Help    struct{} `command:"help" description:"Say how a command is used"`
+	Broker  brokerOptions `command:"broker" description:"Look at service brokers"`
+	Version struct{}      `command:"version" description:"Say which version this is"`
+	Help    struct{}      `command:"help" description:"Say how a command is used"`
 }
 
 // upOptions are the flags of `ingot up`.

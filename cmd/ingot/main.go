@@ -3,6 +3,7 @@
 //
 //	ingot up                      run the server
 //	ingot keys rotate-encryption  add a new encryption key
+//	ingot broker check URL        does a service broker conform?
 //	ingot version, ingot help
 //
 // It leaves with 0 when it was asked to stop, 1 after a failure, and 2 when it
