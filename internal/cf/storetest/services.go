@@ -131,6 +131,7 @@ func testMarketplace(k *kit) {
 	servicePlans.expect(k, cf.Where("broker_name", "the-a1"), "plans by the broker's name", "a1-only")
 	servicePlans.expect(k, cf.Where("broker_guid", "broker-all").And(cf.In("name", "q")), "plans by broker and name", "admin", "org-b-only")
 	servicePlans.expect(k, cf.Where("offering_name", "offers-a1"), "plans by offering", "a1-only")
+	servicePlans.expect(k, cf.Where("shown_organization_guid", "org-b"), "plans shown to an organization", "org-b-only")
 	servicePlans.expect(k, cf.Where("instance_guid", "instance-a2"), "the plan of an instance", "admin")
 
 	// What the broker no longer offers is seen by those who have it only.

@@ -113,6 +113,10 @@ var servicePlans = define(table[cf.ServicePlan]{
 			kind: exact, sql: "b.name",
 			within: `t.offering_guid IN (SELECT o.guid FROM platform_service_brokers b JOIN platform_service_offerings o ON o.broker_guid = b.guid WHERE {})`,
 		},
+		"shown_organization_guid": {
+			kind: exact, sql: "v.organization_guid",
+			within: "t.guid IN (SELECT v.plan_guid FROM platform_service_plan_organizations v WHERE {})",
+		},
 		"instance_guid": {
 			kind: exact, sql: "i.guid",
 			within: "t.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE {})",
