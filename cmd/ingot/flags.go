@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jessevdk/go-flags"
 
@@ -30,22 +31,23 @@ type options struct {
 
 // upOptions are the flags of `ingot up`.
 type upOptions struct {
-	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
-	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
-	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
-	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh to app instances (nothing listens there in this version)"`
-	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
-	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
-	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
-	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder and ingot-static are; without it, beside ingot"`
-	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
-	SMTPURL             string `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://HOST:PORT of the mail server (not used in this version)"`
-	AuthURL             string `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
-	PublicURL           string `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
-	Demo                bool   `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
-	PasswordGrant       string `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
-	LogLevel            string `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
-	LogFormat           string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
+	DataDir             string        `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
+	Listen              string        `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
+	NotificationsListen string        `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
+	SSHListen           string        `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh to app instances (nothing listens there in this version)"`
+	AdminListen         string        `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
+	Domain              string        `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
+	Engine              string        `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
+	Programs            string        `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder and ingot-static are; without it, beside ingot"`
+	DatabaseURL         string        `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
+	SMTPURL             string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://HOST:PORT of the mail server (not used in this version)"`
+	AuthURL             string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
+	PublicURL           string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
+	Demo                bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
+	PasswordGrant       string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	BrokerTimeout       time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
+	LogLevel            string        `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
+	LogFormat           string        `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
 }
 
 // defaultDataDir is empty when there is no good place.
@@ -181,7 +183,7 @@ func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
 		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, SMTPURL: o.SMTPURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo,
-		PasswordGrant: o.PasswordGrant == "on",
+		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout,
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -40,6 +41,9 @@ type Config struct {
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
+	// BrokerTimeout is how long a service broker may take to answer; 0 means a
+	// minute.
+	BrokerTimeout time.Duration
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty
 	// ones are generated then.
@@ -86,6 +90,7 @@ func (c Config) Validate() error {
 		{"smtp-url", checkURL(c.SMTPURL, "smtp", "smtps")},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
+		{"broker-timeout", notNegative(c.BrokerTimeout)},
 	}
 	for _, check := range checks {
 		if check.err != nil {
@@ -98,6 +103,13 @@ func (c Config) Validate() error {
 func notEmpty(s string) error {
 	if s == "" {
 		return errors.New("a value is needed")
+	}
+	return nil
+}
+
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is negative", d)
 	}
 	return nil
 }

@@ -115,8 +115,10 @@ func (c *Client) breaker(b Broker) *gobreaker.CircuitBreaker[*reply] {
 	}
 	made := gobreaker.NewCircuitBreaker[*reply](gobreaker.Settings{
 		Name: b.Name, Timeout: c.options.Rest,
-		ReadyToTrip:  func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= c.options.Trip },
-		IsSuccessful: func(err error) bool { return err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errTooLarge) },
+		ReadyToTrip: func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= c.options.Trip },
+		IsSuccessful: func(err error) bool {
+			return err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errTooLarge)
+		},
 	})
 	c.breakers[key] = made
 	return made
