@@ -171,13 +171,13 @@ func checkRouteBind(tx cf.Tx, r Bind, b *cf.ServiceBinding) error {
 	if err != nil {
 		return err
 	}
-	for _, other := range have {
-		if other.InstanceGUID == i.GUID {
-			return fault.New(fault.SameRoute, "The route and service instance are already bound.")
-		}
-		return fault.New(fault.Unprocessable, "A route may only be bound to a single service instance")
+	switch {
+	case len(have) == 0:
+		return nil
+	case have[0].InstanceGUID == i.GUID:
+		return fault.New(fault.SameRoute, "The route and service instance are already bound.")
 	}
-	return nil
+	return fault.New(fault.Unprocessable, "A route may only be bound to a single service instance")
 }
 
 func bindingBusy(app, instance string) error {

@@ -174,7 +174,7 @@ func (s *Services) operate(ctx context.Context, job *cf.Job, w *work) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // made again
 	}
-	outcome := osb.Done
+	var outcome osb.Outcome
 	var said *osb.Error
 	switch {
 	case errors.As(err, &said):

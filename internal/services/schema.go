@@ -88,7 +88,8 @@ func checkParameters(schemas, parameters map[string]any, thing, action string) e
 	}
 	compiled, err := compile(schema)
 	if err != nil {
-		return nil // the catalog was checked by an older version; the broker decides
+		// The catalog was checked when it was read.
+		return fmt.Errorf("the schema of a stored plan: %w", err)
 	}
 	text, err := json.Marshal(parameters)
 	if err != nil {
