@@ -213,7 +213,7 @@ func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, err
 type routeTable struct{ table *router.Table }
 
 func routerRoute(r controller.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, ServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
