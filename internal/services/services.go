@@ -42,6 +42,10 @@ type Config struct {
 	// Retry is how soon a cleanup is tried again at first; 1 s, growing to 10
 	// minutes.
 	Retry time.Duration
+	// Worker names this worker among all that share the store. It is to be the
+	// same after a restart, when what the process before had under way is
+	// taken up at once; a random one waits for its leases to end.
+	Worker string
 	// Lease is how long a worker that died keeps others from its job; 10 s.
 	Lease time.Duration
 	// Look is how often the store is asked for work that nobody told of; 2 s.
@@ -93,8 +97,11 @@ func New(c Config) *Services {
 	if c.Number == nil {
 		c.Number = func(fault.Code) int { return 10001 }
 	}
+	if c.Worker == "" {
+		c.Worker = uuid.NewString()
+	}
 	return &Services{
-		Config: c, client: osb.New(c.Broker), worker: uuid.NewString(), kicked: make(chan struct{}, 1),
+		Config: c, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
 		busy: map[string]string{}, waiting: map[string][]chan struct{}{},
 	}
 }
@@ -102,7 +109,27 @@ func New(c Config) *Services {
 // Start begins to work on jobs.
 func (s *Services) Start(ctx context.Context) error {
 	return s.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		if err := s.takeUp(ctx); err != nil {
+			return err
+		}
 		spawn(func() { s.dispatch(work, spawn) })
+		return nil
+	})
+}
+
+// takeUp frees the jobs that a process before us, of the same name, died with.
+func (s *Services) takeUp(ctx context.Context) error {
+	return s.Store.Update(ctx, func(tx cf.Tx) error {
+		left, _, err := tx.Jobs().List(cf.Where("state", cf.JobProcessing, cf.JobPolling).And(cf.In("worker", s.worker)))
+		if err != nil {
+			return err
+		}
+		for _, j := range left {
+			j.Lease, j.Worker = time.Time{}, ""
+			if err := tx.Jobs().Update(j); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 }

@@ -429,6 +429,23 @@ func TestWorkerDies(t *testing.T) {
 	}
 }
 
+// TestWorkerComesBack has the worker itself come back: it need not wait.
+func TestWorkerComesBack(t *testing.T) {
+	t.Parallel()
+	k := setup(t, &brokertest.Broker{})
+	_, job := k.create("db", brokertest.Sync, nil)
+	k.update(func(tx cf.Tx) error {
+		j, err := tx.Jobs().Get(job.GUID)
+		if err != nil {
+			return err
+		}
+		j.Worker, j.Lease, j.Attempt = "me", time.Now().Add(24*time.Hour), 1
+		return tx.Jobs().Update(j)
+	})
+	k.start(k.worker(services.Config{Worker: "me"}))
+	k.complete(job.GUID)
+}
+
 // TestCatalogChanges sees what becomes of plans that a broker no longer offers.
 func TestCatalogChanges(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,10 @@ package system
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
 
 	"ingot/internal/cf"
 	"ingot/internal/platform"
@@ -14,8 +18,19 @@ import (
 func openServices(c Config, r *runtime) *services.Services {
 	return services.New(services.Config{
 		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
-		Broker: osb.Options{Timeout: c.BrokerTimeout},
+		Broker: osb.Options{Timeout: c.BrokerTimeout}, Worker: workerName(c.DataDir),
 	})
+}
+
+// workerName is the same for every server of a data directory, of which there
+// is one at a time.
+func workerName(dir string) string {
+	host, _ := os.Hostname() // none is a name, too
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	sum := sha256.Sum256([]byte(host + "\x00" + dir))
+	return "server-" + hex.EncodeToString(sum[:8])
 }
 
 // registerBroker makes a broker known that comes with the server, or brings its
