@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -58,9 +59,10 @@ func newPassing(o Options) *passing {
 	}
 	s := &passing{seal: seal, transport: o.RouteServices, now: time.Now}
 	if s.transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.Proxy, t.ResponseHeaderTimeout = nil, o.ResponseHeaderTimeout
-		s.transport = t
+		s.transport = &http.Transport{
+			DialContext: (&net.Dialer{Timeout: o.DialTimeout}).DialContext, TLSHandshakeTimeout: o.DialTimeout,
+			ResponseHeaderTimeout: o.ResponseHeaderTimeout, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		}
 	}
 	return s
 }

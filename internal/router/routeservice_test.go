@@ -24,6 +24,8 @@ func TestRouteService(t *testing.T) {
 		_, _ = io.WriteString(w, "app "+r.URL.RequestURI()+" "+r.Header.Get("X-Passed")+" "+string(body))
 	}))
 	defer app.Close()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
 	var proxy *httptest.Server
 	var seen http.Header
 	service := func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +44,7 @@ func TestRouteService(t *testing.T) {
 			next.Header.Set(name, r.Header.Get(name))
 		}
 		next.Header.Set("X-Passed", "yes")
-		res, err := http.DefaultClient.Do(next)
+		res, err := client.Do(next)
 		if err != nil {
 			t.Error(err)
 			return
@@ -74,7 +76,7 @@ func TestRouteService(t *testing.T) {
 		for k, v := range header {
 			r.Header[k] = v
 		}
-		res, err := http.DefaultClient.Do(r)
+		res, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
