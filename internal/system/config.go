@@ -34,6 +34,10 @@ type Config struct {
 	// DataDir.
 	DatabaseURL string
 	MailConfig
+	// PostgresURL and MySQLURL are servers on which the bundled broker makes
+	// databases; empty means servers of its own, where they are installed.
+	PostgresURL string
+	MySQLURL    string
 	// AuthURL is an external authorization server; empty means the built-in
 	// one.
 	AuthURL string
@@ -91,6 +95,8 @@ func (c Config) Validate() error {
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
+		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"smtp-url", checkSMTP(c.SMTPURL)},
 		{"mail-from", checkMailbox(c.MailFrom)},
 		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
@@ -208,6 +214,18 @@ func checkURL(s string, schemes ...string) error {
 		return errors.New("it must not have a query or a fragment")
 	case schemes[0] == "http" && u.User != nil:
 		return errors.New("it must not hold a user name or password")
+	}
+	return nil
+}
+
+// checkServerURL never quotes the value: it holds a password.
+func checkServerURL(s string, schemes ...string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || u.User.Username() == "" {
+		return fmt.Errorf("it must be %s://USER:PASSWORD@HOST:PORT, with special characters percent-encoded", schemes[0])
 	}
 	return nil
 }

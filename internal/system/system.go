@@ -319,14 +319,19 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := s.run(ctx, a); err != nil {
 		return err
 	}
+	// Before what calls it, so that it stops after.
+	bundled, err := s.openBroker(dir, secrets, r)
+	if err != nil {
+		return fmt.Errorf("service broker: %w", err)
+	}
+	if err := s.startBroker(ctx, bundled, r); err != nil {
+		return err
+	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
 	for _, part := range append(n.parts(), append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
-	}
-	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
-		return err
 	}
 	if err := s.fillDemo(ctx, d, r); err != nil {
 		return fmt.Errorf("--demo: %w", err)
@@ -335,6 +340,9 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	s.engine.Store(&description)
 	// Who waits for readiness finds the routes there.
 	publish(a)
+	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+		return err
+	}
 	b.health.ready(partPlatform, nil)
 	b.health.ready(partNotifications, nil)
 	if c.AuthURL == "" {
