@@ -40,11 +40,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.EscapedPath()+" "+string(body))
-	name, password, _ := r.BasicAuth()
 	switch {
 	case r.URL.Path == s.fail:
 		http.Error(w, `{"errors":["not this time"]}`, http.StatusUnprocessableEntity)
-	case r.URL.Path == "/oauth/token" && name == "my+sender" && password == "my%3Asecret":
+	case r.URL.Path == "/oauth/token" && string(body) == "client_id=my+sender&client_secret=my%3Asecret&grant_type=client_credentials":
 		fmt.Fprint(w, `{"access_token":"tok"}`)
 	case r.Header.Get("Authorization") != "Bearer tok":
 		http.Error(w, "who is this?", http.StatusUnauthorized)
@@ -77,7 +76,7 @@ func TestSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"POST /oauth/token grant_type=client_credentials",
+		"POST /oauth/token client_id=my+sender&client_secret=my%3Asecret&grant_type=client_credentials",
 		`PUT /notifications {"notifications":{"sample-news":{"critical":false,"description":"News of the sample app"}},"source_name":"Notification Sender"}`,
 		"GET /templates ",
 		`POST /templates {"html":`,
