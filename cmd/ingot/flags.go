@@ -52,6 +52,7 @@ type upOptions struct {
 	PublicURL           string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
 	Demo                bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
 	PasswordGrant       string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	BrokerTimeout       time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
 	LogLevel            string        `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
 	LogFormat           string        `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
 }
@@ -189,7 +190,7 @@ func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
 		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo,
-		PasswordGrant: o.PasswordGrant == "on",
+		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout,
 		MailConfig: system.MailConfig{
 			SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
 			BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, QueueLimit: system.DefaultQueueLimit,

@@ -44,6 +44,9 @@ type Config struct {
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
+	// BrokerTimeout is how long a service broker may take to answer; 0 means a
+	// minute.
+	BrokerTimeout time.Duration
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty
 	// ones are generated then.
@@ -93,9 +96,10 @@ func (c Config) Validate() error {
 		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
 		{"dkim-selector", checkDKIM(c.MailConfig)},
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
-		{"messages-kept", checkPositive(c.MessagesKept)},
+		{"messages-kept", notNegative(c.MessagesKept)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
+		{"broker-timeout", notNegative(c.BrokerTimeout)},
 	}
 	for _, check := range checks {
 		if check.err != nil {
@@ -108,6 +112,13 @@ func (c Config) Validate() error {
 func notEmpty(s string) error {
 	if s == "" {
 		return errors.New("a value is needed")
+	}
+	return nil
+}
+
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is negative", d)
 	}
 	return nil
 }
@@ -229,13 +240,6 @@ func checkOptionalAddress(s string) error {
 		return nil
 	}
 	return checkAddress(s)
-}
-
-func checkPositive(d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%s is less than nothing", d)
-	}
-	return nil
 }
 
 // normal is the configuration with one spelling for everything.

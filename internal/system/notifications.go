@@ -131,7 +131,10 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 	})
-	return n, n.openBounces(o)
+	if err := n.openBounces(o); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 // openChannel is the way to the mail server, or the mailbox without one.

@@ -59,6 +59,13 @@ var meanings = map[fault.Code]meaning{
 	fault.RateLimited:         {http.StatusTooManyRequests, 10013, "too_many_requests"},
 	fault.BadGateway:          {http.StatusBadGateway, 10001, "server_error"},
 	fault.Unavailable:         {http.StatusServiceUnavailable, 10015, "temporarily_unavailable"},
+	fault.InstanceBusy:        {http.StatusConflict, 60016, "conflict"},
+	fault.BindingBusy:         {http.StatusConflict, 90008, "conflict"},
+	fault.NotEmpty:            {http.StatusBadRequest, 10006, "invalid_request"},
+	fault.StillShared:         {http.StatusUnprocessableEntity, 390002, "invalid_request"},
+	fault.SameRoute:           {http.StatusUnprocessableEntity, 130008, "invalid_request"},
+	fault.BrokerNotRemovable:  {http.StatusUnprocessableEntity, 270010, "invalid_request"},
+	fault.BadBroker:           {http.StatusBadGateway, 10001, "server_error"},
 	fault.InsufficientStorage: {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }
 
