@@ -22,6 +22,7 @@ import (
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
+		t.Cleanup(func() { s.emptySpace(t) })
 		parts := []part{
 			{"sidecar-app", func(t *testing.T) { sampleSidecar(t, s) }},
 			{"java-debug-sidecar", func(t *testing.T) { sampleDebug(t, s) }},
@@ -179,7 +180,7 @@ func sampleDebug(t *testing.T, s *site) {
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
 		await(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
-		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"main"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
+		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"HTTP-Dispatcher"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
 		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it goes on
 	})
 	row(t, "a route service asks for a password", func(t *testing.T) { sampleRouteService(t, s, home, dumps) })
@@ -235,10 +236,6 @@ func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 	instance := offering + "-of-the-samples"
 	cfOK(t, home, "create-service", offering, "small", instance, "--wait")
 	contains(t, cfOK(t, home, "bind-service", app, instance, "--wait"), "restage")
-	t.Cleanup(func() {
-		cfOK(t, home, "unbind-service", app, instance, "--wait")
-		cfOK(t, home, "delete-service", instance, "-f", "--wait")
-	})
 	contains(t, columns(cfOK(t, home, "restage", app)), "#0 running")
 
 	body := func(path string, status int) string {
@@ -292,6 +289,8 @@ func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 			t.Errorf("/users: %s", got)
 		}
 	})
+	cfOK(t, home, "unbind-service", app, instance, "--wait")
+	cfOK(t, home, "delete-service", instance, "-f", "--wait")
 }
 
 // sampleSender sends to an address by the page of the app and by the program,
