@@ -93,7 +93,7 @@ func (s *site) sampleManifest(t *testing.T, name, file, port string) (path, used
 // sampleSidecar follows the seed's procedure of a push with a sidecar.
 func sampleSidecar(t *testing.T, s *site) {
 	home := s.admin(t)
-	manifest, port := s.sampleManifest(t, "sidecar-app", "manifest.yml", "8082")
+	manifest, port := s.sampleManifest(t, "sidecar-app", "manifest.yml", "21082")
 	contains(t, cfOK(t, home, "create-app", "sidecar-app"), "OK")
 	contains(t, cfOK(t, home, "apply-manifest", "-f", manifest), "OK")
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
@@ -141,7 +141,7 @@ func sampleConfig(t *testing.T, s *site, app string) {
 
 func sampleJava(t *testing.T, s *site) {
 	home := s.admin(t)
-	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest.yml", "8082")
+	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest.yml", "21083")
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
 	row(t, "Sample app with a sidecar, in Java: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
 }
@@ -149,7 +149,7 @@ func sampleJava(t *testing.T, s *site) {
 // sampleJavaWithoutMemory pushes what cannot start, and is told why.
 func sampleJavaWithoutMemory(t *testing.T, s *site) {
 	home := s.admin(t)
-	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest-without-memory.yml", "8082")
+	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest-without-memory.yml", "21083")
 	out, code := cf(t, home, "push", "-f", manifest)
 	if code != 1 {
 		t.Errorf("exit code %d\n%s", code, out)
@@ -161,7 +161,7 @@ func sampleJavaWithoutMemory(t *testing.T, s *site) {
 // sampleDebug leads a route to the sidecar of a Java app, and protects it.
 func sampleDebug(t *testing.T, s *site) {
 	home := s.admin(t)
-	manifest, port := s.sampleManifest(t, "java-debug-sidecar", "manifest.yml", "9090")
+	manifest, port := s.sampleManifest(t, "java-debug-sidecar", "manifest.yml", "21090")
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: debug", "#0 running")
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "java-debug"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }

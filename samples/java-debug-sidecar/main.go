@@ -3,7 +3,7 @@
 //	GET /threaddump   sends signal 3 (SIGQUIT) to it: the Java machine writes a
 //	                  thread dump to its standard output, the app's log
 //
-// DEBUG_SIDECAR_PORT is where it listens, 9090 without it. It listens on every
+// DEBUG_SIDECAR_PORT is where it listens, 21090 without it. It listens on every
 // address, because the router has to reach it, and asks nobody who he is: put a
 // route service with authentication before its route.
 package main
@@ -27,7 +27,7 @@ import (
 
 func main() {
 	sample.Main(func(ctx context.Context) error {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", ":"+cmp.Or(os.Getenv("DEBUG_SIDECAR_PORT"), "9090"))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", ":"+cmp.Or(os.Getenv("DEBUG_SIDECAR_PORT"), "21090"))
 		if err != nil {
 			return fmt.Errorf("java-debug-sidecar: %w (DEBUG_SIDECAR_PORT says where to listen)", err)
 		}

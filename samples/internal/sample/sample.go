@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// Main runs a program and ends it: with what went wrong, if anything did.
+// Main runs a program and ends it: with what went wrong, if anything did. Its log
+// goes to standard output, which the platform shows as the app's own words; what
+// it shows as errors is standard error.
 func Main(run func(ctx context.Context) error) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := run(ctx)
 	stop()
@@ -23,6 +26,14 @@ func Main(run func(ctx context.Context) error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// withoutTime leaves out the time: the platform gives every line its own.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey && len(groups) == 0 {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // WebAddress is where the platform wants an app to listen: every address, on
