@@ -103,12 +103,11 @@ func sampleSidecar(t *testing.T, s *site) {
 		at := s.stats(t, guid(t, home, "sidecar-app"))[0]
 		// An address that every server which listens on all of them answers at, and
 		// the app's own port to see that it is one.
-		outside, own := "127.0.0.2", ""
+		outside := "127.0.0.2"
 		if s.options.Engine == "container" {
-			outside, own = at.Internal, "8080"
-		} else {
-			own = s.environmentOf(t, home, "sidecar-app", "PORT")
+			outside = at.Internal
 		}
+		own := strings.TrimSpace(cfOK(t, home, "ssh", "sidecar-app", "-c", "echo $PORT"))
 		c, err := net.Dial("tcp", net.JoinHostPort(outside, own))
 		if err != nil {
 			t.Fatalf("the app is not reached by %s:%s, so this says nothing about its sidecar: %v", outside, own, err)
@@ -121,12 +120,6 @@ func sampleSidecar(t *testing.T, s *site) {
 			}
 		}
 	})
-}
-
-// environmentOf reads a variable of an app that runs.
-func (s *site) environmentOf(t *testing.T, home, app, name string) string {
-	t.Helper()
-	return strings.TrimSpace(cfOK(t, home, "ssh", app, "-c", "echo $"+name))
 }
 
 // sampleConfig asks an app for what its sidecar says.

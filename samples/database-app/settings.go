@@ -70,7 +70,10 @@ func configured(getenv func(string) string) (*settings, error) {
 			return nil, err
 		}
 	}
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // serviceKind tells what a service is: by the uri of its credentials, or else by
