@@ -47,6 +47,10 @@ build: ## build bin/ingot and the small programs beside it
 	$(call run,$(GO_BUILD) -o bin/ingot-sftp ./cmd/ingot-sftp)
 	$(call run,$(GO_BUILD) -o bin/ingot ./cmd/ingot)
 
+.PHONY: samples
+samples: ## build the sample apps, ready to be pushed
+	$(call run,scripts/samples)
+
 .PHONY: deb
 deb: build ## a Debian package of what was built, with a systemd unit
 	@scripts/deb
@@ -124,4 +128,4 @@ setup-test: ## get what `make test` needs, system packages too when run by root
 	@scripts/setup test
 
 clean: ## remove what was built, but not the tools
-	$(call run,rm -rf bin bench/results)
+	$(call run,rm -rf bin bench/results samples/*/bin)

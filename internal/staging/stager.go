@@ -259,7 +259,8 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	}
 	if err != nil {
 		var f *Failure
-		if errors.As(err, &f) && f.Err != nil {
+		// What the app's developer has to change is no trouble of the operator's.
+		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) {
 			s.config.Log.ErrorContext(ctx, "staging failed", "build", req.BuildGUID, "app", req.App.GUID, "error", f.Err)
 		}
 	}

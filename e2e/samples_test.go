@@ -1,0 +1,324 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TestSamples builds the sample apps as a newcomer does, pushes them with their
+// own manifests, and sees that they do what their READMEs say. Each row of the
+// seed's table of their endpoints is a sub-test of that name.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, s *site) {
+		t.Cleanup(func() { s.emptySpace(t) })
+		parts := []part{
+			{"sidecar-app", func(t *testing.T) { sampleSidecar(t, s) }},
+			{"java-debug-sidecar", func(t *testing.T) { sampleDebug(t, s) }},
+			{"sidecar-java-app", func(t *testing.T) { sampleJava(t, s) }},
+			{"sidecar-java-app-without-memory", func(t *testing.T) { sampleJavaWithoutMemory(t, s) }},
+			{"database-app-postgres", func(t *testing.T) { sampleDatabase(t, s, "postgres", `relation "users" does not exist`) }},
+			{"database-app-mysql", func(t *testing.T) { sampleDatabase(t, s, "mysql", "users' doesn't exist") }},
+		}
+		if s.options.Engine == "process" {
+			// It connects to the server, which listens on the loopback of this
+			// machine here: a container has its own.
+			parts = append(parts, part{"notification-sender", func(t *testing.T) { sampleSender(t, s) }})
+		}
+		together(t, parts...)
+	})
+}
+
+// row is a row of the seed's table.
+func row(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	if !t.Run(name, test) {
+		t.FailNow() // what follows builds on it
+	}
+}
+
+// buildSamples is `make samples`.
+var buildSamples = sync.OnceValues(func() (string, error) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command(filepath.Join(root, "scripts", "samples")).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("scripts/samples: %w\n%s", err, out)
+	}
+	return filepath.Join(root, "samples"), nil
+})
+
+// sampleManifest returns the path of a sample's manifest. Where apps share the
+// ports of this machine it is a copy with another port in place of the one that
+// it names, which may be taken here.
+func (s *site) sampleManifest(t *testing.T, name, file, port string) (path, usedPort string) {
+	t.Helper()
+	dir, err := buildSamples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, name)
+	path = filepath.Join(dir, file)
+	if _, err := os.Stat(filepath.Join(dir, "bin")); err != nil {
+		t.Skipf("scripts/samples did not build %s: javac, jar or zip is missing", name)
+	}
+	if s.options.Engine == "container" || port == "" {
+		return path, port
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usedPort = fmt.Sprint(s.sidecarPort(t))
+	changed := strings.Replace(string(text), "_PORT: "+port, "_PORT: "+usedPort, 1)
+	moved := strings.Replace(changed, "path: bin", "path: "+filepath.Join(dir, "bin"), 1)
+	if changed == string(text) || moved == changed {
+		t.Fatalf("%s has no port %s or no path bin:\n%s", path, port, text)
+	}
+	return write(t, "manifest.yml", moved), usedPort
+}
+
+// sampleSidecar follows the seed's procedure of a push with a sidecar.
+func sampleSidecar(t *testing.T, s *site) {
+	home := s.admin(t)
+	manifest, port := s.sampleManifest(t, "sidecar-app", "manifest.yml", "21082")
+	contains(t, cfOK(t, home, "create-app", "sidecar-app"), "OK")
+	contains(t, cfOK(t, home, "apply-manifest", "-f", manifest), "OK")
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
+	row(t, "Sample app with a sidecar: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-app") })
+	row(t, "Config sidecar: GET /config/", func(t *testing.T) {
+		contains(t, cfOK(t, home, "ssh", "sidecar-app", "-c", "curl --silent --fail http://localhost:"+port+"/config/"), `"scope"`, `"password"`)
+		at := s.stats(t, guid(t, home, "sidecar-app"))[0]
+		// An address that every server which listens on all of them answers at, and
+		// the app's own port to see that it is one.
+		outside := "127.0.0.2"
+		if s.options.Engine == "container" {
+			outside = at.Internal
+		}
+		own := strings.TrimSpace(cfOK(t, home, "ssh", "sidecar-app", "-c", "echo $PORT"))
+		c, err := net.Dial("tcp", net.JoinHostPort(outside, own))
+		if err != nil {
+			t.Fatalf("the app is not reached by %s:%s, so this says nothing about its sidecar: %v", outside, own, err)
+		}
+		c.Close()
+		if c, err := net.Dial("tcp", net.JoinHostPort(outside, port)); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("the sidecar is reached by %s:%s: %v", outside, port, err)
+			if err == nil {
+				c.Close()
+			}
+		}
+	})
+}
+
+// sampleConfig asks an app for what its sidecar says.
+func sampleConfig(t *testing.T, s *site, app string) {
+	t.Helper()
+	var got map[string]string
+	s.reaches(t, app, "/config", http.StatusOK).into(t, &got)
+	if len(got) != 2 || got["scope"] == "" || got["password"] == "" {
+		t.Errorf("/config answers %v, want a scope and a password", got)
+	}
+}
+
+func sampleJava(t *testing.T, s *site) {
+	home := s.admin(t)
+	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest.yml", "21083")
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
+	row(t, "Sample app with a sidecar, in Java: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
+}
+
+// sampleJavaWithoutMemory pushes what cannot start, and is told why.
+func sampleJavaWithoutMemory(t *testing.T, s *site) {
+	home := s.admin(t)
+	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest-without-memory.yml", "21083")
+	out, code := cf(t, home, "push", "-f", manifest)
+	if code != 1 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	contains(t, out, `The sidecar "config-server" of web has no memory`, "Set `memory` of the sidecar", "FAILED")
+	s.get(t, "sidecar-java-app-without-memory", "/").want(t, http.StatusServiceUnavailable)
+}
+
+// sampleDebug leads a route to the sidecar of a Java app, and protects it.
+func sampleDebug(t *testing.T, s *site) {
+	home := s.admin(t)
+	manifest, port := s.sampleManifest(t, "java-debug-sidecar", "manifest.yml", "21090")
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: debug", "#0 running")
+	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "java-debug"), "OK")
+	var routes struct{ Resources []struct{ GUID string } }
+	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=java-debug")), &routes); err != nil || len(routes.Resources) != 1 {
+		t.Fatalf("%v: %+v", err, routes)
+	}
+	cfOK(t, home, "curl", "-f", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d",
+		fmt.Sprintf(`{"destinations": [{"app": {"guid": %q, "process": {"type": "web"}}, "port": %s, "protocol": "http1"}]}`, guid(t, home, "java-debug-app"), port))
+	if r := s.get(t, "java-debug", "/threaddump"); r.Status == http.StatusOK {
+		t.Errorf("the sidecar is reached before the app is restarted: %s", r)
+	}
+	contains(t, columns(cfOK(t, home, "restart", "java-debug-app")), "#0 running")
+	dumps := func() int {
+		return strings.Count(cfOK(t, home, "logs", "java-debug-app", "--recent"), "[APP/PROC/WEB/0] OUT Full thread dump")
+	}
+	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
+		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
+		await(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
+		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"HTTP-Dispatcher"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
+		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it goes on
+	})
+	row(t, "a route service asks for a password", func(t *testing.T) { sampleRouteService(t, s, home, dumps) })
+}
+
+// sampleRouteService puts the route service of the samples before the route of
+// the debug sidecar.
+func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
+	if s.options.Engine == "container" {
+		t.Skip("the route service sends requests on to the router, which listens on the loopback of this machine here; a container has its own")
+	}
+	if out, code := cf(t, home, "create-user-provided-service", "auth", "-r", "https://auth-route-service.apps.localhost"); code != 0 {
+		t.Skipf("this server has no services yet: %s", out)
+	}
+	manifest, _ := s.sampleManifest(t, "auth-route-service", "manifest.yml", "")
+	cfOK(t, home, "push", "-f", manifest, "--var", "username=ann", "--var", "password=open sesame", "--no-start")
+	cfOK(t, home, "set-env", "auth-route-service", "ROUTER_ADDRESS", strings.TrimPrefix(s.API, "http://"))
+	contains(t, columns(cfOK(t, home, "start", "auth-route-service")), "#0 running")
+	contains(t, cfOK(t, home, "bind-route-service", "apps.localhost", "--hostname", "java-debug", "auth"), "OK")
+	s.reaches(t, "java-debug", "/threaddump", http.StatusUnauthorized)
+	before := dumps()
+	host := header{"Host", "java-debug.apps.localhost"}
+	s.call(t, http.MethodGet, s.API+"/threaddump", "", nil, host, basic("ann", "wrong")).want(t, http.StatusUnauthorized)
+	if after := dumps(); after != before {
+		t.Errorf("%d thread dumps, then %d without a password", before, after)
+	}
+	contains(t, string(s.call(t, http.MethodGet, s.API+"/threaddump", "", nil, host, basic("ann", "open sesame")).want(t, http.StatusOK).Body), "Sent signal 3")
+	await(t, "the thread dump is in the log", func() bool { return dumps() > before })
+	cfOK(t, home, "unbind-route-service", "apps.localhost", "--hostname", "java-debug", "auth", "-f")
+	cfOK(t, home, "delete-service", "auth", "-f")
+}
+
+// sampleDatabase binds a database of an offering, and does all that the app can.
+func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
+	home := s.admin(t)
+	manifest, _ := s.sampleManifest(t, "database-app", "manifest.yml", "")
+	app := "database-app-" + offering
+	cfOK(t, home, "push", app, "-f", manifest)
+	type failure struct {
+		Error string
+		Trace []string
+	}
+	row(t, "without a database", func(t *testing.T) {
+		var f failure
+		s.reaches(t, app, "/users", http.StatusInternalServerError).into(t, &f)
+		if !strings.Contains(f.Error, "no database is bound") || len(f.Trace) == 0 {
+			t.Errorf("/users: %+v", f)
+		}
+	})
+	if out, code := cf(t, home, "marketplace"); code != 0 || !strings.Contains(out, offering) {
+		t.Skipf("this server offers no %s:\n%s", offering, out)
+	}
+	instance := offering + "-of-the-samples"
+	cfOK(t, home, "create-service", offering, "small", instance, "--wait")
+	contains(t, cfOK(t, home, "bind-service", app, instance, "--wait"), "restage")
+	contains(t, columns(cfOK(t, home, "restage", app)), "#0 running")
+
+	body := func(path string, status int) string {
+		t.Helper()
+		return strings.Join(strings.Fields(string(s.reaches(t, app, path, status).Body)), "")
+	}
+	type users struct {
+		Amount int                 `json:"amount"`
+		Added  []map[string]string `json:"users added"`
+		Count  int                 `json:"count"`
+		Users  []map[string]string `json:"users"`
+	}
+	row(t, "Database sample app: GET /users before GET /migrate", func(t *testing.T) {
+		var f failure
+		s.reaches(t, app, "/users", http.StatusInternalServerError).into(t, &f)
+		if !strings.Contains(f.Error, notMigrated) || len(f.Trace) == 0 {
+			t.Errorf("/users: %+v", f)
+		}
+	})
+	row(t, "Database sample app: GET /migrate", func(t *testing.T) {
+		if got := body("/migrate", http.StatusOK); got != `{"migrated":true}` {
+			t.Errorf("/migrate: %s", got)
+		}
+	})
+	var added, listed users
+	row(t, "Database sample app: GET /users/add/{amount}", func(t *testing.T) {
+		s.reaches(t, app, "/users/add/3", http.StatusOK).into(t, &added)
+		if added.Amount != 3 || len(added.Added) != 3 {
+			t.Errorf("/users/add/3: %+v", added)
+		}
+		for _, u := range added.Added {
+			for _, field := range []string{"firstName", "lastName", "birthday", "email", "password"} {
+				if u[field] == "" || len(u) != 5 {
+					t.Errorf("a user without %s: %v", field, u)
+				}
+			}
+		}
+		contains(t, body("/users/add/none", http.StatusBadRequest), `"error":`, `"trace":[`)
+	})
+	row(t, "Database sample app: GET /users", func(t *testing.T) {
+		s.reaches(t, app, "/users", http.StatusOK).into(t, &listed)
+		if listed.Count != 3 || fmt.Sprint(listed.Users) != fmt.Sprint(added.Added) {
+			t.Errorf("/users: %+v, added were %+v", listed, added)
+		}
+	})
+	row(t, "Database sample app: GET /users/delete", func(t *testing.T) {
+		if got := body("/users/delete", http.StatusOK); got != `{"users":[]}` {
+			t.Errorf("/users/delete: %s", got)
+		}
+		if got := body("/users", http.StatusOK); got != `{"count":0,"users":[]}` {
+			t.Errorf("/users: %s", got)
+		}
+	})
+	cfOK(t, home, "unbind-service", app, instance, "--wait")
+	cfOK(t, home, "delete-service", instance, "-f", "--wait")
+}
+
+// sampleSender sends to an address by the page of the app and by the program,
+// and finds both in the mailbox.
+func sampleSender(t *testing.T, s *site) {
+	home := s.admin(t)
+	s.call(t, http.MethodPost, "/oauth/clients", s.adminToken(t), map[string]any{
+		"client_id": "sample-sender", "client_secret": "sample secret", "authorized_grant_types": "client_credentials",
+		"authorities": []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "emails.write"},
+	}).want(t, http.StatusCreated)
+	manifest, _ := s.sampleManifest(t, "notification-sender", "manifest.yml", "")
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest, "--var", "notifications_url="+s.Notifications, "--var", "auth_url="+s.Auth,
+		"--var", "client_id=sample-sender", "--var", "client_secret=sample secret", "--var", "page_password=open")), "#0 running")
+	host := header{"Host", "notification-sender.apps.localhost"}
+	form := url.Values{"to": {"email:page@example.org"}, "subject": {"By the page"}, "text": {"One & two"}}
+	s.call(t, http.MethodPost, s.API+"/send", "", form, host).want(t, http.StatusUnauthorized)
+	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).want(t, http.StatusOK).Body),
+		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to email:page@example.org: 1 notifications")
+
+	dir, err := buildSamples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "notification-sender", "bin", "notification-sender"),
+		"send", "--to", "email:program@example.org", "--subject", "By the program", "--text", "Three")
+	cmd.Env = []string{"NOTIFICATIONS_URL=" + s.Notifications, "AUTH_URL=" + s.Auth, "CLIENT_ID=sample-sender", "CLIENT_SECRET=sample secret"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	contains(t, string(out), "Found the template", "Sent to email:program@example.org: 1 notifications")
+	for to, subject := range map[string]string{"page@example.org": "[sample] By the page", "program@example.org": "[sample] By the program"} {
+		await(t, "mail to "+to+" is caught", func() bool {
+			text := string(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).Body)
+			return strings.Contains(text, to) && strings.Contains(text, subject)
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"ingot/samples/internal/sample"
+)
+
+// What is registered and made, unless the environment says otherwise.
+const (
+	defaultKind     = "sample-news"
+	defaultSource   = "Notification Sender"
+	defaultTemplate = "Notification Sender's template"
+)
+
+// settings say where the notification service is and who we are to it.
+type settings struct {
+	notifications, auth string // addresses
+	clientID, secret    string
+	kind, source        string
+}
+
+// configured reads the service that is bound to the app, or else the
+// environment.
+func configured(getenv func(string) string) (*settings, error) {
+	services, err := sample.Services(getenv("VCAP_SERVICES"))
+	if err != nil {
+		return nil, err
+	}
+	read, from := getenv, "the environment"
+	for _, s := range services {
+		if s.Credential("notifications_url") != "" {
+			read, from = func(name string) string { return s.Credential(strings.ToLower(name)) }, "the service "+s.Name
+			break
+		}
+	}
+	c := &settings{
+		notifications: strings.TrimRight(read("NOTIFICATIONS_URL"), "/"), auth: strings.TrimRight(read("AUTH_URL"), "/"),
+		clientID: read("CLIENT_ID"), secret: read("CLIENT_SECRET"),
+		kind: cmp.Or(getenv("NOTIFICATION_KIND"), defaultKind), source: cmp.Or(getenv("NOTIFICATION_SOURCE"), defaultSource),
+	}
+	for _, field := range []struct{ name, value string }{
+		{"NOTIFICATIONS_URL", c.notifications}, {"AUTH_URL", c.auth}, {"CLIENT_ID", c.clientID}, {"CLIENT_SECRET", c.secret},
+	} {
+		if field.value == "" {
+			return nil, fmt.Errorf("notification-sender: %s gives no %s: set NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET, "+
+				"or bind a service with credentials of these names in small letters", from, field.name)
+		}
+		if !strings.HasSuffix(field.name, "_URL") {
+			continue
+		}
+		if u, err := url.Parse(field.value); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("notification-sender: %s of %s is no address of the form http://HOST:PORT", field.name, from)
+		}
+	}
+	return c, nil
+}
