@@ -44,6 +44,12 @@ func newFront(t testing.TB, o router.Options) *front {
 	}
 	p := router.NewProxy(f.table, o)
 	server := httptest.NewUnstartedServer(p)
+	express := router.NewExpress(server.Listener)
+	express.Use(p, nil)
+	server.Listener = express
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(complaints{t}, nil), slog.LevelError)
 	server.Start()
 	f.addr = server.Listener.Addr().String()

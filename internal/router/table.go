@@ -28,8 +28,11 @@ type Route struct {
 	Path string
 	// Options are the route's options; "loadbalancing" is understood, with
 	// "round-robin" (the default) and "least-connection".
-	Options  map[string]string
-	Backends []Backend
+	Options map[string]string
+	// RouteServiceURL is the https address of a service that sees requests
+	// before the app does; "" for none.
+	RouteServiceURL string
+	Backends        []Backend
 }
 
 // Backend is a port of an app instance.
@@ -40,8 +43,11 @@ type Backend struct {
 	InstanceGUID string
 	Index        int
 	Protocol     Protocol
-	Weight       int // share of the requests; 0 counts as 1
-	Port         int // the port that the app knows it by
+	// Destination names the backends that share one Weight; "" when each has its
+	// own.
+	Destination string
+	Weight      int // share of the requests; 0 counts as 1 for each backend
+	Port        int // the port that the app knows it by
 }
 
 // Table is the table of routes. The zero value is empty and ready.
@@ -74,6 +80,8 @@ type hostInfo struct {
 type Match struct {
 	Route Route // must not be changed
 	pool  *pool
+
+	express atomic.Int32 // whether the express lane may take it, once known
 }
 
 var empty = new(snapshot)
