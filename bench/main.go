@@ -28,6 +28,7 @@ var sections = []Section{
 	pushSection,
 	instancesSection,
 	listsSection,
+	routerSection,
 }
 
 // The exit codes.

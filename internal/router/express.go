@@ -58,7 +58,9 @@ func (e *Express) Use(p *Proxy, notApps func(host string) bool) {
 	if notApps == nil {
 		notApps = func(string) bool { return false }
 	}
-	p.lanes.add(e)
+	if before := e.target.Load(); before == nil || before.proxy != p {
+		p.lanes.add(e)
+	}
 	e.target.Store(&expressTarget{p, notApps})
 }
 
@@ -215,31 +217,37 @@ func (l *lanes) add(e *Express) {
 	l.all = append(l.all, e)
 }
 
-// drain waits for the lanes of listeners that are closed, then ends the rest.
-func (l *lanes) drain(d time.Duration) {
+// drain has listeners that are still open go on without the proxy, and waits
+// for the lanes of the others.
+func (l *lanes) drain() {
 	l.mu.Lock()
 	all := l.all
 	l.mu.Unlock()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	for _, e := range all {
-		if !e.isClosing() {
+		if e.isClosing() {
+			e.Drain()
+		} else {
 			e.target.Store(nil)
-			continue // the server goes on without us
 		}
-		select {
-		case <-e.empty:
-			continue
-		case <-timer.C:
-			timer.Reset(0)
-		}
-		e.mu.Lock()
-		for l := range e.lanes {
-			l.cut()
-		}
-		e.mu.Unlock()
-		<-e.empty
 	}
+}
+
+// Drain waits for the lanes of a listener that was closed, and ends those that
+// take too long.
+func (e *Express) Drain() {
+	timer := time.NewTimer(drainFor)
+	defer timer.Stop()
+	select {
+	case <-e.empty:
+		return
+	case <-timer.C:
+	}
+	e.mu.Lock()
+	for l := range e.lanes {
+		l.cut()
+	}
+	e.mu.Unlock()
+	<-e.empty
 }
 
 // The answers to whether a route may be served by an express lane.

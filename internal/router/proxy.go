@@ -112,7 +112,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 // Close lets requests of express lanes finish for a while, and closes the idle
 // connections to backends.
 func (p *Proxy) Close() {
-	p.lanes.drain(drainFor)
+	p.lanes.drain()
 	p.wire.close()
 	p.idle.close()
 }

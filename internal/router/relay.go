@@ -22,6 +22,7 @@ const (
 // connection can have another.
 func (l *lane) serve(p *Proxy, x *exchange, head int) (again bool) {
 	defer p.finish(x)
+	p.counters.express.Add(1)
 	b, err := l.ask(p, x, head)
 	if err != nil {
 		return l.refuse(p, x, err)

@@ -114,6 +114,7 @@ type counters struct {
 	refused   sync.Map // counts by the word of X-Cf-Routererror, which are ours and few
 	ejections atomic.Int64
 	retries   atomic.Int64
+	express   atomic.Int64 // served by express lanes
 
 	mu         sync.Mutex
 	byInstance map[string]*instanceStats
@@ -213,6 +214,7 @@ var (
 	descRefused   = describe("refusals_total", "Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
 	descRetries   = describe("retries_total", "Attempts that were made again with another instance.")
 	descEjections = describe("ejections_total", "Instances that got no more requests for a while because they did not answer.")
+	descExpress   = describe("express_requests_total", "Requests that express lanes served.")
 	descRoutes    = describe("routes", "Routes in the table.")
 )
 
@@ -220,7 +222,7 @@ var _ prometheus.Collector = (*Proxy)(nil)
 
 // Describe implements prometheus.Collector.
 func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descRoutes} {
+	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descExpress, descRoutes} {
 		to <- d
 	}
 }
@@ -264,6 +266,7 @@ func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 		return true
 	})
 	counter(descRetries, p.counters.retries.Load())
+	counter(descExpress, p.counters.express.Load())
 	counter(descEjections, p.counters.ejections.Load())
 	to <- prometheus.MustNewConstMetric(descRoutes, prometheus.GaugeValue, float64(p.table.Len()))
 }

@@ -214,7 +214,7 @@ func routerRoute(r controller.Route) router.Route {
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
-			Protocol: router.Protocol(b.Protocol), Weight: b.Weight, Port: b.Port,
+			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
 		})
 	}
 	return out

@@ -22,6 +22,7 @@ import (
 	"ingot/internal/db/platformdb"
 	"ingot/internal/engine"
 	"ingot/internal/logs"
+	"ingot/internal/router"
 	"ingot/internal/run"
 	"ingot/internal/uaaclient"
 	"ingot/internal/web"
@@ -55,6 +56,7 @@ var _ run.Service = (*System)(nil)
 type building struct {
 	health    *readiness
 	front     *front
+	express   *router.Express
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
@@ -197,7 +199,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	healthRoutes(b.admin, b.health)
 	adminRoutes(b.admin, b.registry)
 
-	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
+	b.express = router.NewExpress(ports.public)
+	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
 	// All are stopped, started or not: that is what closes their ports.
@@ -215,7 +218,10 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
-	return b, func() { stopTogether(public, notifications) }, nil
+	return b, func() {
+		stopTogether(public, notifications)
+		b.express.Drain()
+	}, nil
 }
 
 func stopTogether(parts ...run.Service) {
@@ -277,6 +283,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
+	b.registry.MustRegister(r.proxy)
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -286,6 +293,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		publishing.Lock()
 		defer publishing.Unlock()
 		b.front.live.Store(s.routes(b, a, r, names))
+		b.express.Use(r.proxy, func(host string) bool { return b.front.place(host) != placeApp })
 	}
 
 	a, err := s.authority(b, d, client, publish)
