@@ -42,7 +42,7 @@ func TestSmuggling(t *testing.T) {
 		"no host":                "GET / HTTP/1.1\r\nX: y\r\n\r\n",
 		"a host with a path":     "GET / HTTP/1.1\r\nHost: app.test/x\r\n\r\n",
 		"another in the target":  "GET http://app.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n",
-		"HTTP/0.9":               "GET /\r\n\r\n",
+		"HTTP/0.9":               "GET /index.html\r\n\r\n",
 		"a body with GET":        "GET / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 40\r\n\r\n" + hidden,
 	} {
 		t.Run(name, func(t *testing.T) {
