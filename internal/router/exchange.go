@@ -23,7 +23,8 @@ type exchange struct {
 	counters   *counters
 	w          *recorder // nil in an express lane
 	body       *countedBody
-	pool       *pool
+	match      *Match
+	pool       *pool // of the match, or a part of it
 	sticky     string        // the instance that the session asks for
 	repeatable bool          // another instance may be asked after a failure
 	service    *serviceVisit // when it goes to a route service first
@@ -53,8 +54,26 @@ func (x *exchange) choose(e *endpoint) {
 	x.access.Attempts++
 }
 
+// lookAgain takes the pool that the table has now, when every backend of the one
+// that it had is spent: the route may have moved meanwhile. It returns false when
+// that did not happen.
+func (x *exchange) lookAgain(t *Table, path string) bool {
+	if x.pool != x.match.pool {
+		return false // the client asked for one instance
+	}
+	m, ok := t.Lookup(x.access.Host, path)
+	if !ok || m == x.match || m.Route.RouteServiceURL != x.match.Route.RouteServiceURL {
+		return false
+	}
+	if x.w == nil && !m.plain() {
+		return false
+	}
+	x.match, x.pool, x.access.Route = m, m.pool, m.Route.GUID
+	return true
+}
+
 // mayRepeat looks at what went wrong with the chosen backend, remembers it, and
-// tells whether another may be asked. timeout is one of ours.
+// tells whether another may be asked.
 func (x *exchange) mayRepeat(err error) bool {
 	unreached, ended := notConnected(err), hungUp(err)
 	if unreached || ended {

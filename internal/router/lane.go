@@ -189,7 +189,7 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	if !ok || !t.takes(m, host) {
 		return nil, nil
 	}
-	x := &exchange{counters: &t.proxy.counters, pool: m.pool}
+	x := &exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
 		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
 		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote, RequestID: q.id.of(text),

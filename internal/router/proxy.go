@@ -96,7 +96,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 		o.Signer = newSigner()
 	}
 	p := &Proxy{table: t, options: o}
-	p.wire = newWire(o, &p.counters)
+	p.wire = newWire(o, t)
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      p.wire,
@@ -136,7 +136,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusNotFound, errUnknownRoute, fmt.Sprintf("Requested route ('%s') does not exist.", r.Host))
 		return
 	}
-	x.access.Route, x.pool = m.Route.GUID, m.pool
+	x.access.Route, x.match, x.pool = m.Route.GUID, m, m.pool
 	x.sticky = stickyInstance(r.Header["Cookie"])
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: no deadline, neither that of the

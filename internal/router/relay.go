@@ -41,6 +41,9 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	for len(tried) < p.options.Attempts {
 		now := time.Now()
 		e := x.pool.next(tried, now, x.sticky)
+		if e == nil && x.lookAgain(p.table, x.access.URI) {
+			continue
+		}
 		if e == nil {
 			break
 		}

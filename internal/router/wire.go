@@ -18,10 +18,10 @@ type wire struct {
 	http1    *http.Transport
 	http2    *http.Transport
 	services *http.Transport
-	counters *counters
+	table    *Table
 }
 
-func newWire(o Options, c *counters) *wire {
+func newWire(o Options, t *Table) *wire {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	common := func() *http.Transport {
 		return &http.Transport{
@@ -37,7 +37,7 @@ func newWire(o Options, c *counters) *wire {
 			Protocols:              new(http.Protocols),
 		}
 	}
-	w := &wire{dialer: dialer, attempts: o.Attempts, http1: common(), http2: common(), services: common(), counters: c}
+	w := &wire{dialer: dialer, attempts: o.Attempts, http1: common(), http2: common(), services: common(), table: t}
 	w.services.Protocols.SetHTTP1(true)
 	w.services.Protocols.SetHTTP2(true)
 	w.services.TLSClientConfig = o.RouteServiceTLS
@@ -63,6 +63,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	var failure error
 	for len(tried) < w.attempts {
 		e := x.pool.next(tried, time.Now(), x.sticky)
+		if e == nil && x.lookAgain(w.table, r.URL.EscapedPath()) {
+			continue
+		}
 		if e == nil {
 			break
 		}
