@@ -88,7 +88,7 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 			return err
 		}
 	}
-	return p.compareRoutes(ctx, r, rounds, d, bits, many)
+	return r.compareRoutes(ctx, rounds, d, bits, many)
 }
 
 // compare measures all at once and reports the first beside the others.
@@ -135,38 +135,51 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 }
 
 // compareRoutes measures a server with few routes beside one with many.
-func (p *Platform) compareRoutes(ctx context.Context, r *Report, rounds int, d time.Duration, bits *upload, many int) (err error) {
-	var contenders []Contender
-	for _, n := range []int{fewRoutes, many} {
-		s, err := r.StartPlatform(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.Stop()) }()
-		app, err := s.Push(ctx, "routes", bits)
-		defer func() { err = errors.Join(err, s.Remove(ctx, app)) }()
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		hosts, err := s.addRoutes(ctx, app, n)
-		if err != nil {
-			return err
-		}
-		r.Note("%d routes were made through the API in %s s.", n, number(time.Since(began).Seconds()))
-		var requests [][]byte
-		for i := range min(n, routesTried) {
-			requests = append(requests, get(hosts[i*len(hosts)/min(n, routesTried)], "/"))
-		}
-		contenders = append(contenders, Load{Addr: s.API, Requests: requests, Connections: 64, Duration: d, PID: s.PID}.Run)
+func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration, bits *upload, many int) (err error) {
+	few, stopFew, err := r.serverWithRoutes(ctx, bits, fewRoutes)
+	defer func() { err = errors.Join(err, stopFew()) }()
+	if err != nil {
+		return err
 	}
-	best, err := bestOf(ctx, rounds+2, contenders...)
+	lots, stopLots, err := r.serverWithRoutes(ctx, bits, many)
+	defer func() { err = errors.Join(err, stopLots()) }()
+	if err != nil {
+		return err
+	}
+	few.Duration, lots.Duration = d, d
+	best, err := bestOf(ctx, rounds+2, few.Run, lots.Run)
 	if err != nil {
 		return err
 	}
 	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1], &Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
 	r.Note("%d of the routes are asked for in turn. The %d rounds of both servers take turns.", min(many, routesTried), rounds+2)
 	return nil
+}
+
+// serverWithRoutes starts a server with an app that has so many routes, and
+// returns what asks for them. What it has started has to be stopped in any case.
+func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (load Load, stop func() error, err error) {
+	s, err := r.StartPlatform(ctx)
+	if err != nil {
+		return Load{}, func() error { return nil }, err
+	}
+	app, err := s.Push(ctx, "routes", bits)
+	stop = func() error { return errors.Join(s.Remove(ctx, app), s.Stop()) }
+	if err != nil {
+		return Load{}, stop, err
+	}
+	began := time.Now()
+	hosts, err := s.addRoutes(ctx, app, n)
+	if err != nil {
+		return Load{}, stop, err
+	}
+	r.Note("%d routes were made through the API in %s s.", n, number(time.Since(began).Seconds()))
+	load = Load{Addr: s.API, Connections: 64, PID: s.PID}
+	asked := min(n, routesTried)
+	for i := range asked {
+		load.Requests = append(load.Requests, get(hosts[i*n/asked], "/"))
+	}
+	return load, stop, nil
 }
 
 // addRoutes gives an app routes, and returns their hosts when all answer.

@@ -47,14 +47,14 @@ func TestRoutesMoveUnderLoad(t *testing.T) {
 	for range 3 {
 		all.Go(func() {
 			for !stop.Load() {
-				if res, body := f.get("http://here.test/"); res.StatusCode != 200 || body != "one" {
+				if res, body := f.get("http://here.test/"); res.StatusCode != http.StatusOK || body != "one" {
 					t.Errorf("here: %d %q", res.StatusCode, body)
 					return
 				}
 				served[0].Add(1)
 				res, body := f.get("http://there.test/")
 				switch {
-				case res.StatusCode == 200 && (body == "one" || body == "two"):
+				case res.StatusCode == http.StatusOK && (body == "one" || body == "two"):
 					served[1].Add(1)
 				case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusServiceUnavailable:
 				case res.StatusCode == http.StatusBadGateway: // its only instance ended, and the route went away meanwhile

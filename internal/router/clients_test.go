@@ -87,7 +87,7 @@ func TestHTTP2InBothDirections(t *testing.T) {
 	f := newFront(t, router.Options{})
 	b := backend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		control := http.NewResponseController(w)
 		_ = control.Flush()
 		lines, n := bufio.NewScanner(r.Body), 0

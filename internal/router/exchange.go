@@ -24,7 +24,7 @@ type exchange struct {
 	w          *recorder // nil in an express lane
 	body       *countedBody
 	match      *Match
-	pool       *pool // of the match, or a part of it
+	pool       *pool         // of the match, or a part of it
 	sticky     string        // the instance that the session asks for
 	repeatable bool          // another instance may be asked after a failure
 	service    *serviceVisit // when it goes to a route service first

@@ -71,7 +71,7 @@ func TestExpressAndServerAnswerAlike(t *testing.T) {
 	} {
 		send(t, c, "%s", tc.request)
 		res, body := answerTo(t, r, "GET")
-		if res.StatusCode != 200 || body != tc.want {
+		if res.StatusCode != http.StatusOK || body != tc.want {
 			t.Errorf("%d: %d %q, want %q", i, res.StatusCode, body, tc.want)
 		}
 		if tc.express {
@@ -233,7 +233,7 @@ func TestExpressAnswers(t *testing.T) {
 					t.Errorf("%d: %d %q", i, res.StatusCode, body)
 				}
 				if tc.status == 103 {
-					if res, body = answerTo(t, r, tc.method); res.StatusCode != 200 || body != "ok" {
+					if res, body = answerTo(t, r, tc.method); res.StatusCode != http.StatusOK || body != "ok" {
 						t.Errorf("%d: after it %d %q", i, res.StatusCode, body)
 					}
 				}

@@ -60,7 +60,7 @@ func TestBackendResets(t *testing.T) {
 			f.route("app.test", bad, good)
 			for i := range 6 {
 				res := f.do(f.with("GET", "http://app.test/", header, nil))
-				if body := text(t, res.Body); res.StatusCode != 200 || body != "good /" {
+				if body := text(t, res.Body); res.StatusCode != http.StatusOK || body != "good /" {
 					t.Fatalf("%s %d: %d %q", name, i, res.StatusCode, body)
 				}
 			}
@@ -70,7 +70,7 @@ func TestBackendResets(t *testing.T) {
 			f.route("only.test", bad)
 			before := asked.Load()
 			res := f.do(f.with("POST", "http://only.test/", header, strings.NewReader("x")))
-			if body := text(t, res.Body); res.StatusCode != 502 || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" || body != "502 Bad Gateway: Registered endpoint failed to handle the request.\n" {
+			if body := text(t, res.Body); res.StatusCode != http.StatusBadGateway || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" || body != "502 Bad Gateway: Registered endpoint failed to handle the request.\n" {
 				t.Errorf("%s: %d %q", name, res.StatusCode, body)
 			}
 			if asked.Load() != before+1 {
@@ -97,7 +97,7 @@ func TestBackendTalksGarbage(t *testing.T) {
 					_, _ = r.ReadByte() // until it is hung up on us
 				}
 			}))
-			if res := f.do(f.with("GET", "http://"+host+"/", header, nil)); res.StatusCode != 502 {
+			if res := f.do(f.with("GET", "http://"+host+"/", header, nil)); res.StatusCode != http.StatusBadGateway {
 				t.Errorf("%.40q: %d", garbage, res.StatusCode)
 			}
 		}
@@ -154,7 +154,7 @@ func TestBackendClosesIdleConnections(t *testing.T) {
 				method, body = "POST", strings.NewReader("once")
 			}
 			res := f.do(f.with(method, "http://app.test/", header, body))
-			if got := text(t, res.Body); res.StatusCode != 200 || got != "ok" {
+			if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "ok" {
 				t.Fatalf("%d: %d %q", i, res.StatusCode, got)
 			}
 			<-closed
@@ -171,7 +171,7 @@ func TestClientVanishesFromASilentBackend(t *testing.T) {
 		asked, gone := make(chan struct{}), make(chan struct{})
 		f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
 			if begun {
-				w.WriteHeader(200)
+				w.WriteHeader(http.StatusOK)
 				_ = http.NewResponseController(w).Flush()
 			}
 			close(asked)
@@ -227,6 +227,8 @@ func TestSlowBackendAndEagerClient(t *testing.T) {
 
 // However much a backend sends and however slowly a client reads, little of it
 // is in memory.
+//
+//nolint:paralleltest // it measures the heap, which others would fill
 func TestLargeAnswerInLittleMemory(t *testing.T) {
 	size := int64(128 << 20)
 	if os.Getenv("INGOT_SOAK") == "1" {

@@ -334,7 +334,8 @@ func (l *lane) refuse(p *Proxy, x *exchange, err error) (again bool) {
 	if x.access.Method != http.MethodHead {
 		x.access.ResponseBytes = int64(len(body))
 	}
-	out := append(l.out[:0], "HTTP/1.1 502 Bad Gateway\r\nCache-Control: no-cache, no-store\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
+	out := l.out[:0]
+	out = append(out, "HTTP/1.1 502 Bad Gateway\r\nCache-Control: no-cache, no-store\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
 	out = appendHeader(out, "X-Cf-Routererror: ", errEndpointFailure)
 	out = appendHeader(out, "X-Vcap-Request-Id: ", x.access.RequestID)
 	out = appendHeader(out, "Content-Length: ", strconv.Itoa(len(body)))

@@ -54,7 +54,7 @@ func TestRouteService(t *testing.T) {
 	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
 	f.table.Set(router.Route{GUID: "s", Host: "other.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
 	res := f.do(f.request(http.MethodPost, "http://app.test/a/b?c=d", strings.NewReader("body")))
-	if got := text(t, res.Body); res.StatusCode != 200 || got != "app /a/b?c=d body by the service" {
+	if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "app /a/b?c=d body by the service" {
 		t.Fatalf("%d %q", res.StatusCode, got)
 	}
 	h := <-kept

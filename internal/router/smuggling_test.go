@@ -73,7 +73,7 @@ func TestSmuggling(t *testing.T) {
 			c, r := f.dial()
 			send(t, c, "%s", request)
 			// What we saw is what we logged; the client may end when it is answered.
-			res, err := http.ReadResponse(r, &http.Request{Method: "POST"})
+			res, err := http.ReadResponse(r, &http.Request{Method: http.MethodPost})
 			if err != nil && name != "HTTP/0.9" {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestSmuggling(t *testing.T) {
 					t.Errorf("it reached another app: %q", s)
 				}
 			}
-			if err == nil && res.StatusCode == 200 && counted == 0 {
+			if err == nil && res.StatusCode == http.StatusOK && counted == 0 {
 				t.Error("answered by nobody")
 			}
 		})
@@ -115,7 +115,9 @@ func TestOversizedHeaders(t *testing.T) {
 	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("X-Long")[:3]) }))
 	for size, want := range map[int]int{1000: 200, 8000: 200, 9000: 200, 60000: 200, 200000: 431} {
 		c, r := f.dial()
-		go func() { _, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: app.test\r\nX-Long: "+strings.Repeat("y", size)+"\r\n\r\n") }()
+		go func() {
+			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: app.test\r\nX-Long: "+strings.Repeat("y", size)+"\r\n\r\n")
+		}()
 		if res, _ := answerTo(t, r, "GET"); res.StatusCode != want {
 			t.Errorf("%d: %d", size, res.StatusCode)
 		}

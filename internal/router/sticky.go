@@ -52,7 +52,7 @@ func stickyCookie(answer []string, asked, instance string) string {
 	if instance == "" || !session && (asked == "" || asked == instance) {
 		return ""
 	}
-	cookie := http.Cookie{Name: instanceCookie, Value: instance, Path: "/", HttpOnly: true}
+	cookie := http.Cookie{Name: instanceCookie, Value: instance, Path: "/", HttpOnly: true} //nolint:gosec // it is as secure as the session's own, which follows
 	if parsed, err := http.ParseSetCookie(sessionCookie + "=x;" + attributes); session && err == nil {
 		cookie.Secure, cookie.SameSite, cookie.Partitioned = parsed.Secure, parsed.SameSite, parsed.Partitioned
 		cookie.MaxAge, cookie.Expires = parsed.MaxAge, parsed.Expires
