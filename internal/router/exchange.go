@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"ingot/internal/web"
@@ -75,8 +76,11 @@ func (x *exchange) lookAgain(t *Table, path string) bool {
 // mayRepeat looks at what went wrong with the chosen backend, remembers it, and
 // tells whether another may be asked.
 func (x *exchange) mayRepeat(err error) bool {
+	if x.body != nil && x.body.failed.Load() {
+		return false // it was the client that broke off
+	}
 	unreached, ended := notConnected(err), hungUp(err)
-	if unreached || ended {
+	if unreached || errors.Is(err, syscall.ECONNRESET) {
 		x.endpoint.state.eject(time.Now())
 		x.counters.ejections.Add(1)
 	}

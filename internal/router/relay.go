@@ -195,7 +195,8 @@ func (l *lane) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
 			return nil
 		case status != http.StatusContinue:
 			if _, err := l.conn.Write(append(l.out, "\r\n"...)); err != nil {
-				return err
+				l.watch.gone.Store(true)
+				return net.ErrClosed
 			}
 			x.repeatable = false
 		}
