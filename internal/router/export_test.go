@@ -9,3 +9,12 @@ func ExpressServed(p *Proxy) int64 { return p.counters.express.Load() }
 func Sign(p *Proxy, forwarded string, at time.Time) (signature, metadata string) {
 	return p.sign(forwarded, at)
 }
+
+// ParsePlain reads a head as express lanes do.
+func ParsePlain(head string) (method, target, host string, length int, ok bool) {
+	var q plainRequest
+	if !q.parsePlain([]byte(head)) {
+		return "", "", "", 0, false
+	}
+	return q.method.of(head), q.target.of(head), q.host.of(head), q.length, true
+}

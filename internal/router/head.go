@@ -44,7 +44,7 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 	}
 	line := head[:end]
 	space := bytes.IndexByte(line, ' ')
-	if space <= 0 || !isToken(line[:space]) {
+	if space <= 0 || !isToken(line[:space]) || string(line[:space]) == "CONNECT" {
 		return false
 	}
 	q.method = span{0, space}

@@ -228,8 +228,18 @@ func (t *Table) remove(s *snapshot, guid string, key routeKey) {
 	}
 }
 
-// newMatch copies the route and takes over what old knew of its backends.
+// same tells whether two are alike in everything.
+func (r Route) same(other Route) bool {
+	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.RouteServiceURL == other.RouteServiceURL &&
+		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
+}
+
+// newMatch copies the route and takes over what old knew of its backends. A
+// route that did not change stays what it is: the whole table is replaced often.
 func newMatch(route Route, old *Match) *Match {
+	if old != nil && old.Route.same(route) {
+		return old
+	}
 	route.Options = maps.Clone(route.Options)
 	route.Backends = slices.Clone(route.Backends)
 	var before *pool
