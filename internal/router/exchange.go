@@ -215,9 +215,19 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	empty  bool // the answer has no body
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// FlushError does not flush the head of an answer without a body: in HTTP/2 that
+// ends with its head, and errors of gRPC are only understood so.
+func (w *recorder) FlushError() error {
+	if w.empty {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
 
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {

@@ -212,6 +212,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 func (p *Proxy) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	x.access.Status = res.StatusCode
+	x.w.empty = res.ContentLength == 0 && res.StatusCode != http.StatusSwitchingProtocols
 	// Only the router says what the router did.
 	res.Header.Del(headerRouterError)
 	x.w.Header().Del(web.RequestIDHeader)
