@@ -18,3 +18,9 @@ func ParsePlain(head string) (method, target, host string, length int, ok bool) 
 	}
 	return q.method.of(head), q.target.of(head), q.host.of(head), q.length, true
 }
+
+// CountInstance counts a request of an instance.
+func CountInstance(p *Proxy, guid string) {
+	a := Access{Status: 200, Time: time.Now()}
+	p.counters.observe(&a, p.counters.of(&endpoint{Backend{InstanceGUID: guid}, new(endpointState)}))
+}
