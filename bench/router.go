@@ -163,6 +163,7 @@ func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (loa
 	if err != nil {
 		return Load{}, func() error { return nil }, err
 	}
+	s.Memory = "512M"
 	app, err := s.Push(ctx, "routes", bits)
 	stop = func() error { return errors.Join(s.Remove(ctx, app), s.Stop()) }
 	if err != nil {

@@ -24,3 +24,10 @@ func CountInstance(p *Proxy, guid string) {
 	a := Access{Status: 200, Time: time.Now()}
 	p.counters.observe(&a, p.counters.of(&endpoint{Backend{InstanceGUID: guid}, new(endpointState)}))
 }
+
+// States is how many instances a table remembers something of.
+func States(t *Table) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.states)
+}

@@ -28,6 +28,7 @@ type endpoint struct {
 }
 
 type endpointState struct {
+	uses   int          // how many endpoints of the table have it; guarded by the table
 	active atomic.Int64 // requests under way
 	failed atomic.Int64 // until when, in Unix nanoseconds
 	stats  atomic.Pointer[instanceStats]
@@ -47,24 +48,18 @@ func (s *endpointState) restore() {
 
 type endpointKey struct{ address, instance string }
 
-func newPool(route Route, old *pool) *pool {
+func (b Backend) key() endpointKey { return endpointKey{b.Address, b.InstanceGUID} }
+
+func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *pool {
 	p := &pool{turn: new(atomic.Uint64), least: route.Options["loadbalancing"] == "least-connection"}
 	p.http1 = true
-	known := map[endpointKey]*endpointState{}
 	if old != nil {
 		p.turn = old.turn
-		for _, e := range old.endpoints {
-			known[endpointKey{e.Address, e.InstanceGUID}] = e.state
-		}
 	}
 	shares, equal := sharesOf(route.Backends)
 	total := 0
 	for i, b := range route.Backends {
-		state := known[endpointKey{b.Address, b.InstanceGUID}]
-		if state == nil {
-			state = new(endpointState)
-		}
-		p.endpoints = append(p.endpoints, &endpoint{b, state})
+		p.endpoints = append(p.endpoints, &endpoint{b, stateOf(b.key())})
 		p.http1 = p.http1 && b.Protocol != HTTP2
 		total += shares[i]
 		p.weights = append(p.weights, total)
@@ -75,6 +70,13 @@ func newPool(route Route, old *pool) *pool {
 		p.stride = strideOf(uint64(total))
 	}
 	return p
+}
+
+// retain counts that the table has the pool.
+func (p *pool) retain() {
+	for _, e := range p.endpoints {
+		e.state.uses++
+	}
 }
 
 // sharesOf divides the weight of each destination among its backends, in whole

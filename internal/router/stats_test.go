@@ -1,8 +1,12 @@
 package router_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,5 +132,48 @@ func TestWeightsOfDestinations(t *testing.T) {
 	}
 	if got["a /"] != 75 || got["b /"] != 25 || got["a0"] != 25 || got["a1"] != 25 || got["a2"] != 25 {
 		t.Errorf("%v", got)
+	}
+}
+
+// An instance with many routes has one set of connections, and is forgotten
+// with the last of them.
+func TestRoutesShareConnections(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var opened atomic.Int64
+	b := rawBackend(t, func(c net.Conn, r *bufio.Reader) {
+		opened.Add(1)
+		for {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	var routes []router.Route
+	for i := range 50 {
+		routes = append(routes, router.Route{GUID: fmt.Sprint(i), Host: fmt.Sprintf("r%d.test", i), Backends: []router.Backend{b}})
+	}
+	f.table.Replace(routes)
+	f.table.Set(routes[0])
+	f.table.Replace(routes)
+	c, r := f.dial()
+	for _, route := range routes {
+		send(t, c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", route.Host)
+		answerTo(t, r, "GET")
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections for one request at a time", n)
+	}
+	if n := router.States(f.table); n != 1 {
+		t.Errorf("%d states", n)
+	}
+	for _, route := range routes {
+		f.table.Remove(route.GUID)
+	}
+	if n := router.States(f.table); n != 0 {
+		t.Errorf("%d states without routes", n)
 	}
 }

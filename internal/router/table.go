@@ -56,6 +56,7 @@ type Table struct {
 
 	mu     sync.Mutex          // of those who change it
 	byGUID map[string]routeKey // where the route of a guid is
+	states map[endpointKey]*endpointState
 }
 
 type routeKey struct{ host, path string }
@@ -186,8 +187,15 @@ func (t *Table) Replace(all []Route) {
 		t.byGUID[route.GUID] = key
 		at[key.host+key.path] = route.GUID
 		before, _ := old.routes.get(key.host + key.path)
-		routes[key.host+key.path] = newMatch(route, before)
+		routes[key.host+key.path] = t.newMatch(route, before)
 	}
+	for _, state := range t.states {
+		state.uses = 0
+	}
+	for _, m := range routes {
+		m.pool.retain()
+	}
+	maps.DeleteFunc(t.states, func(_ endpointKey, state *endpointState) bool { return state.uses == 0 })
 	for _, key := range t.byGUID {
 		info := hosts[key.host]
 		hosts[key.host] = hostInfo{info.routes + 1, max(info.longest, len(key.path))}
@@ -209,7 +217,12 @@ func (t *Table) set(s *snapshot, route Route) {
 		s.hosts = s.hosts.with(key.host, hostInfo{info.routes + 1, max(info.longest, len(key.path))})
 		s.count++
 	}
-	s.routes = s.routes.with(key.host+key.path, newMatch(route, old))
+	m := t.newMatch(route, old)
+	m.pool.retain()
+	if there {
+		t.release(old.pool)
+	}
+	s.routes = s.routes.with(key.host+key.path, m)
 	if t.byGUID == nil {
 		t.byGUID = map[string]routeKey{}
 	}
@@ -218,6 +231,9 @@ func (t *Table) set(s *snapshot, route Route) {
 
 func (t *Table) remove(s *snapshot, guid string, key routeKey) {
 	delete(t.byGUID, guid)
+	if m, ok := s.routes.get(key.host + key.path); ok {
+		t.release(m.pool)
+	}
 	s.routes = s.routes.without(key.host + key.path)
 	s.count--
 	info, _ := s.hosts.get(key.host)
@@ -234,9 +250,32 @@ func (r Route) same(other Route) bool {
 		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
 }
 
-// newMatch copies the route and takes over what old knew of its backends. A
-// route that did not change stays what it is: the whole table is replaced often.
-func newMatch(route Route, old *Match) *Match {
+// release forgets the states that no route uses any more.
+func (t *Table) release(p *pool) {
+	for _, e := range p.endpoints {
+		if e.state.uses--; e.state.uses == 0 {
+			delete(t.states, e.key())
+		}
+	}
+}
+
+// stateOf is what is known of an instance, the same for all its routes: so they
+// share its connections.
+func (t *Table) stateOf(key endpointKey) *endpointState {
+	state := t.states[key]
+	if state == nil {
+		state = new(endpointState)
+		if t.states == nil {
+			t.states = map[endpointKey]*endpointState{}
+		}
+		t.states[key] = state
+	}
+	return state
+}
+
+// newMatch copies the route. A route that did not change stays what it is: the
+// whole table is replaced often.
+func (t *Table) newMatch(route Route, old *Match) *Match {
 	if old != nil && old.Route.same(route) {
 		return old
 	}
@@ -246,7 +285,7 @@ func newMatch(route Route, old *Match) *Match {
 	if old != nil {
 		before = old.pool
 	}
-	return &Match{Route: route, pool: newPool(route, before)}
+	return &Match{Route: route, pool: newPool(route, before, t.stateOf)}
 }
 
 func keyOf(route Route) routeKey {
