@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,9 @@ type Platform struct {
 	*Server
 	// Engine is what --engine auto picked, and Why.
 	Engine, Why string
+
+	// Memory is what apps that are pushed get; 64M if empty.
+	Memory string
 
 	token      string // of the user admin
 	org, space string
@@ -236,7 +240,7 @@ func relationship(name, guid string) map[string]any {
 
 // create makes an app with a route and no files.
 func (p *Platform) create(ctx context.Context, app *App, name string) error {
-	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: 64M\n  disk_quota: 64M\n  command: ./app\n  buildpacks: [binary_buildpack]\n  default-route: true\n")
+	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: "+cmp.Or(p.Memory, "64M")+"\n  disk_quota: 64M\n  command: ./app\n  buildpacks: [binary_buildpack]\n  default-route: true\n")
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ type pool struct {
 	endpoints []*endpoint
 	turn      *atomic.Uint64
 	least     bool
+	http1     bool // all of them
 	// Cumulative weights, when they differ.
 	weights []int
 	stride  uint64
@@ -27,31 +28,41 @@ type endpoint struct {
 }
 
 type endpointState struct {
+	uses   int          // how many endpoints of the table have it; guarded by the table
 	active atomic.Int64 // requests under way
 	failed atomic.Int64 // until when, in Unix nanoseconds
+	stats  atomic.Pointer[instanceStats]
+	idle   idleConns
+}
+
+// eject has requests go elsewhere for a while, if there is an elsewhere.
+func (s *endpointState) eject(now time.Time) { s.failed.Store(now.Add(failedFor).UnixNano()) }
+
+// restore ends that. It is asked after every answer, so it does not write
+// what is so already.
+func (s *endpointState) restore() {
+	if s.failed.Load() != 0 {
+		s.failed.Store(0)
+	}
 }
 
 type endpointKey struct{ address, instance string }
 
-func newPool(route Route, old *pool) *pool {
+func (b Backend) key() endpointKey { return endpointKey{b.Address, b.InstanceGUID} }
+
+func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *pool {
 	p := &pool{turn: new(atomic.Uint64), least: route.Options["loadbalancing"] == "least-connection"}
-	known := map[endpointKey]*endpointState{}
+	p.http1 = true
 	if old != nil {
 		p.turn = old.turn
-		for _, e := range old.endpoints {
-			known[endpointKey{e.Address, e.InstanceGUID}] = e.state
-		}
 	}
-	total, equal := 0, true
-	for _, b := range route.Backends {
-		state := known[endpointKey{b.Address, b.InstanceGUID}]
-		if state == nil {
-			state = new(endpointState)
-		}
-		p.endpoints = append(p.endpoints, &endpoint{b, state})
-		total += max(b.Weight, 1)
+	shares, equal := sharesOf(route.Backends)
+	total := 0
+	for i, b := range route.Backends {
+		p.endpoints = append(p.endpoints, &endpoint{b, stateOf(b.key())})
+		p.http1 = p.http1 && b.Protocol != HTTP2
+		total += shares[i]
 		p.weights = append(p.weights, total)
-		equal = equal && max(b.Weight, 1) == max(route.Backends[0].Weight, 1)
 	}
 	if equal {
 		p.weights = nil
@@ -61,26 +72,69 @@ func newPool(route Route, old *pool) *pool {
 	return p
 }
 
+// retain counts that the table has the pool.
+func (p *pool) retain() {
+	for _, e := range p.endpoints {
+		e.state.uses++
+	}
+}
+
+// sharesOf divides the weight of each destination among its backends, in whole
+// numbers: all are multiplied by something that the sizes divide.
+func sharesOf(backends []Backend) (shares []int, equal bool) {
+	const most = 1 << 20 // beyond that the shares are rounded
+	sizes := map[string]int{}
+	for _, b := range backends {
+		sizes[b.Destination]++
+	}
+	common := 1
+	for destination, n := range sizes {
+		if destination != "" && common < most {
+			common = common / gcd(common, n) * n
+		}
+	}
+	equal = true
+	for _, b := range backends {
+		share := max(b.Weight, 1) * common
+		if b.Destination != "" && b.Weight > 0 {
+			share = max(share/sizes[b.Destination], 1)
+		}
+		shares = append(shares, share)
+		equal = equal && share == shares[0]
+	}
+	return shares, equal
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // strideOf returns a step that visits all of n places and spreads neighbours
 // wide: near the golden ratio and without a common divisor.
 func strideOf(n uint64) uint64 {
 	for step := max(n*618/1000, 1); ; step++ {
-		a, b := n, step
-		for b != 0 {
-			a, b = b, a%b
-		}
-		if a == 1 {
+		if gcd(int(n), int(step)) == 1 {
 			return step
 		}
 	}
 }
 
 // next chooses a backend that is not among tried, or nil. One that failed
-// lately comes only after all others.
-func (p *pool) next(tried []*endpoint, now time.Time) *endpoint {
+// lately comes only after all others; the wanted instance, if any, before them.
+func (p *pool) next(tried []*endpoint, now time.Time, wanted string) *endpoint {
 	n := len(p.endpoints)
 	if n == 0 {
 		return nil
+	}
+	if wanted != "" {
+		for _, e := range p.endpoints {
+			if e.InstanceGUID == wanted && !contains(tried, e) && e.state.failed.Load() <= now.UnixNano() {
+				return e
+			}
+		}
 	}
 	turn := p.turn.Add(1) - 1
 	start := p.start(turn)

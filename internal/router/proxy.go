@@ -2,20 +2,17 @@ package router
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"ingot/internal/seal"
 	"ingot/internal/web"
 )
 
@@ -35,6 +32,8 @@ const (
 	headerInstanceID    = "X-Cf-Instanceid"
 	headerInstanceIndex = "X-Cf-Instanceindex"
 	headerRequestStart  = "X-Request-Start"
+
+	messageEndpointFailure = "Registered endpoint failed to handle the request."
 
 	// statusClientGone is nginx's and gorouter's for a client that went away.
 	statusClientGone = 499
@@ -57,18 +56,24 @@ type Options struct {
 	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients: for
 	// when nothing that terminates TLS stands in front.
 	DistrustForwardedProto bool
-	// RouteServices carries requests to route services; nil means a transport
-	// that checks certificates.
-	RouteServices http.RoundTripper
+
+	// Signer seals what is sent along to route services; nil means a key that
+	// nobody else knows, which every restart forgets.
+	Signer *seal.Keyring
+	// RouteServiceTLS is how route services are spoken to; nil means as the
+	// system trusts.
+	RouteServiceTLS *tls.Config
 }
 
 // Proxy brings requests to the backends of their routes.
 type Proxy struct {
-	table   *Table
-	options Options
-	wire    *wire
-	reverse *httputil.ReverseProxy
-	passing *passing
+	table    *Table
+	options  Options
+	wire     *wire
+	reverse  *httputil.ReverseProxy
+	counters counters
+	idle     idleSweeper
+	lanes    lanes
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -87,7 +92,11 @@ func NewProxy(t *Table, o Options) *Proxy {
 	if o.Attempts <= 0 {
 		o.Attempts = 5
 	}
-	p := &Proxy{table: t, options: o, wire: newWire(o), passing: newPassing(o)}
+	if o.Signer == nil {
+		o.Signer = newSigner()
+	}
+	p := &Proxy{table: t, options: o}
+	p.wire = newWire(o, t)
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      p.wire,
@@ -100,32 +109,17 @@ func NewProxy(t *Table, o Options) *Proxy {
 	return p
 }
 
-// Close closes the idle connections to backends.
+// Close lets requests of express lanes finish for a while, and closes the idle
+// connections to backends.
 func (p *Proxy) Close() {
+	p.lanes.drain()
 	p.wire.close()
-	p.passing.close()
-}
-
-// exchange is a request on its way.
-type exchange struct {
-	access   Access
-	w        *recorder
-	body     *countedBody
-	pool     *pool
-	endpoint *endpoint // that of the last attempt
-	began    time.Time // the last attempt
-}
-
-type exchangeKey struct{}
-
-func exchangeOf(ctx context.Context) *exchange {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x
+	p.idle.close()
 }
 
 // ServeHTTP answers with what the route's backend answers, or says why not.
 func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	x := &exchange{w: &recorder{ResponseWriter: rw}}
+	x := &exchange{w: &recorder{ResponseWriter: rw}, counters: &p.counters}
 	x.access = Access{
 		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,
 		Referer: r.Referer(), UserAgent: r.UserAgent(), RemoteAddr: r.RemoteAddr,
@@ -142,7 +136,9 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusNotFound, errUnknownRoute, fmt.Sprintf("Requested route ('%s') does not exist.", r.Host))
 		return
 	}
-	x.access.Route, x.pool = m.Route.GUID, m.pool
+	x.access.Route, x.match, x.pool = m.Route.GUID, m, m.pool
+	x.sticky = stickyInstance(r.Header["Cookie"])
+	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: no deadline, neither that of the
 	// pipeline nor one that the connection remembers of the request before.
 	control := http.NewResponseController(rw)
@@ -155,7 +151,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusServiceUnavailable, errNoEndpoints, fmt.Sprintf("Requested route ('%s') has no available endpoints.", r.Host))
 		return
 	}
-	if m.Route.ServiceURL != "" && !p.passed(x, r, m) {
+	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
 		return
 	}
 	out := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
@@ -181,65 +177,6 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(x.w, out)
 }
 
-// pin restricts the exchange to the instance that "GUID:INDEX" names.
-func (x *exchange) pin(wanted string) bool {
-	guid, text, ok := strings.Cut(wanted, ":")
-	index, err := strconv.Atoi(text)
-	if !ok || guid == "" || err != nil || index < 0 {
-		x.refuse(http.StatusBadRequest, errInvalidInstance, "Invalid X-CF-App-Instance Header")
-		return false
-	}
-	x.pool = x.pool.only(func(b Backend) bool { return b.AppGUID == guid && b.Index == index })
-	if len(x.pool.endpoints) == 0 {
-		x.refuse(http.StatusBadRequest, errUnknownRoute,
-			fmt.Sprintf("Requested instance ('%d') with guid ('%s') does not exist for route ('%s')", index, guid, x.access.Host))
-		return false
-	}
-	return true
-}
-
-// hangUp makes this the last answer on its connection when it begins before
-// the request has been read: net/http cannot read on after a full-duplex
-// request that was left unread (it panics), and nobody would want the rest.
-func (x *exchange) hangUp(answer http.Header) {
-	if x.body != nil && !x.body.whole.Load() && strings.HasPrefix(x.access.Proto, "HTTP/1.") {
-		answer.Set("Connection", "close")
-	}
-}
-
-// refuse answers in the proxy's own name.
-func (x *exchange) refuse(status int, word, message string) {
-	x.access.RouterError = word
-	h := x.w.Header()
-	h.Set(headerRouterError, word)
-	h.Set(web.RequestIDHeader, x.access.RequestID)
-	h.Set("Cache-Control", "no-cache, no-store")
-	x.hangUp(h)
-	http.Error(x.w, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), message), status)
-}
-
-// finish tells of the request, also of one that ends in a panic.
-func (p *Proxy) finish(x *exchange) {
-	a := &x.access
-	a.Duration = time.Since(a.Time)
-	a.RouterTime = a.Duration
-	if e := x.endpoint; e != nil {
-		e.state.active.Add(-1)
-		a.RouterTime = x.began.Sub(a.Time)
-		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID, strconv.Itoa(e.Index)
-	}
-	if a.Status == 0 {
-		a.Status = x.w.status
-	}
-	a.ResponseBytes = x.w.bytes
-	if x.body != nil {
-		a.RequestBytes = x.body.bytes.Load()
-	}
-	if p.options.AccessLog != nil {
-		p.options.AccessLog(*a)
-	}
-}
-
 // rewrite makes the request to the backend. Which backend is decided when it is
 // sent.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
@@ -263,11 +200,15 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		h.Set(headerRequestStart, strconv.FormatInt(x.access.Time.UnixMilli(), 10))
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
-	h.Del(headerRouterError)
-	if !toService(pr.In.Context()) {
-		for _, name := range []string{headerProxySignature, headerProxyMetadata, headerForwardedURL} {
-			h.Del(name)
-		}
+	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
+	if toService(pr.In.Context()) {
+		names = names[:1] // a service that is an app here needs the rest
+	}
+	for _, name := range names {
+		h.Del(name)
+	}
+	if x.service != nil {
+		x.service.address(out)
 	}
 }
 
@@ -275,10 +216,16 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 func (p *Proxy) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	x.access.Status = res.StatusCode
+	x.w.empty = res.ContentLength == 0 && res.StatusCode != http.StatusSwitchingProtocols
 	// Only the router says what the router did.
 	res.Header.Del(headerRouterError)
 	x.w.Header().Del(web.RequestIDHeader)
 	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
+	if e := x.endpoint; e != nil {
+		if cookie := stickyCookie(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID); cookie != "" {
+			res.Header.Add("Set-Cookie", cookie)
+		}
+	}
 	if len(res.Trailer) > 0 {
 		// HTTP/2 has trailers after a body of known length, HTTP/1 has not.
 		res.Header.Del("Content-Length")
@@ -300,89 +247,12 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		x.refuse(http.StatusBadRequest, "incomplete_request", "The request ended before its body did.")
 		return
 	}
+	if x.service != nil {
+		p.options.Log.InfoContext(r.Context(), "the route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
+		x.refuse(http.StatusBadGateway, errEndpointFailure, "The route service of the route failed to handle the request.")
+		return
+	}
 	p.options.Log.InfoContext(r.Context(), "no backend answered", "route", x.access.Route, "host", x.access.Host,
 		"attempts", x.access.Attempts, "error", err)
-	x.refuse(http.StatusBadGateway, errEndpointFailure, "Registered endpoint failed to handle the request.")
-}
-
-func forwardedFor(r *http.Request) string {
-	ip, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		ip = r.RemoteAddr
-	}
-	if before := r.Header["X-Forwarded-For"]; len(before) > 0 {
-		return strings.Join(before, ", ") + ", " + ip
-	}
-	return ip
-}
-
-func (p *Proxy) forwardedProto(r *http.Request) string {
-	given := strings.ToLower(r.Header.Get("X-Forwarded-Proto"))
-	switch {
-	case !p.options.DistrustForwardedProto && (given == "http" || given == "https"):
-		return given
-	case r.TLS != nil:
-		return "https"
-	default:
-		return "http"
-	}
-}
-
-// requestID is the id that the server gave the request, or a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get(web.RequestIDHeader)
-	if id != "" && len(id) <= 128 && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_:.") == "" {
-		return id
-	}
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	s := hex.EncodeToString(b[:])
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
-}
-
-// recorder remembers what was answered. Flushing and hijacking reach the real
-// writer through Unwrap.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// countedBody counts what the client sent, and notes how it ended.
-type countedBody struct {
-	io.ReadCloser
-	bytes  atomic.Int64
-	whole  atomic.Bool
-	failed atomic.Bool
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.bytes.Add(int64(n))
-	switch {
-	case errors.Is(err, io.EOF):
-		b.whole.Store(true)
-	case err != nil && !errors.Is(err, http.ErrBodyReadAfterClose):
-		b.failed.Store(true)
-	}
-	return n, err
+	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)
 }

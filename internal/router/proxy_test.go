@@ -31,6 +31,8 @@ type front struct {
 	addr   string
 	client *http.Client
 	access chan router.Access
+	proxy  *router.Proxy
+	server *httptest.Server
 }
 
 func newFront(t testing.TB, o router.Options) *front {
@@ -44,8 +46,15 @@ func newFront(t testing.TB, o router.Options) *front {
 	}
 	p := router.NewProxy(f.table, o)
 	server := httptest.NewUnstartedServer(p)
+	express := router.NewExpress(server.Listener)
+	express.Use(p, nil)
+	server.Listener = express
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(complaints{t}, nil), slog.LevelError)
 	server.Start()
+	f.proxy, f.server = p, server
 	f.addr = server.Listener.Addr().String()
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -2,119 +2,95 @@ package router
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"net"
+	"fmt"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"time"
+
+	"ingot/internal/seal"
 )
 
-// A route with a route service has its requests pass that first:
-//
-//	client ──▶ router ──signed──▶ route service ──signed──▶ router ──▶ app
-//
-// The router tells the service where the request was going and signs that; the
-// service sends it on there with the signature, by which the router knows that
-// it has passed. A service that is an app here is reached without leaving the
-// router.
-
+// The contract with route services: a request for the app goes to the service
+// first, which is told the address that it was for, and sends it there itself,
+// with the signature that it was given. Without one that is right a request
+// never reaches the app.
 const (
-	headerProxySignature = "X-Cf-Proxy-Signature"
-	headerProxyMetadata  = "X-Cf-Proxy-Metadata"
-	headerForwardedURL   = "X-Cf-Forwarded-Url"
+	headerForwardedURL = "X-Cf-Forwarded-Url"
+	headerSignature    = "X-Cf-Proxy-Signature"
+	headerMetadata     = "X-Cf-Proxy-Metadata"
 
-	errRouteService = "route_service_unsupported"
-	errSignature    = "route_service_signature"
+	errServiceSignature = "invalid_route_service_signature"
 
-	// passFor is how long a route service may take to send a request on.
-	passFor = 60 * time.Second
+	// signedFor is how long a route service has to send a request on.
+	signedFor = 60 * time.Second
+
+	signaturePurpose = "route service signature"
 )
 
-// passing signs requests to route services. Its key is this process's own:
-// after a restart a signature is good for nothing, and the request is made
-// again.
-type passing struct {
-	seal      cipher.AEAD
-	transport http.RoundTripper
-	now       func() time.Time
+// signed is what a signature seals.
+type signed struct {
+	URL      string    `json:"forwarded_url"`
+	Time     time.Time `json:"requested_time"`
+	Metadata string    `json:"metadata"`
 }
 
-func newPassing(o Options) *passing {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	block, err := aes.NewCipher(key)
+// serviceVisit is what a request to a route service carries.
+type serviceVisit struct {
+	url                            *url.URL
+	forwarded, signature, metadata string
+}
+
+func newSigner() *seal.Keyring {
+	k, err := seal.Parse(seal.NewKey())
 	if err != nil {
-		panic(err) // the key has the right length
+		panic(fmt.Sprintf("router: a fresh key is no key: %s", err))
 	}
-	seal, err := cipher.NewGCM(block)
-	if err != nil {
-		panic(err)
+	return k
+}
+
+// throughService decides where a request of a route with a service goes: to the
+// app if it comes from the service, to the service otherwise. It returns false
+// when it has refused.
+func (p *Proxy) throughService(x *exchange, r *http.Request, service string) bool {
+	if toService(r.Context()) {
+		return true // a service's own service would never end
 	}
-	s := &passing{seal: seal, transport: o.RouteServices, now: time.Now}
-	if s.transport == nil {
-		s.transport = &http.Transport{
-			DialContext: (&net.Dialer{Timeout: o.DialTimeout}).DialContext, TLSHandshakeTimeout: o.DialTimeout,
-			ResponseHeaderTimeout: o.ResponseHeaderTimeout, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	at := x.access.ForwardedProto + "://" + r.Host + r.URL.RequestURI()
+	if signature := r.Header.Get(headerSignature); signature != "" {
+		if err := p.verify(signature, r.Header.Get(headerMetadata), r.Header.Get(headerForwardedURL), r.Host, r.URL.RequestURI(), time.Now()); err != nil {
+			p.options.Log.InfoContext(r.Context(), "a request with the signature of a route service was refused", "route", x.access.Route, "error", err)
+			x.refuse(http.StatusBadRequest, errServiceSignature, "Failed to validate Route Service Signature")
+			return false
 		}
+		return true
 	}
-	return s
-}
-
-func (s *passing) close() {
-	if t, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	if r.Header.Get("Upgrade") != "" {
+		x.refuse(http.StatusServiceUnavailable, "route_service_unsupported", "Websocket requests are not supported for routes bound to Route Services.")
+		return false
 	}
-}
-
-// pass is what is signed.
-type pass struct {
-	URL  string    `json:"forwarded_url"`
-	Time time.Time `json:"requested_time"`
-}
-
-func (s *passing) sign(address string) (signature, metadata string, err error) {
-	nonce := make([]byte, s.seal.NonceSize())
-	if _, err := rand.Read(nonce); err != nil {
-		return "", "", err
+	to, err := url.Parse(service)
+	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
+		p.options.Log.WarnContext(r.Context(), "a route has a route service whose address is none", "route", x.access.Route)
+		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route has no usable address.")
+		return false
 	}
-	text, err := json.Marshal(pass{address, s.now()})
-	if err != nil {
-		return "", "", err
+	visit := &serviceVisit{url: to, forwarded: at}
+	visit.signature, visit.metadata = p.sign(at, time.Now())
+	if _, here := p.table.Lookup(to.Host, to.EscapedPath()); here {
+		// It is an app of ours, and reached without leaving the router: its name may
+		// mean nothing to the system.
+		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
+		visit.address(out)
+		p.ServeHTTP(x.w, out)
+		return false
 	}
-	encode := base64.URLEncoding.EncodeToString
-	return encode(s.seal.Seal(nil, nonce, text, nil)), encode(nonce), nil
-}
-
-var errPass = errors.New("the signature is not ours, too old, or for another address")
-
-// check sees that a request has passed its route service.
-func (s *passing) check(r *http.Request) error {
-	signature, err := base64.URLEncoding.DecodeString(r.Header.Get(headerProxySignature))
-	if err != nil {
-		return errPass
-	}
-	nonce, err := base64.URLEncoding.DecodeString(r.Header.Get(headerProxyMetadata))
-	if err != nil || len(nonce) != s.seal.NonceSize() {
-		return errPass
-	}
-	text, err := s.seal.Open(nil, nonce, signature, nil)
-	var signed pass
-	if err != nil || json.Unmarshal(text, &signed) != nil {
-		return errPass
-	}
-	// By http or https: a proxy in front may have ended TLS.
-	_, was, _ := strings.Cut(signed.URL, "://")
-	if age := s.now().Sub(signed.Time); age > passFor || age < -passFor || was != r.Host+r.URL.RequestURI() {
-		return errPass
-	}
-	return nil
+	x.service = visit
+	return true
 }
 
 type serviceKey struct{}
@@ -123,66 +99,57 @@ type serviceKey struct{}
 // here.
 func toService(ctx context.Context) bool { return ctx.Value(serviceKey{}) != nil }
 
-// passed reports whether a request may go on to the app. If not it has been
-// answered: by the route service, or with what is wrong.
-func (p *Proxy) passed(x *exchange, r *http.Request, m *Match) bool {
-	switch {
-	case toService(r.Context()):
-		return true // a service's own service would never end
-	case r.Header.Get(headerProxySignature) != "":
-		if err := p.passing.check(r); err != nil {
-			x.refuse(http.StatusBadRequest, errSignature, "Failed to validate Route Service Signature")
-			return false
-		}
-		return true
-	case r.Header.Get("Upgrade") != "":
-		x.refuse(http.StatusServiceUnavailable, errRouteService, "Websocket requests are not supported for routes bound to Route Services.")
-		return false
-	}
-	service, err := url.Parse(m.Route.ServiceURL)
-	if err != nil || service.Host == "" {
-		x.refuse(http.StatusBadGateway, errRouteService, "The route service of this route has no valid address.")
-		return false
-	}
-	address := x.access.ForwardedProto + "://" + r.Host + r.URL.RequestURI()
-	signature, metadata, err := p.passing.sign(address)
+// sign seals an address. Metadata has to come back with it.
+func (p *Proxy) sign(forwarded string, now time.Time) (signature, metadata string) {
+	metadata = rand.Text()
+	text, err := json.Marshal(signed{forwarded, now, metadata})
 	if err != nil {
-		x.refuse(http.StatusInternalServerError, errRouteService, "The request could not be signed for its route service.")
-		return false
+		panic(fmt.Sprintf("router: a signature cannot be written: %s", err)) // strings and a time always can
 	}
-	set := func(h http.Header) {
-		h.Set(headerForwardedURL, address)
-		h.Set(headerProxySignature, signature)
-		h.Set(headerProxyMetadata, metadata)
-	}
-	if _, here := p.table.Lookup(service.Host, service.EscapedPath()); here {
-		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
-		out.Host, out.URL.Path, out.URL.RawPath, out.URL.RawQuery = service.Host, service.Path, service.RawPath, service.RawQuery
-		set(out.Header)
-		p.ServeHTTP(x.w, out)
-		return false
-	}
-	p.toServiceElsewhere(x, r, service, set)
-	return false
+	return p.options.Signer.Seal(text, signaturePurpose), metadata
 }
 
-func (p *Proxy) toServiceElsewhere(x *exchange, r *http.Request, service *url.URL, set func(http.Header)) {
-	reverse := &httputil.ReverseProxy{
-		Transport: p.passing.transport, FlushInterval: -1, ErrorLog: p.reverse.ErrorLog, BufferPool: p.reverse.BufferPool,
-		Rewrite: func(pr *httputil.ProxyRequest) {
-			target := *service
-			if target.Path == "" {
-				target.Path = "/"
-			}
-			pr.Out.URL, pr.Out.Host = &target, service.Host
-			pr.Out.Header.Set("X-Forwarded-For", x.access.ForwardedFor)
-			pr.Out.Header.Set("X-Forwarded-Proto", x.access.ForwardedProto)
-			set(pr.Out.Header)
-		},
-		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
-			p.options.Log.InfoContext(r.Context(), "a route service does not answer", "route", x.access.Route, "error", err)
-			x.refuse(http.StatusBadGateway, errRouteService, "The route service of this route does not answer.")
-		},
+// verify says what is wrong with a signature: it has to be ours, young, for the
+// address it claims, and that has to be the address that is asked for.
+func (p *Proxy) verify(signature, metadata, forwarded, host, uri string, now time.Time) error {
+	text, err := p.options.Signer.Open(signature, signaturePurpose)
+	if err != nil {
+		return errors.New("it is not ours")
 	}
-	reverse.ServeHTTP(x.w, r)
+	var s signed
+	if err := json.Unmarshal(text, &s); err != nil {
+		return errors.New("it seals something else")
+	}
+	age := now.Sub(s.Time)
+	switch {
+	case age > signedFor || age < -signedFor:
+		return fmt.Errorf("it is %s old, and good for %s", age.Round(time.Second), signedFor)
+	case subtle.ConstantTimeCompare([]byte(s.Metadata), []byte(metadata)) != 1:
+		return errors.New("its metadata is that of another")
+	case s.URL != forwarded:
+		return errors.New("it is for another address than the one that came with it")
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || CanonicalHost(u.Host) != CanonicalHost(host) || !sameTarget(u, uri) {
+		return errors.New("it is for another address than the one asked for")
+	}
+	return nil
+}
+
+// sameTarget compares the paths. A service may change the query, as gorouter
+// lets it.
+func sameTarget(u *url.URL, uri string) bool {
+	path, _, _ := strings.Cut(uri, "?")
+	signed, _, _ := strings.Cut(u.RequestURI(), "?")
+	return path == signed
+}
+
+// address makes out a request to the route service.
+func (v *serviceVisit) address(out *http.Request) {
+	to := *v.url
+	to.RawQuery = v.url.RawQuery
+	out.URL, out.Host = &to, v.url.Host
+	out.Header.Set(headerForwardedURL, v.forwarded)
+	out.Header.Set(headerSignature, v.signature)
+	out.Header.Set(headerMetadata, v.metadata)
 }

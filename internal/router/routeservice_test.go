@@ -1,108 +1,94 @@
 package router_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/router"
 )
 
-// TestRouteService sees that requests pass a route service elsewhere and one
-// that is an app here, and that nobody gets around it.
 func TestRouteService(t *testing.T) {
 	t.Parallel()
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		for _, name := range []string{"X-Cf-Proxy-Signature", "X-Cf-Proxy-Metadata", "X-Cf-Forwarded-Url"} {
-			if r.Header.Get(name) != "" {
-				t.Errorf("the app sees %s", name)
-			}
-		}
-		_, _ = io.WriteString(w, "app "+r.URL.RequestURI()+" "+r.Header.Get("X-Passed")+" "+string(body))
-	}))
-	defer app.Close()
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	var proxy *httptest.Server
-	var seen http.Header
-	service := func(w http.ResponseWriter, r *http.Request) {
-		seen = r.Header.Clone()
-		to := r.Header.Get("X-Cf-Forwarded-Url")
-		if r.URL.RequestURI() != "/check?x=1" || !strings.HasPrefix(to, "http://a.example/") {
-			t.Errorf("the service is asked for %s on the way to %s", r.URL.RequestURI(), to)
-		}
-		next, err := http.NewRequestWithContext(r.Context(), r.Method, proxy.URL+strings.TrimPrefix(to, "http://a.example"), r.Body)
-		if err != nil {
-			t.Error(err)
+	var f *front
+	kept := make(chan http.Header, 10)
+	service := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept <- r.Header.Clone()
+		if r.URL.Path != "/service" {
+			http.Error(w, r.URL.Path, http.StatusTeapot)
 			return
 		}
-		next.Host = "a.example"
-		for _, name := range []string{"X-Cf-Proxy-Signature", "X-Cf-Proxy-Metadata"} {
-			next.Header.Set(name, r.Header.Get(name))
-		}
-		next.Header.Set("X-Passed", "yes")
-		res, err := client.Do(next)
+		// It does what route services do: sends the request where it was for.
+		out, err := http.NewRequestWithContext(r.Context(), r.Method, r.Header.Get("X-Cf-Forwarded-Url"), r.Body)
 		if err != nil {
-			t.Error(err)
+			http.Error(w, err.Error(), http.StatusTeapot)
+			return
+		}
+		for _, name := range []string{"X-Cf-Proxy-Signature", "X-Cf-Proxy-Metadata", "X-Cf-Forwarded-Url"} {
+			out.Header.Set(name, r.Header.Get(name))
+		}
+		out.Header.Set("X-By", "the service")
+		res, err := f.client.Do(out)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusTeapot)
 			return
 		}
 		defer res.Body.Close()
 		w.WriteHeader(res.StatusCode)
 		_, _ = io.Copy(w, res.Body)
+	}))
+	t.Cleanup(service.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(service.Certificate())
+	f = newFront(t, router.Options{RouteServiceTLS: &tls.Config{RootCAs: roots}})
+	app := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "app %s %s by %s%s", r.RequestURI, body, r.Header.Get("X-By"), r.Header.Get("X-Cf-Proxy-Signature"))
+	})
+	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
+	f.table.Set(router.Route{GUID: "s", Host: "other.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
+	res := f.do(f.request(http.MethodPost, "http://app.test/a/b?c=d", strings.NewReader("body")))
+	if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "app /a/b?c=d body by the service" {
+		t.Fatalf("%d %q", res.StatusCode, got)
 	}
-	elsewhere := httptest.NewTLSServer(http.HandlerFunc(service))
-	defer elsewhere.Close()
-	here := httptest.NewServer(http.HandlerFunc(service))
-	defer here.Close()
-
-	table := &router.Table{}
-	p := router.NewProxy(table, router.Options{RouteServices: elsewhere.Client().Transport})
-	defer p.Close()
-	proxy = httptest.NewServer(p)
-	defer proxy.Close()
-	backend := func(s *httptest.Server) []router.Backend {
-		return []router.Backend{{Address: strings.TrimPrefix(s.URL, "http://"), AppGUID: "app"}}
+	h := <-kept
+	if h.Get("X-Cf-Forwarded-Url") != "http://app.test/a/b?c=d" {
+		t.Errorf("%v", h)
 	}
-	table.Set(router.Route{GUID: "service", Host: "service.example", Backends: backend(here)})
-	ask := func(path string, header http.Header) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, proxy.URL+path, strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = "a.example"
-		for k, v := range header {
-			r.Header[k] = v
-		}
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		return res.StatusCode, string(body)
+	fresh := func(url string, age time.Duration) http.Header {
+		signature, metadata := router.Sign(f.proxy, url, time.Now().Add(-age))
+		return http.Header{"X-Cf-Proxy-Signature": {signature}, "X-Cf-Proxy-Metadata": {metadata}, "X-Cf-Forwarded-Url": {url}}
 	}
-	for _, address := range []string{elsewhere.URL + "/check?x=1", "https://service.example/check?x=1"} {
-		table.Set(router.Route{GUID: "a", Host: "a.example", ServiceURL: address, Backends: backend(app)})
-		if status, body := ask("/p%2Fq?z=%20", nil); status != 200 || body != "app /p%2Fq?z=%20 yes body" {
-			t.Errorf("by %s: %d %q", address, status, body)
-		}
-		// A signature is for one address only, and cannot be made up.
-		stolen := http.Header{"X-Cf-Proxy-Signature": seen["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": seen["X-Cf-Proxy-Metadata"]}
-		if status, body := ask("/other", stolen); status != 400 || !strings.Contains(body, "Signature") {
-			t.Errorf("a stolen signature: %d %q", status, body)
-		}
-		if status, _ := ask("/", http.Header{"X-Cf-Proxy-Signature": {"x"}, "X-Cf-Proxy-Metadata": {"AAAA"}}); status != 400 {
-			t.Errorf("a forged signature: %d", status)
-		}
-		if status, _ := ask("/", http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}}); status != 503 {
-			t.Errorf("a websocket: %d", status)
+	ask := func(url string, h http.Header) (int, string) {
+		r := f.request(http.MethodGet, url, nil)
+		r.Header = h
+		res := f.do(r)
+		return res.StatusCode, text(t, res.Body)
+	}
+	if status, got := ask("http://app.test/x", fresh("http://app.test/x", 50*time.Second)); status != 200 || got != "app /x  by " {
+		t.Errorf("a good signature: %d %q", status, got)
+	}
+	for name, bad := range map[string]http.Header{
+		"old":              fresh("http://app.test/x", 61*time.Second),
+		"of another path":  fresh("http://app.test/y", 0),
+		"of another host":  fresh("http://other.test/x", 0),
+		"forged":           {"X-Cf-Proxy-Signature": {"forged"}, "X-Cf-Proxy-Metadata": {"x"}, "X-Cf-Forwarded-Url": {"http://app.test/x"}},
+		"without metadata": {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"], "X-Cf-Forwarded-Url": {"http://app.test/x"}},
+		"without address":  {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": fresh("http://app.test/x", 0)["X-Cf-Proxy-Metadata"]},
+	} {
+		if status, got := ask("http://app.test/x", bad); status != 400 || got != "400 Bad Request: Failed to validate Route Service Signature\n" {
+			t.Errorf("%s: %d %q", name, status, got)
 		}
 	}
-	table.Set(router.Route{GUID: "a", Host: "a.example", ServiceURL: "https://127.0.0.1:1/", Backends: backend(app)})
-	if status, body := ask("/", nil); status != 502 || strings.Contains(body, "app ") {
-		t.Errorf("a service that is not there: %d %q", status, body)
+	// One that cannot be reached is a bad gateway, and never skipped.
+	f.table.Set(router.Route{GUID: "d", Host: "dead.test", RouteServiceURL: "https://" + dead(t).Address, Backends: []router.Backend{app}})
+	if status, got := ask("http://dead.test/x", http.Header{}); status != 502 || strings.Contains(got, "app") {
+		t.Errorf("%d %q", status, got)
 	}
 }

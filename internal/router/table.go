@@ -29,10 +29,10 @@ type Route struct {
 	// Options are the route's options; "loadbalancing" is understood, with
 	// "round-robin" (the default) and "least-connection".
 	Options map[string]string
-	// ServiceURL is the route service that requests pass first; empty means
-	// none.
-	ServiceURL string
-	Backends   []Backend
+	// RouteServiceURL is the https address of a service that sees requests
+	// before the app does; "" for none.
+	RouteServiceURL string
+	Backends        []Backend
 }
 
 // Backend is a port of an app instance.
@@ -43,8 +43,11 @@ type Backend struct {
 	InstanceGUID string
 	Index        int
 	Protocol     Protocol
-	Weight       int // share of the requests; 0 counts as 1
-	Port         int // the port that the app knows it by
+	// Destination names the backends that share one Weight; "" when each has its
+	// own.
+	Destination string
+	Weight      int // share of the requests; 0 counts as 1 for each backend
+	Port        int // the port that the app knows it by
 }
 
 // Table is the table of routes. The zero value is empty and ready.
@@ -53,6 +56,7 @@ type Table struct {
 
 	mu     sync.Mutex          // of those who change it
 	byGUID map[string]routeKey // where the route of a guid is
+	states map[endpointKey]*endpointState
 }
 
 type routeKey struct{ host, path string }
@@ -77,6 +81,8 @@ type hostInfo struct {
 type Match struct {
 	Route Route // must not be changed
 	pool  *pool
+
+	express atomic.Int32 // whether the express lane may take it, once known
 }
 
 var empty = new(snapshot)
@@ -181,8 +187,15 @@ func (t *Table) Replace(all []Route) {
 		t.byGUID[route.GUID] = key
 		at[key.host+key.path] = route.GUID
 		before, _ := old.routes.get(key.host + key.path)
-		routes[key.host+key.path] = newMatch(route, before)
+		routes[key.host+key.path] = t.newMatch(route, before)
 	}
+	for _, state := range t.states {
+		state.uses = 0
+	}
+	for _, m := range routes {
+		m.pool.retain()
+	}
+	maps.DeleteFunc(t.states, func(_ endpointKey, state *endpointState) bool { return state.uses == 0 })
 	for _, key := range t.byGUID {
 		info := hosts[key.host]
 		hosts[key.host] = hostInfo{info.routes + 1, max(info.longest, len(key.path))}
@@ -204,7 +217,12 @@ func (t *Table) set(s *snapshot, route Route) {
 		s.hosts = s.hosts.with(key.host, hostInfo{info.routes + 1, max(info.longest, len(key.path))})
 		s.count++
 	}
-	s.routes = s.routes.with(key.host+key.path, newMatch(route, old))
+	m := t.newMatch(route, old)
+	m.pool.retain()
+	if there {
+		t.release(old.pool)
+	}
+	s.routes = s.routes.with(key.host+key.path, m)
 	if t.byGUID == nil {
 		t.byGUID = map[string]routeKey{}
 	}
@@ -213,6 +231,9 @@ func (t *Table) set(s *snapshot, route Route) {
 
 func (t *Table) remove(s *snapshot, guid string, key routeKey) {
 	delete(t.byGUID, guid)
+	if m, ok := s.routes.get(key.host + key.path); ok {
+		t.release(m.pool)
+	}
 	s.routes = s.routes.without(key.host + key.path)
 	s.count--
 	info, _ := s.hosts.get(key.host)
@@ -223,15 +244,48 @@ func (t *Table) remove(s *snapshot, guid string, key routeKey) {
 	}
 }
 
-// newMatch copies the route and takes over what old knew of its backends.
-func newMatch(route Route, old *Match) *Match {
+// same tells whether two are alike in everything.
+func (r Route) same(other Route) bool {
+	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.RouteServiceURL == other.RouteServiceURL &&
+		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
+}
+
+// release forgets the states that no route uses any more.
+func (t *Table) release(p *pool) {
+	for _, e := range p.endpoints {
+		if e.state.uses--; e.state.uses == 0 {
+			delete(t.states, e.key())
+		}
+	}
+}
+
+// stateOf is what is known of an instance, the same for all its routes: so they
+// share its connections.
+func (t *Table) stateOf(key endpointKey) *endpointState {
+	state := t.states[key]
+	if state == nil {
+		state = new(endpointState)
+		if t.states == nil {
+			t.states = map[endpointKey]*endpointState{}
+		}
+		t.states[key] = state
+	}
+	return state
+}
+
+// newMatch copies the route. A route that did not change stays what it is: the
+// whole table is replaced often.
+func (t *Table) newMatch(route Route, old *Match) *Match {
+	if old != nil && old.Route.same(route) {
+		return old
+	}
 	route.Options = maps.Clone(route.Options)
 	route.Backends = slices.Clone(route.Backends)
 	var before *pool
 	if old != nil {
 		before = old.pool
 	}
-	return &Match{Route: route, pool: newPool(route, before)}
+	return &Match{Route: route, pool: newPool(route, before, t.stateOf)}
 }
 
 func keyOf(route Route) routeKey {

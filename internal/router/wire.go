@@ -13,12 +13,15 @@ import (
 // wire sends requests to backends, each to the one whose turn it is. One that
 // cannot be connected to has not seen the request, so another gets it.
 type wire struct {
+	dialer   *net.Dialer
 	attempts int
 	http1    *http.Transport
 	http2    *http.Transport
+	services *http.Transport
+	table    *Table
 }
 
-func newWire(o Options) *wire {
+func newWire(o Options, t *Table) *wire {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	common := func() *http.Transport {
 		return &http.Transport{
@@ -34,7 +37,10 @@ func newWire(o Options) *wire {
 			Protocols:              new(http.Protocols),
 		}
 	}
-	w := &wire{attempts: o.Attempts, http1: common(), http2: common()}
+	w := &wire{dialer: dialer, attempts: o.Attempts, http1: common(), http2: common(), services: common(), table: t}
+	w.services.Protocols.SetHTTP1(true)
+	w.services.Protocols.SetHTTP2(true)
+	w.services.TLSClientConfig = o.RouteServiceTLS
 	w.http1.Protocols.SetHTTP1(true)
 	w.http2.Protocols.SetUnencryptedHTTP2(true)
 	w.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
@@ -44,15 +50,22 @@ func newWire(o Options) *wire {
 func (w *wire) close() {
 	w.http1.CloseIdleConnections()
 	w.http2.CloseIdleConnections()
+	w.services.CloseIdleConnections()
 }
 
 // RoundTrip sends the request of an exchange.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
+	if x.service != nil {
+		return w.services.RoundTrip(r)
+	}
 	var tried []*endpoint
 	var failure error
 	for len(tried) < w.attempts {
-		e := x.pool.next(tried, time.Now())
+		e := x.pool.next(tried, time.Now(), x.sticky)
+		if e == nil && x.lookAgain(w.table, r.URL.EscapedPath()) {
+			continue
+		}
 		if e == nil {
 			break
 		}
@@ -60,29 +73,18 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		x.choose(e)
 		res, err := w.transport(e, r).RoundTrip(addressed(r, e))
 		if err == nil {
-			e.state.failed.Store(0)
+			e.state.restore()
 			return res, nil
 		}
 		failure = err
-		if r.Context().Err() != nil || !notConnected(err) {
+		if r.Context().Err() != nil || !x.mayRepeat(err) {
 			break
 		}
-		e.state.failed.Store(time.Now().Add(failedFor).UnixNano())
 	}
 	if failure == nil {
 		failure = errors.New("no backend left to try")
 	}
 	return nil, failure
-}
-
-// choose makes e the backend of the exchange.
-func (x *exchange) choose(e *endpoint) {
-	if x.endpoint != nil {
-		x.endpoint.state.active.Add(-1)
-	}
-	e.state.active.Add(1)
-	x.endpoint, x.began = e, time.Now()
-	x.access.Attempts++
 }
 
 // transport chooses the protocol. Upgrades exist in HTTP/1 only.
@@ -108,12 +110,6 @@ func addressed(r *http.Request, e *endpoint) *http.Request {
 		out.Body = io.NopCloser(r.Body)
 	}
 	return out
-}
-
-// notConnected tells whether the request cannot have reached anybody.
-func notConnected(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // bufferPool lends the buffers that answers are copied with.

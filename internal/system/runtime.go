@@ -214,11 +214,11 @@ func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, err
 type routeTable struct{ table *router.Table }
 
 func routerRoute(r controller.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, ServiceURL: r.ServiceURL}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
-			Protocol: router.Protocol(b.Protocol), Weight: b.Weight, Port: b.Port,
+			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
 		})
 	}
 	return out

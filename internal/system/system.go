@@ -23,6 +23,7 @@ import (
 	"ingot/internal/db/platformdb"
 	"ingot/internal/engine"
 	"ingot/internal/logs"
+	"ingot/internal/router"
 	"ingot/internal/run"
 	"ingot/internal/uaaclient"
 	"ingot/internal/web"
@@ -57,6 +58,7 @@ var _ run.Service = (*System)(nil)
 type building struct {
 	health    *readiness
 	front     *front
+	express   *router.Express
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
@@ -209,7 +211,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	healthRoutes(b.admin, b.health)
 	adminRoutes(b.admin, b.registry)
 
-	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
+	b.express = router.NewExpress(ports.public)
+	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
@@ -229,7 +232,10 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
-	return b, func() { stopTogether(public, notifications) }, nil
+	return b, func() {
+		stopTogether(public, notifications)
+		b.express.Drain()
+	}, nil
 }
 
 func stopTogether(parts ...run.Service) {
@@ -295,6 +301,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
+	b.registry.MustRegister(r.proxy)
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -310,6 +317,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
 		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
+		b.express.Use(r.proxy, func(host string) bool { return b.front.place(host) != placeApp })
 	}
 
 	a, err := s.authority(b, d, client, publish)

@@ -24,6 +24,10 @@ type Server struct {
 // NewServer returns a server of h on l. Reads and writes are bounded by each
 // route's Limits; headers and idle connections are bounded here.
 func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
+	// HTTP/2 without TLS, by clients that know: gRPC, and proxies in front.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	return &Server{
 		listener: l,
 		log:      log,
@@ -33,6 +37,8 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 			ReadHeaderTimeout: 10 * time.Second,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    128 << 10,
+			Protocols:         protocols,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250, SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second},
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
 	}

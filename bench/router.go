@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+var routerSection = Section{
+	Name:  "router",
+	About: "requests to an app through the router, beside the app hit directly, a stock httputil.ReverseProxy, nginx and haproxy",
+	Run:   measureRouter,
+}
+
+// The goals of the router.
+const (
+	stockGoal  = 1.5 // of the stock proxy's rate
+	nginxGoal  = 0.6 // of nginx's rate
+	routesGoal = 0.9 // of the rate with few routes
+
+	fewRoutes   = 10
+	manyRoutes  = 100000
+	routesTried = 1000 // how many of them are asked for
+)
+
+func measureRouter(ctx context.Context, r *Report) (err error) {
+	rounds, d, many := 3, 4*time.Second, manyRoutes
+	if r.Short {
+		rounds, d, many = 1, time.Second, manyRoutes/100
+	}
+	program, err := r.demoApp(ctx)
+	if err != nil {
+		return err
+	}
+	bits, err := newUpload(program, "router")
+	if err != nil {
+		return err
+	}
+	p, err := r.StartPlatform(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	p.Memory = "512M" // each proxy keeps a thousand connections to it
+	app, err := p.Push(ctx, "router", bits)
+	defer func() { err = errors.Join(err, p.Remove(ctx, app)) }()
+	if err != nil {
+		return err
+	}
+	direct, err := p.address(ctx, app)
+	if err != nil {
+		return err
+	}
+	peers, err := r.startPeers(ctx, direct, app.Host)
+	defer func() {
+		for _, peer := range peers {
+			err = errors.Join(err, peer.stop())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	all := append([]*peer{
+		{name: "ingot", addr: p.API, pid: p.PID},
+		{name: "app", addr: direct},
+	}, peers...)
+	for _, connections := range []int{64, 1000} {
+		if err := compare(ctx, r, rounds, d, connections, app.Host, all); err != nil {
+			return err
+		}
+	}
+	p.noteEngine(r)
+	r.Note("the best of %d rounds of %s each; the rounds of all take turns. All have the same %d processors, which the app and the load generator share. nginx has a worker and haproxy a thread for each processor. Ours keeps a line of every request in the app's log, nginx writes its access log to a file; the others write none.", rounds, d, runtime.NumCPU())
+	if r.ProfileDir != "" {
+		err := r.hotSpots(ctx, p.Server, "router", int(d.Seconds()), func() error {
+			_, err := Load{Addr: p.API, Requests: [][]byte{get(app.Host, "/")}, Connections: 64, Duration: d}.Run(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return r.compareRoutes(ctx, rounds, d, bits, many)
+}
+
+// compare measures all at once and reports the first beside the others.
+func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connections int, host string, all []*peer) error {
+	var contenders []Contender
+	for _, one := range all {
+		load := Load{Addr: one.addr, Requests: [][]byte{get(host, "/")}, Connections: connections, Duration: d, PID: one.pid}
+		contenders = append(contenders, func(ctx context.Context) (Result, error) {
+			got, err := load.Run(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s, %d connections: %w", one.name, connections, err)
+			}
+			return got, err
+		})
+	}
+	best, err := bestOf(ctx, rounds, contenders...)
+	if err != nil {
+		return err
+	}
+	with := fmt.Sprintf(", %d connections", connections)
+	ours := best[0]
+	for i, one := range all[1:] {
+		goal := Goal{}
+		switch one.name {
+		case nameStock:
+			goal = ShareOf(stockGoal)
+		case nameNginx:
+			goal = ShareOf(nginxGoal)
+		}
+		r.Add(rateFigure("router"+with, ours, &Beside{one.name, best[i+1].PerSecond}, goal))
+	}
+	p99 := func(i int) float64 { return millis(percentile(best[i].Latencies, 0.99)) }
+	for i, one := range all[1:] {
+		f := Figure{Name: "router, p99" + with, Value: p99(0), Unit: "ms", Beside: &Beside{one.name, p99(i + 1)}}
+		if one.name == nameStock {
+			f.Goal = Below(p99(i+1) * 1.0001)
+		}
+		r.Add(f)
+	}
+	for i, one := range all[1:] {
+		r.Add(rateFigure(one.name+with, best[i+1], nil, Goal{}))
+	}
+	return nil
+}
+
+// compareRoutes measures a server with few routes beside one with many.
+func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration, bits *upload, many int) (err error) {
+	few, stopFew, err := r.serverWithRoutes(ctx, bits, fewRoutes)
+	defer func() { err = errors.Join(err, stopFew()) }()
+	if err != nil {
+		return err
+	}
+	lots, stopLots, err := r.serverWithRoutes(ctx, bits, many)
+	defer func() { err = errors.Join(err, stopLots()) }()
+	if err != nil {
+		return err
+	}
+	few.Duration, lots.Duration = d, d
+	best, err := bestOf(ctx, rounds+2, few.Run, lots.Run)
+	if err != nil {
+		return err
+	}
+	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1], &Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
+	r.Note("%d of the routes are asked for in turn. The %d rounds of both servers take turns.", min(many, routesTried), rounds+2)
+	return nil
+}
+
+// serverWithRoutes starts a server with an app that has so many routes, and
+// returns what asks for them. What it has started has to be stopped in any case.
+func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (load Load, stop func() error, err error) {
+	s, err := r.StartPlatform(ctx)
+	if err != nil {
+		return Load{}, func() error { return nil }, err
+	}
+	s.Memory = "512M"
+	app, err := s.Push(ctx, "routes", bits)
+	stop = func() error { return errors.Join(s.Remove(ctx, app), s.Stop()) }
+	if err != nil {
+		return Load{}, stop, err
+	}
+	began := time.Now()
+	hosts, err := s.addRoutes(ctx, app, n)
+	if err != nil {
+		return Load{}, stop, err
+	}
+	r.Note("%d routes were made through the API in %s s.", n, number(time.Since(began).Seconds()))
+	load = Load{Addr: s.API, Connections: 64, PID: s.PID}
+	asked := min(n, routesTried)
+	for i := range asked {
+		load.Requests = append(load.Requests, get(hosts[i*n/asked], "/"))
+	}
+	return load, stop, nil
+}
+
+// addRoutes gives an app routes, and returns their hosts when all answer.
+func (p *Platform) addRoutes(ctx context.Context, app *App, n int) ([]string, error) {
+	_, domain, _ := strings.Cut(app.Host, ".")
+	var domains struct{ Resources []struct{ GUID string } }
+	if err := p.Do(ctx, http.MethodGet, "/v3/domains?names="+domain, nil, &domains); err != nil {
+		return nil, err
+	}
+	if len(domains.Resources) != 1 {
+		return nil, fmt.Errorf("there are %d domains %s", len(domains.Resources), domain)
+	}
+	relationships := relationship("domain", domains.Resources[0].GUID)
+	relationships["space"] = relationship("space", p.space)["space"]
+	hosts := make([]string, n)
+	numbers := make(chan int, n)
+	for i := range n {
+		hosts[i] = fmt.Sprintf("route-%06d.%s", i, domain)
+		numbers <- i
+	}
+	close(numbers)
+	errs := make([]error, listsWorkers)
+	var all sync.WaitGroup
+	for w := range errs {
+		all.Go(func() {
+			for i := range numbers {
+				name, _, _ := strings.Cut(hosts[i], ".")
+				if errs[w] = p.mapRoute(ctx, app, name, relationships); errs[w] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, host := range []string{hosts[0], hosts[n/2], hosts[n-1]} {
+		if err := p.awaitAnswer(ctx, &App{Host: host}, ""); err != nil {
+			return nil, err
+		}
+	}
+	return hosts, nil
+}
+
+func (p *Platform) mapRoute(ctx context.Context, app *App, name string, relationships map[string]any) error {
+	var route struct{ GUID string }
+	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": name, "relationships": relationships}, &route); err != nil {
+		return err
+	}
+	to := map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app.GUID}}}}
+	return p.Do(ctx, http.MethodPost, "/v3/routes/"+route.GUID+"/destinations", to, nil)
+}
+
+// address is where the first instance of an app is reached without the router.
+func (p *Platform) address(ctx context.Context, app *App) (string, error) {
+	var stats struct {
+		Resources []struct {
+			Host  string
+			Ports []struct{ External, Internal int } `json:"instance_ports"`
+			IP    string                             `json:"instance_internal_ip"`
+		}
+	}
+	if err := p.Do(ctx, http.MethodGet, "/v3/apps/"+app.GUID+"/processes/web/stats", nil, &stats); err != nil {
+		return "", err
+	}
+	var tried []string
+	for _, one := range stats.Resources {
+		for _, port := range one.Ports {
+			tried = append(tried, net.JoinHostPort(one.Host, strconv.Itoa(port.External)), net.JoinHostPort(one.IP, strconv.Itoa(port.Internal)))
+		}
+	}
+	for _, addr := range slices.Compact(tried) {
+		w, err := dial(ctx, addr)
+		if err != nil {
+			continue
+		}
+		status, err := w.do(get(app.Host, "/"))
+		_ = w.conn.Close()
+		if err == nil && status == http.StatusOK {
+			return addr, nil
+		}
+	}
+	return "", fmt.Errorf("the app does not answer at any of %v", tried)
+}

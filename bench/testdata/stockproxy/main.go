@@ -1,0 +1,37 @@
+// A stock reverse proxy, as the standard library has it, in front of one app.
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"time"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: stockproxy LISTEN BACKEND")
+		os.Exit(2)
+	}
+	l, err := net.Listen("tcp", os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// Two idle connections, the default, would have it open one for nearly
+	// every request: nobody runs it so.
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 4096, 4096
+	to := &url.URL{Scheme: "http", Host: os.Args[2]}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.SetXForwarded()
+		r.Out.Host = r.In.Host
+	}}
+	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: proxy}
+	fmt.Fprintln(os.Stderr, s.Serve(l))
+	os.Exit(1)
+}

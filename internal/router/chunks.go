@@ -1,0 +1,133 @@
+package router
+
+import "errors"
+
+var errChunks = errors.New("the backend sent a chunk that is none")
+
+// chunks follows the framing of a chunked body that is passed on as it is, to
+// know where it ends.
+type chunks struct {
+	state chunkState
+	left  int64 // of the chunk, or its size as far as it was read
+	extra int   // bytes of extensions and trailers
+	data  int64 // bytes of the body proper
+}
+
+type chunkState uint8
+
+const (
+	chunkSizeFirst chunkState = iota
+	chunkSize
+	chunkExtension
+	chunkSizeLF
+	chunkData
+	chunkDataCR
+	chunkDataLF
+	trailerFirst
+	trailerText
+	trailerLF
+	trailersLF
+	chunksDone
+)
+
+// maxChunkExtra bounds extensions and trailers together.
+const maxChunkExtra = 64 << 10
+
+// follow looks at more of the body and returns how much of b belongs to it.
+func (c *chunks) follow(b []byte) (n int, err error) {
+	for n < len(b) && c.state != chunksDone {
+		if c.state == chunkData {
+			take := min(c.left, int64(len(b)-n))
+			n += int(take)
+			c.data += take
+			if c.left -= take; c.left == 0 {
+				c.state = chunkDataCR
+			}
+			continue
+		}
+		if !c.step(b[n]) {
+			return n, errChunks
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (c *chunks) step(b byte) bool {
+	switch c.state {
+	case chunkSizeFirst, chunkSize:
+		digit, isDigit := hexDigit(b)
+		switch {
+		case isDigit:
+			if c.left > 1<<50 {
+				return false
+			}
+			c.left, c.state = c.left<<4|int64(digit), chunkSize
+			return true
+		case c.state == chunkSizeFirst:
+			return false
+		case b == '\r':
+			c.state = chunkSizeLF
+			return true
+		case b == ';' || b == ' ' || b == '\t':
+			c.state = chunkExtension
+			return true
+		}
+		return false
+	case chunkExtension:
+		if b == '\r' {
+			c.state = chunkSizeLF
+			return true
+		}
+		return c.text(b)
+	case chunkSizeLF:
+		c.state = chunkData
+		if c.left == 0 {
+			c.state = trailerFirst
+		}
+		return b == '\n'
+	case chunkDataCR:
+		c.state = chunkDataLF
+		return b == '\r'
+	case chunkDataLF:
+		c.state = chunkSizeFirst
+		return b == '\n'
+	case trailerFirst:
+		if b == '\r' {
+			c.state = trailersLF
+			return true
+		}
+		c.state = trailerText
+		return c.text(b)
+	case trailerText:
+		if b == '\r' {
+			c.state = trailerLF
+			return true
+		}
+		return c.text(b)
+	case trailerLF:
+		c.state = trailerFirst
+		return b == '\n'
+	case trailersLF:
+		c.state = chunksDone
+		return b == '\n'
+	}
+	return false
+}
+
+func (c *chunks) text(b byte) bool {
+	c.extra++
+	return c.extra <= maxChunkExtra && classes[b]&classText != 0
+}
+
+func hexDigit(b byte) (int, bool) {
+	switch {
+	case '0' <= b && b <= '9':
+		return int(b - '0'), true
+	case 'a' <= b && b <= 'f':
+		return int(b-'a') + 10, true
+	case 'A' <= b && b <= 'F':
+		return int(b-'A') + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,33 @@
+package router
+
+import "time"
+
+// ExpressServed is how many requests express lanes have served.
+func ExpressServed(p *Proxy) int64 { return p.counters.express.Load() }
+
+// Sign is for tests of signatures that are not fresh.
+func Sign(p *Proxy, forwarded string, at time.Time) (signature, metadata string) {
+	return p.sign(forwarded, at)
+}
+
+// ParsePlain reads a head as express lanes do.
+func ParsePlain(head string) (method, target, host string, length int, ok bool) {
+	var q plainRequest
+	if !q.parsePlain([]byte(head)) {
+		return "", "", "", 0, false
+	}
+	return q.method.of(head), q.target.of(head), q.host.of(head), q.length, true
+}
+
+// CountInstance counts a request of an instance.
+func CountInstance(p *Proxy, guid string) {
+	a := Access{Status: 200, Time: time.Now()}
+	p.counters.observe(&a, p.counters.of(&endpoint{Backend{InstanceGUID: guid}, new(endpointState)}))
+}
+
+// States is how many instances a table remembers something of.
+func States(t *Table) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.states)
+}

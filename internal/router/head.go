@@ -1,0 +1,355 @@
+package router
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// span is a part of a head, by its positions.
+type span struct{ from, to int }
+
+func (s span) of(text string) string { return text[s.from:s.to] }
+func (s span) empty() bool           { return s.from == s.to }
+
+// plainRequest is what an express lane has to know of a request. Positions are
+// those in its head.
+type plainRequest struct {
+	method, target                 span
+	host, referer, agent, id       span
+	forwardedProto                 span
+	forwardedFor, cookies, headers []span // headers are whole lines that go on as they are
+	length                         int    // of the body
+	started, keyed, close          bool
+}
+
+func (q *plainRequest) reset() {
+	*q = plainRequest{forwardedFor: q.forwardedFor[:0], cookies: q.cookies[:0], headers: q.headers[:0]}
+}
+
+var headEnd = []byte("\r\n\r\n")
+
+// maxPlainHeaders bounds how many header lines an express lane looks at.
+const maxPlainHeaders = 128
+
+// parsePlain reads a head, with the empty line at its end. It returns false for
+// all that is not beyond doubt or needs more than passing on: whoever knows all
+// of HTTP has to judge that.
+func (q *plainRequest) parsePlain(head []byte) bool {
+	q.reset()
+	end := bytes.IndexByte(head, '\r')
+	if end < 0 || head[end+1] != '\n' {
+		return false
+	}
+	line := head[:end]
+	space := bytes.IndexByte(line, ' ')
+	if space <= 0 || !isToken(line[:space]) || string(line[:space]) == "CONNECT" {
+		return false
+	}
+	q.method = span{0, space}
+	const version = " HTTP/1.1"
+	if !bytes.HasSuffix(line, []byte(version)) || end-len(version) <= space {
+		return false
+	}
+	q.target = span{space + 1, end - len(version)}
+	if target := line[q.target.from:q.target.to]; len(target) == 0 || target[0] != '/' || !isPlainTarget(target) {
+		return false
+	}
+	hosts, lengths, count := 0, 0, 0
+	for at := end + 2; ; {
+		if head[at] == '\r' {
+			// The caller found the end; it has to be this one.
+			return at == len(head)-2 && hosts == 1 && !q.host.empty()
+		}
+		stop := bytes.IndexByte(head[at:], '\r')
+		if stop < 0 || head[at+stop+1] != '\n' {
+			return false
+		}
+		stop += at
+		colon := bytes.IndexByte(head[at:stop], ':')
+		if count++; colon <= 0 || count > maxPlainHeaders || !isToken(head[at:at+colon]) || !isText(head[at+colon:stop]) {
+			return false
+		}
+		name, value := head[at:at+colon], trimmed(head, at+colon+1, stop)
+		text := head[value.from:value.to]
+		keep := true
+		switch kindOf(name) {
+		case kindOther:
+		case kindHost:
+			hosts++
+			q.host = value
+			if !isHost(text) {
+				return false
+			}
+		case kindConnection:
+			keep = false
+			switch {
+			case equalFold(text, "close"):
+				q.close = true
+			case !equalFold(text, "keep-alive"):
+				return false
+			}
+		case kindLength:
+			keep = false
+			var ok bool
+			if lengths++; lengths > 1 {
+				return false
+			}
+			if q.length, ok = decimal(text); !ok {
+				return false
+			}
+		case kindForwardedFor:
+			keep = false
+			q.forwardedFor = append(q.forwardedFor, value)
+		case kindForwardedProto:
+			keep = false
+			if !q.forwardedProto.empty() {
+				return false
+			}
+			q.forwardedProto = value
+		case kindRequestID:
+			keep = false
+			q.id = value
+		case kindRequestStart:
+			q.started = q.started || !value.empty()
+			keep = !value.empty()
+		case kindReferer:
+			q.referer = value
+		case kindAgent:
+			q.agent = value
+		case kindCookie:
+			q.cookies = append(q.cookies, value)
+		case kindKeyed:
+			q.keyed = q.keyed || !value.empty()
+		case kindDrop:
+			keep = false
+		case kindDecline:
+			return false
+		}
+		if keep {
+			q.headers = append(q.headers, span{at, stop + 2})
+		}
+		at = stop + 2
+	}
+}
+
+// kind is what a header of a request is to us.
+type kind int
+
+const (
+	kindOther kind = iota
+	kindHost
+	kindConnection
+	kindLength
+	kindForwardedFor
+	kindForwardedProto
+	kindRequestID
+	kindRequestStart
+	kindReferer
+	kindAgent
+	kindCookie
+	kindKeyed
+	kindDrop    // it ends here
+	kindDecline // no express lane
+)
+
+var kinds = kindTable(map[string]kind{
+	"host": kindHost, "connection": kindConnection, "content-length": kindLength, "x-forwarded-for": kindForwardedFor,
+	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-start": kindRequestStart,
+	"referer": kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed, "x-idempotency-key": kindKeyed,
+
+	"keep-alive": kindDrop, "x-cf-applicationid": kindDrop, "x-cf-instanceid": kindDrop, "x-cf-instanceindex": kindDrop,
+	"x-cf-routererror": kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
+
+	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
+	"x-cf-app-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
+	"proxy-authenticate": kindDecline,
+})
+
+type kindEntry struct {
+	name string
+	kind kind
+}
+
+// kindTable sorts the names by length, which tells most apart.
+func kindTable(from map[string]kind) (table [32][]kindEntry) {
+	for name, k := range from {
+		table[len(name)] = append(table[len(name)], kindEntry{name, k})
+	}
+	return table
+}
+
+func kindOf(name []byte) kind {
+	if len(name) < len(kinds) {
+		for _, e := range kinds[len(name)] {
+			if equalFold(name, e.name) {
+				return e.kind
+			}
+		}
+	}
+	return kindOther
+}
+
+// plainAnswer is what an express lane has to know of an answer.
+type plainAnswer struct {
+	status  int
+	length  int64 // -1: not told
+	chunked bool
+	close   bool     // by the backend, after it
+	cookies []string // Set-Cookie, those that matter
+	hops    []string // what the Connection header names, in small letters
+}
+
+var errGarbage = errors.New("the backend answered something that is not HTTP")
+
+// parse reads the head of an answer and appends what of it goes on to out: all
+// but the empty line at its end. Backends may end lines with a bare newline.
+func (a *plainAnswer) parse(head, out []byte) ([]byte, error) {
+	*a = plainAnswer{length: -1, cookies: a.cookies[:0]}
+	start := len(out)
+	out, err := a.pass(head, out)
+	if err == nil && len(a.hops) > 0 {
+		// Rare: headers that end here are known only after all have been seen.
+		*a = plainAnswer{length: -1, cookies: a.cookies[:0], hops: a.hops}
+		out, err = a.pass(head, out[:start])
+	}
+	return out, err
+}
+
+func (a *plainAnswer) pass(head, out []byte) ([]byte, error) {
+	line, rest := nextLine(head)
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' || !isText(line) {
+		return out, errGarbage
+	}
+	var ok bool
+	if a.status, ok = decimal(line[9:12]); !ok || a.status < 100 {
+		return out, errGarbage
+	}
+	a.close = line[7] != '1'
+	out = append(out, "HTTP/1.1 "...)
+	out = append(out, line[9:]...)
+	out = append(out, "\r\n"...)
+	kept := false
+	for {
+		line, rest = nextLine(rest)
+		if len(line) == 0 {
+			break
+		}
+		if !isText(line) {
+			return out, errGarbage
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			// An obsolete fold. It goes on as one line.
+			if kept {
+				out = append(out[:len(out)-2], ' ')
+				out = append(out, bytes.TrimSpace(line)...)
+				out = append(out, "\r\n"...)
+			}
+			continue
+		}
+		colon := bytes.IndexByte(line, ':')
+		if colon <= 0 || !isToken(line[:colon]) {
+			return out, errGarbage
+		}
+		var err error
+		if kept, err = a.header(line[:colon], bytes.TrimSpace(line[colon+1:])); err != nil {
+			return out, err
+		}
+		if kept {
+			out = append(out, line...)
+			out = append(out, "\r\n"...)
+		}
+	}
+	if a.chunked {
+		a.close = a.close || a.length >= 0 // who says both is not to be trusted with more
+		a.length = -1
+	} else if a.length >= 0 {
+		out = appendLength(out, a.length)
+	}
+	return out, nil
+}
+
+func (a *plainAnswer) header(name, value []byte) (keep bool, err error) {
+	switch len(name) {
+	case 7:
+		return !equalFold(name, "upgrade"), nil
+	case 10:
+		switch {
+		case equalFold(name, "connection"):
+			for part := range bytes.SplitSeq(value, []byte(",")) {
+				switch part = bytes.TrimSpace(part); {
+				case equalFold(part, "close"):
+					a.close = true
+				case len(part) > 0 && !equalFold(part, "keep-alive"):
+					a.hops = append(a.hops, strings.ToLower(string(part)))
+				}
+			}
+			return false, nil
+		case equalFold(name, "keep-alive"):
+			return false, nil
+		case equalFold(name, "set-cookie"):
+			if v := string(value[:min(len(value), len(instanceCookie)+1)]); len(v) > 0 && (v[0] == 'J' || v[0] == '_') {
+				a.cookies = append(a.cookies, string(value))
+			}
+		}
+	case 14:
+		if equalFold(name, "content-length") {
+			n, ok := decimal64(value)
+			if !ok || a.length >= 0 && a.length != n {
+				return false, errGarbage
+			}
+			a.length = n
+			return false, nil
+		}
+	case 16:
+		if equalFold(name, "x-cf-routererror") || equalFold(name, "proxy-connection") {
+			return false, nil
+		}
+	case 17:
+		if equalFold(name, "transfer-encoding") {
+			if a.chunked || !equalFold(value, "chunked") {
+				return false, errGarbage
+			}
+			a.chunked = true
+		}
+		return !equalFold(name, "x-vcap-request-id"), nil
+	}
+	return !slices.ContainsFunc(a.hops, func(hop string) bool { return equalFold(name, hop) }), nil
+}
+
+// nextLine cuts a line off, without its end.
+func nextLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 0 {
+		return nil, nil
+	}
+	line, rest = b[:i], b[i+1:]
+	if len(line) > 0 && line[len(line)-1] == '\r' {
+		line = line[:len(line)-1]
+	}
+	return line, rest
+}
+
+// answerEnd is where the head of an answer ends, or -1.
+func answerEnd(b []byte) int {
+	for at := 0; ; {
+		i := bytes.IndexByte(b[at:], '\n')
+		if i < 0 {
+			return -1
+		}
+		at += i + 1
+		switch {
+		case at < len(b) && b[at] == '\n':
+			return at + 1
+		case at+1 < len(b) && b[at] == '\r' && b[at+1] == '\n':
+			return at + 2
+		}
+	}
+}
+
+func appendLength(out []byte, n int64) []byte {
+	out = append(out, "Content-Length: "...)
+	out = appendDecimal(out, n)
+	return append(out, "\r\n"...)
+}
