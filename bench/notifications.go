@@ -234,9 +234,10 @@ func (m *mailing) register(ctx context.Context) error {
 	return nil
 }
 
-// notify asks the notification service.
+// notify asks the notification service. It does not wait for the recipients of
+// a send to be read: that would be longer than a call may take.
 func (m *mailing) notify(ctx context.Context, method, path, token, body string) ([]byte, error) {
-	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}}
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}, "Prefer": {"respond-async"}}
 	there := &Server{API: m.Notifications}
 	answer, _, err := there.Send(ctx, method, path, header, []byte(body))
 	return answer, err

@@ -55,8 +55,8 @@ func (f *flight) add(n int) {
 
 const (
 	// breath is the pause after a claim that brought little, so that messages
-	// that come one by one are claimed together.
-	breath = 5 * time.Millisecond
+	// that come one by one are claimed together. Whoever is first does not wait.
+	breath = 20 * time.Millisecond
 	// recovery is the pause after the store failed.
 	recovery = time.Second
 )
