@@ -58,7 +58,7 @@ func measureNotifications(ctx context.Context, r *Report) error {
 	}
 	given := os.Getenv("INGOT_TEST_POSTGRES_URL")
 	if given == "" {
-		r.Note("PostgreSQL was not measured: go run ./internal/db/dbtest/pgserver -- make bench starts one.")
+		r.Note("PostgreSQL was not measured: INGOT_TEST_POSTGRES_URL names no server; make bench starts one.")
 		return nil
 	}
 	return measureMailing(ctx, r, "PostgreSQL", given)
