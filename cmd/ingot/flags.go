@@ -80,7 +80,7 @@ type logOptions struct {
 func (p *process) defaultDataDir(name string) string {
 	switch {
 	case p.uid == 0:
-		return filepath.Join("/var/lib", name)
+		return "/var/lib/" + name
 	case filepath.IsAbs(p.getenv("XDG_DATA_HOME")):
 		return filepath.Join(p.getenv("XDG_DATA_HOME"), name)
 	case filepath.IsAbs(p.getenv("HOME")):

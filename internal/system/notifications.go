@@ -132,7 +132,8 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 	})
-	return n, n.openBounces(o)
+	err = n.openBounces(o)
+	return n, err
 }
 
 // openChannel is the way to the mail server, or the mailbox without one.
