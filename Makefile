@@ -113,7 +113,7 @@ tree-check:
 .PHONY: bench
 
 bench: build ## benchmarks (ARGS are theirs)
-	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot go run ./bench $(ARGS))
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) go run ./bench $(ARGS))
 
 ##@ Housekeeping
 .PHONY: setup setup-test clean

@@ -30,6 +30,7 @@ var sections = []Section{
 	listsSection,
 	servicesSection,
 	routerSection,
+	notificationsSection,
 }
 
 // The exit codes.
@@ -54,6 +55,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		only     = flags.String("run", "", "run the sections whose name matches this `REGEXP`")
 		jsonFile = flags.String("json", "", "also write the figures to this `FILE`")
 		profiles = flags.String("profile", "", "put processor profiles of the server into this `DIR`, each of a round that is not counted")
+		large    = flags.Bool("large", false, "also measure what takes many minutes: a send to a million")
 		short    = flags.Bool("short", false, "fewer and shorter rounds: shows that it works, not how fast")
 	)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -69,7 +71,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitUsage
 	}
-	if err := measure(ctx, chosen, &Report{Short: *short, ProfileDir: *profiles, out: out}, *jsonFile); err != nil {
+	if err := measure(ctx, chosen, &Report{Short: *short, Large: *large, ProfileDir: *profiles, out: out}, *jsonFile); err != nil {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitMissed
 	}

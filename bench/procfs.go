@@ -59,6 +59,26 @@ func parseMemory(status string) (m memory, err error) {
 	return m, nil
 }
 
+// peakMemory is the most that a process had resident since it began, or since
+// forgetPeak, in MB of a million bytes.
+func peakMemory(pid int) (float64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(text), "\nVmHWM:")
+	var kib float64
+	if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil || !found {
+		return 0, errors.New("the system does not tell VmHWM")
+	}
+	return kib * 1024 / 1e6, nil
+}
+
+// forgetPeak begins the peak of a process anew.
+func forgetPeak(pid int) error {
+	return os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0)
+}
+
 // proportionalMemory is what a process has resident, in MB of a million bytes,
 // where of a page that several have each counts its share.
 func proportionalMemory(pid int) (float64, error) {

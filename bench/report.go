@@ -20,6 +20,8 @@ type Report struct {
 	Scratch string
 	// Short asks for fewer and shorter rounds.
 	Short bool
+	// Large asks for what takes many minutes, too.
+	Large bool
 	// ProfileDir, if not empty, is where processor profiles are wanted.
 	ProfileDir string
 
@@ -65,10 +67,14 @@ const (
 	noGoal goalKind = iota
 	below
 	shareOf
+	atLeast
 )
 
 // Below wants the value to be less than limit.
 func Below(limit float64) Goal { return Goal{below, limit} }
+
+// AtLeast wants the value to reach limit.
+func AtLeast(limit float64) Goal { return Goal{atLeast, limit} }
 
 // ShareOf wants the value to be at least this share of what it stands beside.
 func ShareOf(share float64) Goal { return Goal{shareOf, share} }
@@ -88,6 +94,8 @@ func (f Figure) judge() string {
 		return resultInfo
 	case below:
 		ok = f.Value < f.Goal.limit
+	case atLeast:
+		ok = f.Value >= f.Goal.limit
 	case shareOf:
 		ok = f.ratio() >= f.Goal.limit
 	}
@@ -109,6 +117,8 @@ func (f Figure) goalText() string {
 	switch f.Goal.kind {
 	case below:
 		return fmt.Sprintf("< %s %s", number(f.Goal.limit), f.Unit)
+	case atLeast:
+		return fmt.Sprintf(">= %s %s", number(f.Goal.limit), f.Unit)
 	case shareOf:
 		return fmt.Sprintf(">= %.0f %%", 100*f.Goal.limit)
 	}

@@ -72,9 +72,9 @@ const (
 
 // Server is a running ingot.
 type Server struct {
-	// API and Admin are host and port; empty until they are known.
-	API, Admin string
-	PID        int
+	// API, Notifications and Admin are host and port; empty until they are known.
+	API, Notifications, Admin string
+	PID                       int
 	// Dir is its data directory.
 	Dir string
 	// Launched is the moment before the process was made.
@@ -140,13 +140,15 @@ const patience = 30 * time.Second
 
 func (s *Server) findEndpoints(ctx context.Context, file string) error {
 	for time.Since(s.Launched) < patience {
-		var found struct{ API, Admin string }
+		var found struct{ API, Notifications, Admin string }
 		text, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(text, &found)
 		}
 		if err == nil {
-			s.API, s.Admin = strings.TrimPrefix(found.API, "http://"), strings.TrimPrefix(found.Admin, "http://")
+			for to, address := range map[*string]string{&s.API: found.API, &s.Notifications: found.Notifications, &s.Admin: found.Admin} {
+				*to = strings.TrimPrefix(address, "http://")
+			}
 			return nil
 		}
 		if err := s.tick(ctx); err != nil {

@@ -20,6 +20,7 @@
 // fails the test that started it.
 //
 // It may import internal/db/dbtest, internal/db for the names of the databases,
-// and containertest for what to do where there are no containers; it must not import the product: what it knows of it is what a user
+// containertest for what to do where there are no containers, and mailtest for a
+// mail server; it must not import the product: what it knows of it is what a user
 // can know.
 package e2e

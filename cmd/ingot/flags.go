@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,49 +26,68 @@ type options struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
 	} `command:"keys" description:"Manage encryption keys"`
-	Broker  brokerOptions `command:"broker" description:"Look at service brokers"`
-	Version struct{}      `command:"version" description:"Say which version this is"`
-	Help    struct{}      `command:"help" description:"Say how a command is used"`
+	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, against an authorization server and a platform that run elsewhere. Every flag can also be given by the environment variable named beside it."`
+	Broker        brokerOptions        `command:"broker" description:"Look at service brokers"`
+	Version       struct{}             `command:"version" description:"Say which version this is"`
+	Help          struct{}             `command:"help" description:"Say how a command is used"`
 }
 
 // upOptions are the flags of `ingot up`.
 type upOptions struct {
-	DataDir             string        `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
-	Listen              string        `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
-	NotificationsListen string        `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
-	SSHListen           string        `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
-	AdminListen         string        `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
-	Domain              string        `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
-	Engine              string        `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
-	Programs            string        `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot"`
-	DatabaseURL         string        `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
-	SMTPURL             string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://USER:PASSWORD@HOST:PORT or smtps://… of the mail server; without it, mail is caught in a mailbox to look at"`
-	MailFrom            string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"The sender of all mail; without it, notifications@DOMAIN"`
-	NotificationsURL    string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"Where recipients of mail reach the notification service, when that is not the address of --notifications-listen"`
-	DKIMKey             string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
-	DKIMSelector        string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
-	BounceListen        string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
-	MessagesKept        time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long what became of a message can be asked for"`
-	PostgresURL         string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	MySQLURL            string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	AuthURL             string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
-	PublicURL           string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
-	Demo                bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
-	PasswordGrant       string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
-	BrokerTimeout       time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
-	LogLevel            string        `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
-	LogFormat           string        `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
+	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
+	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
+	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
+	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
+	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
+	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
+	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot"`
+	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
+	mailOptions
+	AuthURL       string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
+	PublicURL     string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
+	Demo          bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
+	PasswordGrant string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	PostgresURL   string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
+	logOptions
 }
 
-// defaultDataDir is empty when there is no good place.
-func (p *process) defaultDataDir() string {
+// mailOptions say how notifications leave, for every command that sends some.
+type mailOptions struct {
+	SMTPURL          string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://USER:PASSWORD@HOST:PORT or smtps://… of the mail server; without it, mail is caught in a mailbox to look at"`
+	MailFrom         string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"The sender of all mail; without it, notifications@DOMAIN"`
+	NotificationsURL string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"Where recipients of mail reach the notification service, when that is not the address it listens on"`
+	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
+	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
+	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
+	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long what became of a message can be asked for"`
+}
+
+func (o mailOptions) mailing() system.MailConfig {
+	return system.MailConfig{
+		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
+		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, QueueLimit: system.DefaultQueueLimit,
+	}
+}
+
+// logOptions say what is written to the log.
+type logOptions struct {
+	LogLevel  string `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
+	LogFormat string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
+}
+
+// defaultDataDir is where a server of this name keeps everything; empty when
+// there is no good place.
+func (p *process) defaultDataDir(name string) string {
 	switch {
 	case p.uid == 0:
-		return "/var/lib/ingot"
+		return "/var/lib/" + name
 	case filepath.IsAbs(p.getenv("XDG_DATA_HOME")):
-		return filepath.Join(p.getenv("XDG_DATA_HOME"), "ingot")
+		return filepath.Join(p.getenv("XDG_DATA_HOME"), name)
 	case filepath.IsAbs(p.getenv("HOME")):
-		return filepath.Join(p.getenv("HOME"), ".local", "share", "ingot")
+		return filepath.Join(p.getenv("HOME"), ".local", "share", name)
 	}
 	return ""
 }
@@ -152,12 +172,19 @@ func (p *process) help(parser *flags.Parser, about []string) error {
 func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	known := map[string]string{
-		"data-dir": p.defaultDataDir(), "listen": c.Listen, "notifications-listen": c.NotificationsListen,
+		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
 		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine,
 		"messages-kept": c.MessagesKept.String(), "password-grant": "on", "log-level": "info", "log-format": "auto",
 	}
 	for _, opt := range all {
-		if value := known[opt.LongName]; value != "" {
+		value := known[opt.LongName]
+		if own, ok := opt.Field().Tag.Lookup("own-default"); ok { // a flag that other commands have, too
+			value = own
+		}
+		if opt.LongName == "data-dir" {
+			value = p.defaultDataDir(cmp.Or(value, "ingot"))
+		}
+		if value != "" {
 			opt.Default, opt.DefaultMask = []string{value}, value
 		}
 		if value := p.getenv(opt.EnvDefaultKey); value != "" && opt.EnvDefaultKey != "" {
@@ -193,27 +220,36 @@ func (p *process) config(o upOptions) (system.Config, error) {
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
 		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		MailConfig: system.MailConfig{
-			SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
-			BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, QueueLimit: system.DefaultQueueLimit,
-		},
+		MailConfig:    o.mailing(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}
-	var level slog.Level
 	switch {
 	case c.DataDir == "":
-		return c, errors.New("--data-dir: neither HOME nor XDG_DATA_HOME says where data goes; give a directory")
+		return c, errNoDataDir
 	case o.PasswordGrant != "on" && o.PasswordGrant != "off":
 		return c, fmt.Errorf("--password-grant: %q is not one of on, off", o.PasswordGrant)
+	}
+	var err error
+	if c.Log, err = p.logger(o.logOptions); err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+var errNoDataDir = errors.New("--data-dir: neither HOME nor XDG_DATA_HOME says where data goes; give a directory")
+
+// logger makes the operator's log.
+func (p *process) logger(o logOptions) (*slog.Logger, error) {
+	var level slog.Level
+	switch {
 	case !slices.Contains([]string{"auto", "human", "json"}, o.LogFormat):
-		return c, fmt.Errorf("--log-format: %q is not one of auto, human, json", o.LogFormat)
+		return nil, fmt.Errorf("--log-format: %q is not one of auto, human, json", o.LogFormat)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, o.LogLevel) || level.UnmarshalText([]byte(o.LogLevel)) != nil:
-		return c, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", o.LogLevel)
+		return nil, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", o.LogLevel)
 	}
 	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
-	c.Log = oplog.New(p.err, human, level)
-	return c, c.Validate()
+	return oplog.New(p.err, human, level), nil
 }
 
 func versionText() string {

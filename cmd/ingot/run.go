@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -16,6 +17,8 @@ func (p *process) run() int {
 		switch command {
 		case "up":
 			err = p.up(o.Up)
+		case "notifications":
+			err = p.notifications(o.Notifications)
 		case "keys rotate-encryption":
 			err = p.rotate(o.Keys.Rotate.DataDir)
 		case "broker check":
@@ -56,7 +59,13 @@ func (p *process) up(o upOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "up"}
 	}
-	ctx, stop := p.untilAsked(c.Log)
+	return p.serve(s, c.Log, func() { p.welcome(s, c) })
+}
+
+// serve runs a server until it is asked to stop; welcome is called when it is
+// ready.
+func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
+	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -64,10 +73,10 @@ func (p *process) up(o upOptions) error {
 		}
 		return err
 	}
-	p.welcome(s, c)
+	welcome()
 	<-ctx.Done()
 	s.Stop()
-	c.Log.Info("stopped")
+	log.Info("stopped")
 	return nil
 }
 

@@ -26,10 +26,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		{"Database", s.Database()},
 		{"Apps", "http://NAME.apps." + c.Domain + port(e.API) + ", " + engineText(s.Engine())},
 	}
-	if c.SMTPURL == "" {
-		rows = append(rows, [2]string{"Mail", "no server is set (--smtp-url): look at it on " + e.Admin + "/mailbox"})
-	}
-	p.table(rows)
+	p.table(append(rows, mailRows(c.MailConfig, e)...))
 	if fresh := s.Generated(); fresh != (system.Generated{}) {
 		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only this once, and kept in %s:\n\n", s.SecretsDir())
 		rows = nil

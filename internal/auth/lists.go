@@ -23,10 +23,11 @@ func invalidScim(format string, args ...any) error {
 	return fault.New(fault.BadRequest, format, args...).WithKind("invalid_scim_resource")
 }
 
-// parseQuery reads filter, sortBy, sortOrder, startIndex and count.
+// parseQuery reads filter, sortBy, sortOrder, startIndex and count; and
+// countTotal, which is ours: a client that reads a whole list says no to it.
 func parseQuery(r *http.Request) (Query, error) {
 	v := r.URL.Query()
-	q := Query{Start: 1, Count: defaultCount, SortBy: v.Get("sortBy")}
+	q := Query{Start: 1, Count: defaultCount, SortBy: v.Get("sortBy"), Uncounted: v.Get("countTotal") == "false"}
 	if text := v.Get("filter"); text != "" {
 		e, err := scim.Parse(text)
 		if err != nil {

@@ -21,6 +21,10 @@ type Query struct {
 	Descending bool
 	Start      int // 1-based
 	Count      int // 0 asks for the total only
+	// Uncounted lets the total be one more than the end of the page when there
+	// are more: counting the rest of a long list on each of its pages takes longer
+	// than reading it.
+	Uncounted bool
 }
 
 // Store keeps what the authorization server must not forget. Every method is

@@ -84,6 +84,17 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if err := s.check(r); err != nil {
 		return Receipt{}, err
 	}
+	if r.IdempotencyKey != "" {
+		// What was answered once is answered again, whatever has become of the kind
+		// and the audience since.
+		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now})
+		if err != nil {
+			return Receipt{}, s.refusal(err, r)
+		}
+		if repeated {
+			return Receipt{Send: earlier, Replayed: true}, nil
+		}
+	}
 	n := NewSend{Send: Send{
 		ClientID:   r.Client,
 		TemplateID: r.Template,

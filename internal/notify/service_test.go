@@ -27,6 +27,8 @@ type shelf struct {
 	messages []Message
 	expanded bool
 	keys     map[string]string
+	// blind does not find keys before Accept, as when two come at once.
+	blind bool
 }
 
 func (s *shelf) Client(_ context.Context, id string) (Client, error) {
@@ -43,6 +45,19 @@ func (s *shelf) Kind(_ context.Context, ref KindRef) (Kind, error) {
 		return k, fmt.Errorf("kind: %w", ErrNotFound)
 	}
 	return k, nil
+}
+
+func (s *shelf) Repeated(_ context.Context, _ string, k Idempotency) (Send, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hash, ok := s.keys[k.Key]
+	switch {
+	case !ok || s.blind:
+		return Send{}, false, nil
+	case hash != k.Hash:
+		return Send{}, false, ErrKeyReused
+	}
+	return s.accepted[0].Send, true, nil
 }
 
 func (s *shelf) Accept(_ context.Context, n NewSend) (Send, bool, error) {
@@ -299,7 +314,11 @@ func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Limits{})
 	r := request(func(r *Request) { r.IdempotencyKey, r.Hash = "k", "h1" })
-	for i, replayed := range []bool{false, true} {
+	for i, replayed := range []bool{false, true, true} {
+		b.shelf.blind = i == 1
+		if i == 2 { // what was answered stays, though the kind is gone
+			clear(b.shelf.kinds)
+		}
 		got, err := b.Send(context.Background(), r)
 		if err != nil || got.Replayed != replayed || got.Send.Number != 1 {
 			t.Errorf("%d: got %+v, %v", i, got, err)

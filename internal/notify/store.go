@@ -12,6 +12,8 @@ var (
 	ErrNotFound  = errors.New("not found")
 	ErrConflict  = errors.New("exists already")
 	ErrQueueFull = errors.New("too many messages are waiting")
+	// ErrTooMany is given for recipients of a send beyond MaxRecipients.
+	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused is given for an idempotency key that came with another
 	// request before.
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
@@ -79,7 +81,8 @@ type Preferences interface {
 	// Suppressed returns those of the addresses (any case) that are suppressed,
 	// by their spelling given here.
 	Suppressed(ctx context.Context, emails []string) (map[string]bool, error)
-	Suppress(ctx context.Context, s Suppression) error
+	// Suppress adds addresses, all in one transaction.
+	Suppress(ctx context.Context, all ...Suppression) error
 	// Suppressions lists by address, after the one given.
 	Suppressions(ctx context.Context, after string, limit int) ([]Suppression, error)
 	Unsuppress(ctx context.Context, email string) error
@@ -176,7 +179,11 @@ type Queue interface {
 	// ErrKeyReused; a key that came with the same request returns the earlier
 	// send and replayed.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
-	// Extend adds recipients to a send and moves its cursor. from must be the
+	// Repeated returns the send that a client's idempotency key belongs to, and
+	// whether there is one; ErrKeyReused when it came with another request.
+	Repeated(ctx context.Context, clientID string, key Idempotency) (s Send, repeated bool, err error)
+	// Extend adds recipients to a send and moves its cursor. It is ErrTooMany when
+	// the send would have more than MaxRecipients. from must be the
 	// cursor stored: otherwise another process was faster and it is ErrConflict.
 	// Recipients that the send has already (by user id, else address) are left
 	// out.

@@ -83,10 +83,7 @@ func DefaultConfig() Config {
 // Validate says what is wrong with the values, by the flags they are given
 // with. It looks at nothing outside of them.
 func (c Config) Validate() error {
-	checks := []struct {
-		flag string
-		err  error
-	}{
+	checks := []check{
 		{"data-dir", notEmpty(c.DataDir)},
 		{"listen", checkAddress(c.Listen)},
 		{"notifications-listen", checkAddress(c.NotificationsListen)},
@@ -97,22 +94,37 @@ func (c Config) Validate() error {
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
-		{"smtp-url", checkSMTP(c.SMTPURL)},
-		{"mail-from", checkMailbox(c.MailFrom)},
-		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
-		{"dkim-selector", checkDKIM(c.MailConfig)},
-		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
-		{"messages-kept", notNegative(c.MessagesKept)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
 	}
-	for _, check := range checks {
-		if check.err != nil {
-			return fmt.Errorf("--%s: %w", check.flag, check.err)
+	return firstProblem(append(checks, c.MailConfig.checks()...))
+}
+
+// check is a flag, and what is wrong with its value.
+type check struct {
+	flag string
+	err  error
+}
+
+func firstProblem(checks []check) error {
+	for _, c := range checks {
+		if c.err != nil {
+			return fmt.Errorf("--%s: %w", c.flag, c.err)
 		}
 	}
 	return nil
+}
+
+func (c MailConfig) checks() []check {
+	return []check{
+		{"smtp-url", checkSMTP(c.SMTPURL)},
+		{"mail-from", checkMailbox(c.MailFrom)},
+		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
+		{"dkim-selector", checkDKIM(c)},
+		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
+		{"messages-kept", notNegative(c.MessagesKept)},
+	}
 }
 
 func notEmpty(s string) error {

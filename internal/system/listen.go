@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -33,12 +34,20 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 			return nil, err
 		}
 		*port.into = opened
-		if !loopback(opened.Addr()) && port.into != &l.ssh {
-			c.Log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that ends TLS in front, or listen on 127.0.0.1",
-				"flag", "--"+port.flag, "address", opened.Addr().String())
+		if port.into != &l.ssh {
+			warnIfOpen(c.Log, port.flag, opened)
 		}
 	}
 	return l, nil
+}
+
+// warnIfOpen tells the operator of a port without encryption that is not for
+// this machine alone.
+func warnIfOpen(log *slog.Logger, flag string, opened net.Listener) {
+	if !loopback(opened.Addr()) {
+		log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that ends TLS in front, or listen on 127.0.0.1",
+			"flag", "--"+flag, "address", opened.Addr().String())
+	}
 }
 
 func (l *listeners) close() {
@@ -79,11 +88,11 @@ func hereOf(a net.Addr) string {
 // Endpoints says where everything is. It is also the content of
 // DIR/endpoints.json while the server runs.
 type Endpoints struct {
-	API           string `json:"api"`
+	API           string `json:"api,omitempty"`
 	Auth          string `json:"auth"`
 	Notifications string `json:"notifications"`
 	Admin         string `json:"admin"`
-	SSH           string `json:"ssh"` // host:port
+	SSH           string `json:"ssh,omitempty"` // host:port
 	Domain        string `json:"domain"`
 	DataDir       string `json:"data_dir"`
 	PID           int    `json:"pid"`

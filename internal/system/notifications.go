@@ -27,6 +27,7 @@ import (
 	"ingot/internal/notify/httpv2"
 	"ingot/internal/notify/template"
 	"ingot/internal/run"
+	"ingot/internal/seal"
 	"ingot/internal/token"
 	"ingot/internal/uaaclient"
 	"ingot/internal/web"
@@ -273,24 +274,35 @@ func notificationsDatabase(databaseURL, dir string) string {
 // platform and the authorization server as it would if they were elsewhere.
 func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client) (*notifications, error) {
 	c := s.config
-	d, err := db.Open(ctx, db.Options{URL: notificationsDatabase(c.DatabaseURL, c.DataDir), Keys: secrets.keys, Log: c.Log})
-	if err != nil {
-		return nil, err
-	}
-	s.later(func() { _ = d.Close() })
-	mailing := c.MailConfig
-	if mailing.NotificationsURL == "" {
-		mailing.NotificationsURL = b.endpoints.Notifications
-	}
-	n, err := openNotifications(ctx, notificationsOptions{
-		MailConfig: mailing, Dir: dir.file("notifications"), DB: d, PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
+		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log,
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.components[auth.ClientNotifications], HTTP: client,
 		}),
-	})
+	}, b.endpoints.Notifications)
+	return n, err
+}
+
+// openMailing opens the database of the service, and the service on it. listening
+// is where it is reached by those who were told nothing else.
+func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
+	d, err := db.Open(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	s.later(func() {
+		if err := d.Close(); err != nil {
+			o.Log.Warn("the database did not close cleanly", "error", err)
+		}
+	})
+	o.DB = d
+	if o.NotificationsURL == "" {
+		o.NotificationsURL = listening
+	}
+	n, err := openNotifications(ctx, o)
+	if err != nil {
+		return nil, nil, err
 	}
 	s.later(n.directory.Close)
-	return n, s.run(ctx, &background{work: func(ctx context.Context) { s.reseal(ctx, d, notifydb.SealedColumns()) }})
+	return d, n, s.run(ctx, resealing(d, notifydb.SealedColumns(), o.Log))
 }

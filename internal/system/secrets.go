@@ -50,21 +50,9 @@ type Generated struct {
 // again, and stores them then.
 func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	dir := d.file(secretsDir)
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("secrets: %w", err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("secrets: %w", err)
-	}
-	if err := keyNotLost(filepath.Join(dir, keysFile), c); err != nil {
-		return nil, err
-	}
-	keys, created, err := seal.LoadOrCreate(filepath.Join(dir, keysFile), c.EncryptionKey)
+	keys, err := loadKeys(dir, c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return nil, err
-	}
-	if created {
-		c.Log.Info("a new encryption key was made; back it up, apart from the database", "file", filepath.Join(dir, keysFile))
 	}
 	s := &secrets{keys: keys, components: map[string]string{}}
 	for _, name := range componentClients {
@@ -82,16 +70,35 @@ func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	return s, err
 }
 
+// loadKeys reads the keys that encrypt secret columns of a database, or makes
+// the first. given is used instead of the file when there is one.
+func loadKeys(dir, given, databaseURL string, log *slog.Logger) (*seal.Keyring, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	file := filepath.Join(dir, keysFile)
+	if given == "" {
+		if err := keyNotLost(file, databaseURL); err != nil {
+			return nil, err
+		}
+	}
+	keys, created, err := seal.LoadOrCreate(file, given)
+	if created {
+		log.Info("a new encryption key was made; back it up, apart from the database", "file", file)
+	}
+	return keys, err
+}
+
 // keyNotLost refuses to make a new key for a database that was written with
 // another: what is sealed in it could not be opened.
-func keyNotLost(path string, c Config) error {
-	if c.EncryptionKey != "" {
-		return nil
-	}
+func keyNotLost(path, databaseURL string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return wrapSecret(err)
 	}
-	file, isFile := strings.CutPrefix(c.DatabaseURL, "sqlite:")
+	file, isFile := strings.CutPrefix(databaseURL, "sqlite:")
 	if !isFile {
 		return nil
 	}

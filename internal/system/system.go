@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,10 +41,7 @@ const (
 type System struct {
 	config Config
 	part   run.Part
-	// undo takes back what start did, last first. Only start and stop touch
-	// it, and part sees that they do not meet.
-	undo []func()
-
+	steps
 	endpoints atomic.Pointer[Endpoints]
 	generated atomic.Pointer[Generated]
 	built     atomic.Pointer[building]
@@ -124,33 +120,7 @@ func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, se
 
 // Database names the database for people, without its password.
 func (s *System) Database() string {
-	if path, ok := strings.CutPrefix(s.config.DatabaseURL, "sqlite:"); ok {
-		return "SQLite, " + path
-	}
-	if u, err := url.Parse(s.config.DatabaseURL); err == nil {
-		return "PostgreSQL, " + strings.TrimPrefix(u.Path, "/") + " at " + u.Host
-	}
-	return "PostgreSQL"
-}
-
-func (s *System) later(f func()) { s.undo = append(s.undo, f) }
-
-func (s *System) unwind() {
-	for len(s.undo) > 0 {
-		last := len(s.undo) - 1
-		f := s.undo[last]
-		s.undo = s.undo[:last]
-		f()
-	}
-}
-
-// run starts a part and remembers to stop it.
-func (s *System) run(ctx context.Context, part run.Service) error {
-	if err := part.Start(ctx); err != nil {
-		return err
-	}
-	s.later(part.Stop)
-	return nil
+	return databaseName(s.config.DatabaseURL)
 }
 
 func (s *System) start(ctx context.Context) error {
@@ -198,18 +168,9 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &building{
-		health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), ssh: ports.ssh, adminLocal: loopback(ports.admin.Addr()),
-	}
+	b = newBuilding(c.Domain, ports.admin, c.Log)
+	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
 	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
-	b.metrics = web.NewMetrics(b.registry)
-
-	starting := web.NewMux(web.FormatV3, c.Log, b.metrics)
-	healthRoutes(starting, b.health)
-	b.front = &front{domain: c.Domain, log: c.Log, health: starting}
-	b.admin = web.NewMux(web.FormatV3, c.Log, b.metrics)
-	healthRoutes(b.admin, b.health)
-	adminRoutes(b.admin, b.registry)
 
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
@@ -217,19 +178,9 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
-	// All are stopped, started or not: that is what closes their ports.
-	for _, server := range []*web.Server{admin, notifications, public} {
-		s.later(server.Stop)
+	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
+		return nil, nil, err
 	}
-	for _, server := range []*web.Server{admin, notifications, public} {
-		if err := server.Start(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := writeJSON(dir.file(endpointsFile), b.endpoints, 0o644); err != nil {
-		return nil, nil, fmt.Errorf("data directory: %w", err)
-	}
-	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
 	return b, func() {
@@ -238,12 +189,36 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	}, nil
 }
 
-func stopTogether(parts ...run.Service) {
-	var all sync.WaitGroup
-	for _, p := range parts {
-		all.Go(p.Stop)
+// newBuilding makes what answers health checks and the operator; requests are
+// told to wait.
+func newBuilding(domain string, admin net.Listener, log *slog.Logger) *building {
+	b := &building{health: &readiness{}, registry: newRegistry(), adminLocal: loopback(admin.Addr())}
+	b.metrics = web.NewMetrics(b.registry)
+	starting := web.NewMux(web.FormatV3, log, b.metrics)
+	healthRoutes(starting, b.health)
+	b.front = &front{domain: domain, log: log, health: starting}
+	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
+	healthRoutes(b.admin, b.health)
+	adminRoutes(b.admin, b.registry)
+	return b
+}
+
+// announce starts the servers and writes down where they are.
+func (s *steps) announce(ctx context.Context, dir *dataDir, e Endpoints, servers ...*web.Server) error {
+	// All are stopped, started or not: that is what closes their ports.
+	for _, server := range servers {
+		s.later(server.Stop)
 	}
-	all.Wait()
+	for _, server := range servers {
+		if err := server.Start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := writeJSON(dir.file(endpointsFile), e, 0o644); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
+	return nil
 }
 
 func (s *System) openDatabase(ctx context.Context, b *building, secrets *secrets) (*db.DB, error) {
@@ -263,19 +238,7 @@ func (s *System) openDatabase(ctx context.Context, b *building, secrets *secrets
 	}
 	b.health.ready(partDatabase, d.Ping)
 	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
-	return d, s.run(ctx, &background{work: func(ctx context.Context) { s.reseal(ctx, d, sealed) }})
-}
-
-// reseal encrypts with the newest key what older ones did.
-func (s *System) reseal(ctx context.Context, d *db.DB, columns []db.SealedColumn) {
-	n, err := d.Reseal(ctx, columns)
-	switch {
-	case ctx.Err() != nil: // stopped; the next start goes on
-	case err != nil:
-		s.config.Log.Error("not every secret could be encrypted with the newest key; keep the older ones", "error", err)
-	case n > 0:
-		s.config.Log.Info("secrets were encrypted again with the newest key; older keys are no longer needed", "values", n)
-	}
+	return d, s.run(ctx, resealing(d, sealed, s.config.Log))
 }
 
 func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, secrets *secrets, d *db.DB) error {
@@ -453,18 +416,3 @@ func (s *System) purgeJobs(ctx context.Context, store *platformdb.Store) {
 		s.config.Log.Warn("old jobs could not be removed", "error", err)
 	}
 }
-
-// background is a part that does one thing and is done.
-type background struct {
-	run.Part
-	work func(context.Context)
-}
-
-func (b *background) Start(ctx context.Context) error {
-	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { b.work(work) })
-		return nil
-	})
-}
-
-func (b *background) Stop() { b.Halt(nil) }

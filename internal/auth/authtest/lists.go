@@ -300,6 +300,7 @@ func compareAttribute(a, b any) int {
 func pages(t *testing.T, s auth.Store, q auth.Query, size int) []*auth.User {
 	t.Helper()
 	var all []*auth.User
+	q.Uncounted = size%2 == 0 // both ways show the same list
 	for {
 		q.Start, q.Count = len(all)+1, size
 		page, total, err := s.Users(t.Context(), q)

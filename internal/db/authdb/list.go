@@ -65,8 +65,13 @@ func (l *listing[T]) queries(q auth.Query) (page, count statement, err error) {
 	return page, statement{"SELECT COUNT(*) FROM " + l.table + where, args}, nil
 }
 
-// page reads the page that q selects, and counts all that match.
+// page reads the page that q selects, and counts all that match, as far as that
+// is asked for.
 func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err error) {
+	size := q.Count
+	if q.Uncounted && size > 0 {
+		q.Count++ // tells whether there are more
+	}
 	list, count, err := l.queries(q)
 	if err != nil {
 		return nil, 0, err
@@ -80,6 +85,9 @@ func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err err
 		skipped := max(q.Start, 1) - 1
 		if n := len(page); n < q.Count && (n > 0 || skipped == 0) {
 			return page, skipped + n, nil
+		}
+		if len(page) > size {
+			return page[:size], skipped + size + 1, nil
 		}
 	}
 	err = tx.QueryRow(count.sql, count.args...).Scan(&total)

@@ -352,18 +352,43 @@ func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error 
 			return nil
 		}
 	}
+	a.earlier, err = sendOf(tx, a.ClientID, a.KindID, send)
+	return err
+}
+
+// sendOf is the send of an idempotency key.
+func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error) {
 	row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", send)
-	switch {
-	case err == nil:
-		if err := count(tx, &row); err != nil {
-			return err
-		}
-		a.earlier = row.Send
-	case isNotFound(err):
+	if isNotFound(err) {
 		// It was purged.
-		a.earlier = notify.Send{Number: send, ClientID: a.ClientID, KindID: a.KindID, Expanded: true}
-	default:
-		return err
+		return notify.Send{Number: send, ClientID: clientID, KindID: kindID, Expanded: true}, nil
 	}
-	return nil
+	if err == nil {
+		err = count(tx, &row)
+	}
+	return row.Send, err
+}
+
+// Repeated implements notify.Store.
+func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempotency) (found notify.Send, repeated bool, err error) {
+	found, err = view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
+		k, err := one(tx, func(row db.Scanner) (k struct {
+			hash string
+			send int64
+		}, err error,
+		) {
+			return k, row.Scan(&k.hash, &k.send)
+		}, "SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ? AND ends > ?", clientID, key.Key, db.Nanos(s.now()))
+		switch {
+		case err != nil:
+			return notify.Send{}, err
+		case k.hash != key.Hash:
+			return notify.Send{}, notify.ErrKeyReused
+		}
+		return sendOf(tx, clientID, "", k.send)
+	})
+	if isNotFound(err) {
+		return notify.Send{}, false, nil
+	}
+	return found, err == nil, err
 }

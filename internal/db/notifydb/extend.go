@@ -71,7 +71,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 			return err
 		}
 		if row.next+len(fresh) > notify.MaxRecipients {
-			return fmt.Errorf("send %d has more than %d recipients", send, notify.MaxRecipients)
+			return fmt.Errorf("send %d: %w, at most %d are possible", send, notify.ErrTooMany, notify.MaxRecipients)
 		}
 		lane = notify.LaneBulk
 		if expanded && row.next+len(fresh) <= notify.SingleLimit {

@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"ingot/internal/db"
@@ -111,15 +112,27 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 const suppressionColumns = "email, reason, source, created"
 
 // Suppress implements notify.Store. The newest reason stays.
-func (s *Store) Suppress(ctx context.Context, p notify.Suppression) error {
-	if err := allStorable(p.Email); err != nil {
-		return err
+func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
+	for _, p := range all {
+		if err := allStorable(p.Email); err != nil {
+			return err
+		}
 	}
+	// All processes take addresses in the same order, so that none wait in a circle.
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b notify.Suppression) int {
+		return strings.Compare(strings.ToLower(a.Email), strings.ToLower(b.Email))
+	})
 	return s.write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_suppressions", suppressionColumns)+` ON CONFLICT (email) DO UPDATE SET
-				reason = excluded.reason, source = excluded.source, created = excluded.created`,
-			strings.ToLower(p.Email), p.Reason, p.Source, db.Nanos(p.Created))
-		return err
+		for _, p := range all {
+			_, err := tx.Exec(insert("notify_suppressions", suppressionColumns)+` ON CONFLICT (email) DO UPDATE SET
+					reason = excluded.reason, source = excluded.source, created = excluded.created`,
+				strings.ToLower(p.Email), p.Reason, p.Source, db.Nanos(p.Created))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -65,7 +65,7 @@ func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
 
 // Client implements notify.Store.
 func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Client, error) {
+	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, func(tx *db.Tx) (notify.Client, error) {
 		return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
 	})
 }
@@ -82,7 +82,7 @@ func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, erro
 
 // Kind implements notify.Store.
 func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Kind, error) {
+	return known(ctx, s, ref, &s.registered.kinds, func(tx *db.Tx) (notify.Kind, error) {
 		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID, ref.KindID)
 	})
 }

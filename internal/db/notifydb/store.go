@@ -34,12 +34,13 @@ type Store struct {
 	now    func() time.Time
 	shards atomic.Uint32
 
-	accepting group
-	numbers   block
-	sends     sendCache
-	filters   filters
-	held      held
-	seen      seen
+	accepting  group
+	numbers    block
+	sends      sendCache
+	registered registered
+	filters    filters
+	held       held
+	seen       seen
 	// claiming lets one claim of this process run at a time: they would only
 	// wait for each other in the database.
 	claiming chan struct{}
@@ -115,6 +116,7 @@ func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) e
 
 // write is update for a change that has no result.
 func (s *Store) write(ctx context.Context, change func(*db.Tx) error) error {
+	defer s.registered.forget()()
 	return meaning(s.db.Update(ctx, change))
 }
 

@@ -235,20 +235,18 @@ func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
 		if r.Verdict != notify.Accepted && ctx.Err() != nil {
 			return // not tried, because the process stops
 		}
-		d.concluded(ctx, all[i].letter, r, p)
+		d.concluded(all[i].letter, r, p)
 	})
 }
 
 // concluded records one result.
-func (d *Delivery) concluded(ctx context.Context, l *letter, r notify.Result, p *parcel) {
+func (d *Delivery) concluded(l *letter, r notify.Result, p *parcel) {
 	o := d.o.Schedule.after(l.Message, r, d.o.Now())
 	o.Email = l.found
 	if r.Verdict == notify.Permanent && r.BadAddress {
-		err := d.o.Store.Suppress(ctx, notify.Suppression{Email: l.to(), Reason: o.Reason, Source: "smtp", Created: d.o.Now()})
-		if err != nil && ctx.Err() == nil {
-			// The next message to it is refused again.
-			d.o.Log.Warn("a refused address cannot be suppressed", "message", d.o.IDs.Message(l.Number), "error", err)
-		}
+		p.mu.Lock()
+		p.refused = append(p.refused, notify.Suppression{Email: l.to(), Reason: o.Reason, Source: "smtp", Created: d.o.Now()})
+		p.mu.Unlock()
 	}
 	p.settle(o)
 }

@@ -32,8 +32,8 @@ type chosen struct {
 	compiled *template.Compiled
 	id       string
 	updated  time.Time
-	err      error // why it cannot be used
-	until    time.Time
+	err      error     // why it cannot be used
+	at       time.Time // when it was chosen
 }
 
 // bodyKey names a body that all recipients of an audience share.
@@ -44,7 +44,8 @@ type bodyKey struct {
 }
 
 const (
-	// templatesFor is how long a changed template may go unnoticed.
+	// templatesFor is how long a changed template may go unnoticed by a send that
+	// was accepted before.
 	templatesFor  = 2 * time.Second
 	manyTemplates = 500
 	// Bodies are kept for sends whose messages come in many batches.
@@ -156,21 +157,22 @@ func (c *contents) link(l *letter) string {
 }
 
 // template returns the template of a send, chosen and compiled a moment ago at
-// most.
+// most, and not before the send came: who changes a template and then sends gets
+// the new one.
 func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Compiled, error) {
 	key := templateKey{s.ClientID, s.KindID, s.CampaignTypeID, s.TemplateID}
 	now := c.o.Now()
 	c.mu.Lock()
 	have := c.templates[key]
 	c.mu.Unlock()
-	if have != nil && now.Before(have.until) {
+	if have != nil && now.Sub(have.at) < templatesFor && !have.at.Before(s.Received) {
 		return have.compiled, have.err
 	}
 	source, err := c.choose(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	made := &chosen{id: source.ID, updated: source.Updated, until: now.Add(templatesFor)}
+	made := &chosen{id: source.ID, updated: source.Updated, at: now}
 	if have != nil && have.err == nil && source.ID == have.id && source.Updated.Equal(have.updated) {
 		made.compiled = have.compiled // unchanged: bodies made with it stay good
 	} else {

@@ -395,6 +395,17 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
+// A send that has more recipients than are possible ends; those before get it.
+func TestTooManyRecipients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{people: newPeople(1500), change: func(o *Options) { o.Chunk, o.Log = 500, nil }})
+	w.store.failing("Extend by some", fmt.Errorf("send 1: %w", notify.ErrTooMany))
+	w.start()
+	if got := w.finish(w.send(to(notify.ToEveryone, ""))); got.Delivered != got.Total || got.Total == 0 || got.Total >= 1500 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Nothing is lost while the directory is away, at any of its questions.
 func TestDirectoryAway(t *testing.T) {
 	t.Parallel()

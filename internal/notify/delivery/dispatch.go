@@ -55,8 +55,8 @@ func (f *flight) add(n int) {
 
 const (
 	// breath is the pause after a claim that brought little, so that messages
-	// that come one by one are claimed together.
-	breath = 5 * time.Millisecond
+	// that come one by one are claimed together. Whoever is first does not wait.
+	breath = 20 * time.Millisecond
 	// recovery is the pause after the store failed.
 	recovery = time.Second
 )
@@ -149,6 +149,23 @@ type parcel struct {
 	mu sync.Mutex
 	// open are the messages that have no outcome yet.
 	open map[int64]notify.Message
+	// refused are addresses that refused mail for good.
+	refused []notify.Suppression
+}
+
+// suppress stores the addresses that refused mail, all of a batch at once.
+func (p *parcel) suppress(ctx context.Context) {
+	p.mu.Lock()
+	all := p.refused
+	p.refused = nil
+	p.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	if err := p.d.o.Store.Suppress(ctx, all...); err != nil && ctx.Err() == nil {
+		// The next message to them is refused again.
+		p.d.o.Log.Warn("refused addresses cannot be suppressed", "addresses", len(all), "error", err)
+	}
 }
 
 // settle records an outcome, the first one of its message only.
@@ -198,6 +215,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 			p.settle(o)
 		}
 		d.hand(ctx, out, p)
+		p.suppress(ctx)
 		s.ready = s.ready[taken:]
 	}
 }

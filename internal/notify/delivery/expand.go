@@ -178,6 +178,14 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 		s.Cursor = to
 		d.o.Extended(s.ClientID, len(members))
 		d.claims.poke()
+	case errors.Is(err, notify.ErrTooMany):
+		// It cannot get better by trying again. Those who are in get the mail.
+		d.o.Metrics.cutOff()
+		d.o.Log.Error("a send has more recipients than are possible; the rest gets nothing: send to parts of them",
+			"send", d.o.IDs.Send(s.Number), "client", s.ClientID, "possible", notify.MaxRecipients)
+		if err = d.o.Store.Extend(ctx, s.Number, s.Cursor, nil, to, true); err == nil {
+			done = true
+		}
 	case errors.Is(err, notify.ErrConflict), errors.Is(err, notify.ErrNotFound):
 		return turn{of: e, over: true} // another server does it, or it is gone
 	case ctx.Err() == nil:

@@ -18,6 +18,7 @@ type Metrics struct {
 	lag       prometheus.Gauge
 	journal   prometheus.Counter
 	directory *prometheus.CounterVec
+	cut       prometheus.Counter
 	webhooks  *prometheus.CounterVec
 }
 
@@ -49,6 +50,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_directory_errors_total", Help: "Questions about recipients that got no answer, by what was asked.",
 		}, []string{"question"}),
+		cut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ingot_notify_cut_off_total", Help: "Sends that had more recipients than are possible, so that the rest got nothing.",
+		}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_webhook_calls_total", Help: "Calls of webhooks by what became of them: ok, again, dropped.",
 		}, []string{"result"}),
@@ -56,7 +60,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable} {
 		m.messages.WithLabelValues(string(s))
 	}
-	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.directory, m.webhooks)
+	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut, m.directory, m.webhooks)
 	return m
 }
 
@@ -112,6 +116,12 @@ func (m *Metrics) expansions(n int, lag time.Duration) {
 func (m *Metrics) journalFailed() {
 	if m != nil {
 		m.journal.Inc()
+	}
+}
+
+func (m *Metrics) cutOff() {
+	if m != nil {
+		m.cut.Inc()
 	}
 }
 

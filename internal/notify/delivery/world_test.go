@@ -87,6 +87,9 @@ func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, mo
 	if err := w.broken("Extend"); err != nil {
 		return err
 	}
+	if err := w.broken("Extend by some"); err != nil && len(more) > 0 {
+		return err
+	}
 	err := w.Store.Extend(ctx, send, from, more, to, expanded)
 	if err == nil {
 		w.tell()

@@ -160,6 +160,18 @@ func testIdempotency(k *kit) {
 	k.equal("repeated answer", again, value[notify.Send](k)(s.Send(k.ctx, first.Number)))
 	_, _, err = s.Accept(k.ctx, keyed(k.sending("c", "u"), "key", "other", until))
 	k.wantErr(err, notify.ErrKeyReused)
+	repeated := func(client, hash string) (found notify.Send, ok bool) {
+		found, ok, err := s.Repeated(k.ctx, client, notify.Idempotency{Key: "key", Hash: hash})
+		k.must(err)
+		return found, ok
+	}
+	known, ok := repeated("c", "hash")
+	k.equal("found", ok, true)
+	k.equal("found before it is accepted", known, again)
+	_, ok = repeated("nobody", "hash")
+	k.equal("found for another client", ok, false)
+	_, _, err = s.Repeated(k.ctx, "c", notify.Idempotency{Key: "key", Hash: "other"})
+	k.wantErr(err, notify.ErrKeyReused)
 	k.accept(s, keyed(k.sending("d", "u"), "key", "other", until)) // keys are each client's own
 	k.waits(s, 2)
 
@@ -169,6 +181,8 @@ func testIdempotency(k *kit) {
 	k.equal("replayed by another process", replayed, true)
 
 	k.clock.move(24 * time.Hour)
+	_, ok = repeated("c", "hash")
+	k.equal("an ended key is found", ok, false)
 	later := k.accept(s, keyed(k.sending("c", "u"), "key", "other", until.Add(24*time.Hour)))
 	if later.Number == first.Number {
 		k.Error("an ended key is still kept")

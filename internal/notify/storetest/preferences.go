@@ -85,7 +85,8 @@ func testSuppressions(k *kit) {
 	b := notify.Suppression{Email: "b@x.org", Reason: "bounce", Source: "bounce", Created: start.Add(time.Hour)}
 	k.must(s.Suppress(k.ctx, b))
 	k.must(s.Suppress(k.ctx, notify.Suppression{Email: "A@X.org", Reason: "old", Source: "manual", Created: start}))
-	k.must(s.Suppress(k.ctx, a))
+	k.must(s.Suppress(k.ctx, a, a))
+	k.must(s.Suppress(k.ctx))
 	k.equal("all", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "", 10)), []notify.Suppression{a, b})
 	k.equal("first", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "", 1)), []notify.Suppression{a})
 	k.equal("second", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "a@x.org", 1)), []notify.Suppression{b})

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver sqlite
+)
+
+var notificationsSection = Section{
+	Name:  "notifications",
+	About: "from POST /everyone to the last message in a mail server on this machine, the users read from the authorization server; and requests accepted",
+	Run:   measureNotifications,
+}
+
+// The goals: messages delivered and requests accepted a second, how long the
+// 99th of a hundred may wait for its answer in milliseconds, what 200,000
+// messages that wait for a retry may cost of the rate, and the memory for a
+// send to a million, in MB of a million bytes.
+const (
+	deliveriesGoal = 5000
+	acceptedGoal   = 4000
+	acceptedP99    = 50
+	retriesGoal    = 0.90
+	peakGoal       = 100
+)
+
+const (
+	mailConnections = 8 // the default of --smtp-url
+	acceptClients   = 8
+	acceptConns     = 32
+)
+
+// mailing is a server whose mail comes to a sink of ours.
+type mailing struct {
+	*Server
+	sink *mailSink
+	// sql reaches the server's database, to put users there.
+	sql      *sql.DB
+	postgres bool
+	users    int
+	tokens   []string // of clients that may send
+}
+
+func measureNotifications(ctx context.Context, r *Report) error {
+	if err := measureMailing(ctx, r, "SQLite", ""); err != nil {
+		return err
+	}
+	given := os.Getenv("INGOT_TEST_POSTGRES_URL")
+	if given == "" {
+		r.Note("PostgreSQL was not measured: INGOT_TEST_POSTGRES_URL names no server; make bench starts one.")
+		return nil
+	}
+	return measureMailing(ctx, r, "PostgreSQL", given)
+}
+
+// measureMailing measures one server, on a database of its own.
+func measureMailing(ctx context.Context, r *Report, name, postgres string) (err error) {
+	few, many, rounds, d := 20_000, 200_000, 3, 5*time.Second
+	if r.Short {
+		few, many, rounds, d = 1000, 5000, 1, time.Second
+	}
+	m, err := r.startMailing(ctx, postgres)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.stop()) }()
+
+	if err := m.fill(ctx, few); err != nil {
+		return err
+	}
+	if _, err := m.everyone(ctx); err != nil { // the first one warms up, and is what the bare client repeats
+		return err
+	}
+	best, err := bestOf(ctx, rounds, m.everyone, m.sink.bareMail(mailConnections, few))
+	if err != nil {
+		return err
+	}
+	bareRate := &Beside{fmt.Sprintf("bare SMTP, %d connections", mailConnections), best[1].PerSecond}
+	r.Add(m.figure(fmt.Sprintf("%s: everyone, %d users", name, few), best[0], bareRate, AtLeast(deliveriesGoal)))
+	if err := m.accept(ctx, r, name, d, rounds); err != nil {
+		return err
+	}
+	if err := m.behindRetries(ctx, r, name, best[0].PerSecond, many/few, rounds); err != nil {
+		return err
+	}
+	return m.large(ctx, r, name, many, bareRate)
+}
+
+// large measures sends to very many, and the memory they take.
+func (m *mailing) large(ctx context.Context, r *Report, name string, many int, bareRate *Beside) error {
+	sizes := []int{many}
+	if r.Large && !m.postgres {
+		sizes = append(sizes, 1_000_000)
+	}
+	for _, size := range sizes {
+		if err := m.fill(ctx, size); err != nil {
+			return err
+		}
+		if err := forgetPeak(m.PID); err != nil {
+			r.Note("the peak of memory is that since the start of the server: %s", err)
+		}
+		got, err := m.profiled(ctx, r, fmt.Sprintf("everyone-%d", size), m.everyone)
+		if err != nil {
+			return err
+		}
+		r.Add(m.figure(fmt.Sprintf("%s: everyone, %d users", name, size), got, bareRate, AtLeast(deliveriesGoal)))
+		peak, err := peakMemory(m.PID)
+		if err != nil {
+			return err
+		}
+		r.Add(Figure{Name: fmt.Sprintf("%s: peak memory meanwhile, VmHWM", name), Value: peak, Unit: "MB", Beside: &Beside{"limit", peakGoal}, Goal: Below(peakGoal),
+			Detail: "of the whole server, with platform and authorization server"})
+	}
+	return nil
+}
+
+// profiled runs something, and a profile beside it where one is wanted.
+func (m *mailing) profiled(ctx context.Context, r *Report, name string, run Contender) (got Result, err error) {
+	if r.ProfileDir == "" {
+		return run(ctx)
+	}
+	file := filepath.Join(r.ProfileDir, "notifications-"+name+".pprof")
+	err = m.Profile(ctx, 5, file, func() (err error) {
+		got, err = run(ctx)
+		return err
+	})
+	r.Note("profile of %s: %s", name, file)
+	return got, err
+}
+
+func (m *mailing) figure(name string, got Result, beside *Beside, goal Goal) Figure {
+	return Figure{Name: name, Value: got.PerSecond, Unit: "/s", Beside: beside, Goal: goal,
+		Detail: fmt.Sprintf("CPU a message: server %d us, sink %d us", got.Server.Microseconds(), got.Load.Microseconds())}
+}
+
+// startMailing starts a server that delivers to a sink, with clients that may
+// send.
+func (r *Report) startMailing(ctx context.Context, postgres string) (*mailing, error) {
+	sink, err := startMailSink(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &mailing{sink: sink, postgres: postgres != ""}
+	args := []string{"--smtp-url", "smtp://" + sink.addr(), "--log-level", "warn", "--engine", "process"}
+	if m.postgres {
+		if postgres, err = freshDatabase(ctx, postgres); err != nil {
+			return nil, errors.Join(err, m.stop())
+		}
+		args = append(args, "--database-url", postgres)
+	}
+	if m.Server, err = r.Start(ctx, args...); err != nil {
+		return nil, errors.Join(err, m.stop())
+	}
+	driver, source := "sqlite", "file:"+filepath.Join(m.Dir, "ingot.db")+"?_pragma=busy_timeout(10000)"
+	if m.postgres {
+		driver, source = "pgx", postgres
+	}
+	if m.sql, err = sql.Open(driver, source); err == nil {
+		err = m.register(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.stop())
+	}
+	return m, nil
+}
+
+// freshDatabase makes a database on a server that is there.
+func freshDatabase(ctx context.Context, server string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", err
+	}
+	d, err := sql.Open("pgx", server)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	name := fmt.Sprintf("bench_%08x", rand.Uint32())
+	u.Path = "/" + name
+	_, err = d.ExecContext(ctx, "CREATE DATABASE "+name)
+	return u.String(), err
+}
+
+func (m *mailing) stop() error {
+	var errs []error
+	if m.sql != nil {
+		errs = append(errs, m.sql.Close())
+	}
+	if m.Server != nil {
+		errs = append(errs, m.Server.Stop())
+	}
+	m.sink.stop()
+	return errors.Join(errs...)
+}
+
+// register makes the clients, and a kind for each.
+func (m *mailing) register(ctx context.Context) error {
+	grant := url.Values{"grant_type": {"client_credentials"}}
+	admin, err := m.Token(ctx, basic("admin", adminSecret), grant)
+	if err != nil {
+		return err
+	}
+	for i := range acceptClients {
+		id, secret := fmt.Sprintf("bench-sender-%d", i), fmt.Sprintf("secret-of-sender-%d", i)
+		err := m.Create(ctx, admin, "/oauth/clients", map[string]any{
+			"client_id": id, "client_secret": secret, "authorized_grant_types": "client_credentials",
+			"authorities": []string{"notifications.write", "notifications.manage"},
+		})
+		if err != nil {
+			return err
+		}
+		token, err := m.Token(ctx, basic(id, secret), grant)
+		if err != nil {
+			return err
+		}
+		m.tokens = append(m.tokens, token)
+		_, err = m.notify(ctx, http.MethodPut, "/notifications", token,
+			`{"source_name":"Bench","notifications":{"news":{"description":"News","critical":false}}}`)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notify asks the notification service. It does not wait for the recipients of
+// a send to be read: that would be longer than a call may take.
+func (m *mailing) notify(ctx context.Context, method, path, token, body string) ([]byte, error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}, "Prefer": {"respond-async"}}
+	there := &Server{API: m.Notifications}
+	answer, _, err := there.Send(ctx, method, path, header, []byte(body))
+	return answer, err
+}
+
+// fill puts users into the store of the authorization server until there are
+// so many. A call for each would take longer than all that is measured.
+func (m *mailing) fill(ctx context.Context, n int) error {
+	series := "WITH RECURSIVE g(i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i+1 FROM g WHERE i+1 < ?)"
+	id := "lower(hex(randomblob(16)))"
+	if m.postgres {
+		series = "WITH g(i) AS (SELECT generate_series($1::bigint, $2::bigint - 1))"
+		id = "md5(random()::text || i)"
+	}
+	const name = "'bench-' || i"
+	_, err := m.sql.ExecContext(ctx, series+` INSERT INTO auth_users (id, user_name, user_name_key, origin, email, email_key, active, verified,
+		password_hash, password_changed_at, created_at, modified_at, version, last_login_at, previous_login_at, login_failures, last_failure_at, locked_until)
+		SELECT `+id+`, `+name+`, `+name+`, 'ldap', `+name+` || '@example.org', `+name+` || '@example.org', TRUE, TRUE, '', 0, 1, 1, 0, 0, 0, 0, 0, 0 FROM g`,
+		m.users, n)
+	if err != nil {
+		return fmt.Errorf("fill in users: %w", err)
+	}
+	m.users = n
+	if m.postgres {
+		_, err = m.sql.ExecContext(ctx, "ANALYZE auth_users")
+	}
+	return err
+}
+
+const news = `{"kind_id":"news","subject":"News of the day","text":"Hello, there are news.","html":"<p>Hello, there are <b>news</b>.</p>"}`
+
+// everyone sends to all users, and waits for the last message. It is a
+// Contender. The administrator is a user, too, but has no address.
+func (m *mailing) everyone(ctx context.Context) (Result, error) {
+	n := int64(m.users)
+	server, own := processorTime(m.PID), processorTime(selfPID)
+	before := m.sink.accepted.Load()
+	began := time.Now()
+	if _, err := m.notify(ctx, http.MethodPost, "/everyone", m.tokens[0], news); err != nil {
+		return Result{}, err
+	}
+	if err := m.sink.await(ctx, &m.sink.accepted, before+n); err != nil {
+		return Result{}, fmt.Errorf("%w\n%s", err, m.tail())
+	}
+	took := time.Since(began)
+	each := time.Duration(n)
+	return Result{
+		PerSecond: float64(n) / took.Seconds(), Server: (processorTime(m.PID) - server) / each, Load: (processorTime(selfPID) - own) / each,
+	}, nil
+}
+
+// accept measures how many sends to single users are accepted, while they are
+// delivered.
+func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Duration, rounds int) error {
+	rows, err := m.sql.QueryContext(ctx, "SELECT id FROM auth_users WHERE origin = 'ldap' LIMIT 1000")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var requests [][]byte
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		requests = append(requests, postJSON(m.Notifications, "/users/"+id, news, "Authorization: Bearer "+m.tokens[len(requests)%len(m.tokens)]))
+	}
+	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	load := Load{Addr: m.Notifications, Requests: requests, Connections: acceptConns, Duration: d, PID: m.PID}
+	health := Load{Addr: m.Notifications, Requests: [][]byte{get(m.Notifications, "/healthz")}, Connections: acceptConns, Duration: d, PID: m.PID}
+	best, err := bestOf(ctx, rounds, load.Run, health.Run)
+	if err != nil {
+		return err
+	}
+	if _, err := m.profiled(ctx, r, "accept", load.Run); err != nil {
+		return err
+	}
+	p99 := millis(percentile(best[0].Latencies, 0.99))
+	beside := &Beside{fmt.Sprintf("GET /healthz, %d connections", acceptConns), best[1].PerSecond}
+	r.Add(rateFigure(fmt.Sprintf("%s: POST /users/:guid, %d connections", name, acceptConns), best[0], beside, AtLeast(acceptedGoal)))
+	r.Add(Figure{Name: name + ": its p99", Value: p99, Unit: "ms", Beside: &Beside{"p99 of /healthz", millis(percentile(best[1].Latencies, 0.99))}, Goal: Below(acceptedP99)})
+	return m.idle(ctx)
+}
+
+// postJSON is a request with a JSON body as bytes.
+func postJSON(addr, path, body string, extra ...string) []byte {
+	return []byte("POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
+		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + lines(extra) + "\r\n" + body)
+}
+
+// idle waits until nothing has been delivered for a while.
+func (m *mailing) idle(ctx context.Context) error {
+	for last := int64(-1); ; {
+		now := m.sink.accepted.Load() + m.sink.refused.Load()
+		if now == last {
+			return nil
+		}
+		last = now
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// behindRetries measures a send while many messages wait to be tried again.
+func (m *mailing) behindRetries(ctx context.Context, r *Report, name string, empty float64, sends, rounds int) error {
+	m.sink.greylist.Store(true)
+	before := m.sink.refused.Load()
+	waiting := int64(sends) * int64(m.users)
+	for range sends {
+		if _, err := m.notify(ctx, http.MethodPost, "/everyone", m.tokens[1], news); err != nil {
+			return err
+		}
+	}
+	if err := m.sink.await(ctx, &m.sink.refused, before+waiting); err != nil {
+		return err
+	}
+	if err := m.idle(ctx); err != nil { // their outcomes are being recorded
+		return err
+	}
+	m.sink.greylist.Store(false)
+	best, err := bestOf(ctx, rounds, m.everyone)
+	if err != nil {
+		return err
+	}
+	beside := &Beside{"with an empty queue", empty}
+	r.Add(m.figure(fmt.Sprintf("%s: everyone, %d users, %d messages waiting for a retry", name, m.users, waiting), best[0], beside, ShareOf(retriesGoal)))
+	return nil
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/mail/mailtest"
+)
+
+// postOffice is a server whose mail goes to a sink, with a client that sends.
+type postOffice struct {
+	*Server
+	sink  *mailtest.Sink
+	admin string
+	// base is where the notification service is, token that of the client.
+	base, token string
+}
+
+// sendingAuthorities are all that a sender can have.
+var sendingAuthorities = []string{
+	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
+	"critical_notifications.write", "emails.write", "notification_preferences.admin",
+}
+
+func openPostOffice(t *testing.T, o options) *postOffice {
+	t.Helper()
+	sink := mailtest.New(t, mailtest.Options{Keep: 100_000})
+	o.Args = append(o.Args, "--smtp-url", sink.URL("", ""))
+	s := start(t, o)
+	p := &postOffice{Server: s, sink: sink, admin: s.adminToken(t), base: s.Notifications}
+	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
+	p.token = p.clientToken(t, "my-sender", "my-secret")
+	return p
+}
+
+// newSender makes a client the way senders are told to.
+func (p *postOffice) newSender(t testing.TB, id string, authorities ...string) *reply {
+	t.Helper()
+	return p.call(t, http.MethodPost, "/oauth/clients", p.admin, map[string]any{
+		"client_id": id, "client_secret": "my-secret", "authorized_grant_types": "client_credentials", "authorities": authorities,
+	})
+}
+
+// ask is a request to the notification service.
+func (p *postOffice) ask(t testing.TB, method, path string, body any, headers ...header) *reply {
+	t.Helper()
+	return p.call(t, method, p.base+path, p.token, body, headers...)
+}
+
+// object is JSON that is to be sent.
+type object = map[string]any
+
+// register makes kinds known; those whose name begins with "fire" are critical.
+func (p *postOffice) register(t testing.TB, kinds ...string) {
+	t.Helper()
+	all := object{}
+	for _, k := range kinds {
+		all[k] = object{"description": "The kind " + k, "critical": strings.HasPrefix(k, "fire")}
+	}
+	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
+}
+
+// letter is a message that arrived.
+type letter struct {
+	To, Subject, Text, HTML string
+	Header                  mail.Header
+}
+
+func readLetter(t testing.TB, m mailtest.Message) letter {
+	t.Helper()
+	read, err := mail.ReadMessage(strings.NewReader(m.Data))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, m.Data)
+	}
+	l := letter{To: m.To, Header: read.Header}
+	if l.Subject, err = new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")); err != nil {
+		t.Fatal(err)
+	}
+	l.part(t, read.Header.Get("Content-Type"), read.Header.Get("Content-Transfer-Encoding"), read.Body)
+	return l
+}
+
+func (l *letter) part(t testing.TB, kind, encoding string, body io.Reader) {
+	t.Helper()
+	media, params, err := mime.ParseMediaType(kind)
+	if err != nil {
+		t.Fatalf("%v: %s", err, kind)
+	}
+	if strings.HasPrefix(media, "multipart/") {
+		for parts := multipart.NewReader(body, params["boundary"]); ; {
+			p, err := parts.NextRawPart()
+			if err != nil {
+				return
+			}
+			l.part(t, p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p)
+		}
+	}
+	if strings.EqualFold(encoding, "quoted-printable") {
+		body = quotedprintable.NewReader(body)
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if media == "text/html" {
+		l.HTML = string(text)
+	} else {
+		l.Text = string(text)
+	}
+}
+
+// letters are those whose subject holds the words.
+func (p *postOffice) letters(t testing.TB, words string) []letter {
+	t.Helper()
+	var found []letter
+	for _, m := range p.sink.Messages() {
+		if l := readLetter(t, m); strings.Contains(l.Subject, words) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// receive waits until exactly these have a letter whose subject holds the words.
+func (p *postOffice) receive(t testing.TB, words string, to ...string) []letter {
+	t.Helper()
+	over := time.After(patience)
+	for {
+		changed := p.sink.Changed()
+		found := p.letters(t, words)
+		var got []string
+		for _, l := range found {
+			got = append(got, l.To)
+		}
+		if sameWords(got, to) {
+			return found
+		}
+		if len(got) > len(to) {
+			t.Fatalf("%q went to %v, want %v", words, got, to)
+		}
+		select {
+		case <-changed:
+		case <-over:
+			t.Fatalf("%q went to %v, want %v\n%s", words, got, to, p.Stderr)
+		}
+	}
+}
+
+// oneClick unsubscribes as a mail program does, by the headers of a message.
+func (p *postOffice) oneClick(t testing.TB, l letter) {
+	t.Helper()
+	if got := l.Header.Get("List-Unsubscribe-Post"); got != "List-Unsubscribe=One-Click" {
+		t.Fatalf("List-Unsubscribe-Post is %q", got)
+	}
+	address := strings.Trim(l.Header.Get("List-Unsubscribe"), "<>")
+	p.call(t, http.MethodPost, address, "", url.Values{"List-Unsubscribe": {"One-Click"}}).want(t, http.StatusOK)
+}

@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"testing"
+
+	"ingot/internal/mail/mailtest"
+)
+
+// TestDevelopersAreTold has a space that wants to hear of its apps, and one
+// that does not.
+func TestDevelopersAreTold(t *testing.T) {
+	t.Parallel()
+	sink := mailtest.New(t, mailtest.Options{Keep: 1000})
+	s := startApps(t, options{Args: []string{"--smtp-url", sink.URL("", "")}})
+	p := &postOffice{Server: s.Server, sink: sink, admin: s.adminToken(t)}
+	home := s.admin(t)
+	p.createUser(t, p.admin, "ann", "p")
+	cfOK(t, home, "create-space", "silent", "-o", "demo")
+	for _, space := range []string{"dev", "silent"} {
+		cfOK(t, home, "set-space-role", "ann", "demo", space, "SpaceDeveloper")
+	}
+	cfOK(t, home, "target", "-s", "silent")
+	pushFails(t, home, "push", "unheard", "-p", probe(t))
+	cfOK(t, home, "target", "-s", "dev")
+	cfOK(t, home, "set-label", "space", "dev", "notifications=on")
+
+	// It exits again and again: one mail, which says how often.
+	pushFails(t, home, pushProbe(t, "restless", "-c", "./probe exit 3")...)
+	pushFails(t, home, "push", "mystery", "-p", probe(t))
+	contains(t, p.receive(t, "Staging mystery failed", "ann@example.org")[0].Text, "cf logs mystery --recent")
+	contains(t, p.receive(t, "restless crashed", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3")
+	if got := p.letters(t, ""); len(got) != 2 {
+		t.Errorf("%d mails, want 2: %+v", len(got), got)
+	}
+}

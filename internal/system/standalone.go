@@ -1,0 +1,240 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"ingot/internal/auth"
+	"ingot/internal/run"
+	"ingot/internal/uaaclient"
+	"ingot/internal/web"
+)
+
+// StandaloneConfig is everything the notification service alone can be told.
+type StandaloneConfig struct {
+	DataDir     string
+	Listen      string
+	AdminListen string
+	Domain      string
+	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in DataDir.
+	DatabaseURL string
+	MailConfig
+	// AuthURL is the authorization server; PlatformURL the v3 API, without which
+	// nothing can be sent to spaces and organizations.
+	AuthURL     string
+	PlatformURL string
+	// ClientID and ClientSecret are how the service asks both.
+	ClientID     string
+	ClientSecret string
+	// EncryptionKey, when set, is used instead of the key file.
+	EncryptionKey string
+	// Log is the operator's log; nil discards it.
+	Log *slog.Logger
+}
+
+// DefaultStandaloneConfig is what `ingot notifications` does when it is told
+// nothing more than what it needs.
+func DefaultStandaloneConfig() StandaloneConfig {
+	c := DefaultConfig()
+	return StandaloneConfig{
+		Listen: c.NotificationsListen, AdminListen: c.AdminListen, Domain: c.Domain, MailConfig: c.MailConfig, ClientID: auth.ClientNotifications,
+	}
+}
+
+// Validate says what is wrong with the values, by the flags they are given
+// with.
+func (c StandaloneConfig) Validate() error {
+	secret := error(nil)
+	if c.ClientSecret == "" {
+		secret = fmt.Errorf("the secret of the client %q is needed, in that file or in INGOT_CLIENT_SECRET", c.ClientID)
+	}
+	authURL := errors.New("the address of the authorization server is needed, for example https://uaa.example.org")
+	if c.AuthURL != "" {
+		authURL = checkURL(c.AuthURL, "http", "https")
+	}
+	return firstProblem(append([]check{
+		{"data-dir", notEmpty(c.DataDir)},
+		{"listen", checkAddress(c.Listen)},
+		{"admin-listen", checkAddress(c.AdminListen)},
+		{"domain", checkDomain(c.Domain)},
+		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"auth-url", authURL},
+		{"platform-url", checkURL(c.PlatformURL, "http", "https")},
+		{"client-id", notEmpty(c.ClientID)},
+		{"client-secret-file", secret},
+	}, c.MailConfig.checks()...))
+}
+
+// normal is the configuration with one spelling for everything.
+func (c StandaloneConfig) normal() (StandaloneConfig, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return c, err
+	}
+	c.DataDir, c.Domain = dir, strings.ToLower(c.Domain)
+	for _, u := range []*string{&c.AuthURL, &c.PlatformURL, &c.NotificationsURL} {
+		*u = strings.TrimRight(*u, "/")
+	}
+	if c.DatabaseURL == "" {
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "notifications.db")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// Standalone is the notification service without a platform and an
+// authorization server of its own. It is a run.Service.
+type Standalone struct {
+	config StandaloneConfig
+	part   run.Part
+	steps
+	endpoints atomic.Pointer[Endpoints]
+	built     atomic.Pointer[building]
+}
+
+var _ run.Service = (*Standalone)(nil)
+
+// NewStandalone returns a server that is not running. It fails when the
+// configuration is not valid.
+func NewStandalone(c StandaloneConfig) (*Standalone, error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	return &Standalone{config: c}, nil
+}
+
+// Start returns when the server takes requests; while the authorization server
+// does not answer those with tokens are told to come again. Nothing is left of a
+// start that failed.
+func (s *Standalone) Start(ctx context.Context) error {
+	return s.part.Launch(ctx, func(context.Context, func(func())) error {
+		err := s.start(ctx)
+		if err != nil {
+			s.unwind()
+		}
+		return err
+	})
+}
+
+// Stop lets requests under way finish, stops every part, and leaves the data
+// directory to the next server.
+func (s *Standalone) Stop() { s.part.HaltGently(s.unwind) }
+
+// Endpoints says where everything is; zero before Start opened the ports.
+func (s *Standalone) Endpoints() Endpoints {
+	if e := s.endpoints.Load(); e != nil {
+		return *e
+	}
+	return Endpoints{}
+}
+
+// Database names the database for people, without its password.
+func (s *Standalone) Database() string { return databaseName(s.config.DatabaseURL) }
+
+func (s *Standalone) start(ctx context.Context) error {
+	c := s.config
+	dir, err := openDataDir(c.DataDir, c.Log)
+	if err != nil {
+		return err
+	}
+	s.later(dir.close)
+	b, drain, err := s.openDoors(ctx, dir)
+	if err != nil {
+		return err
+	}
+	keys, err := loadKeys(dir.file(secretsDir), c.EncryptionKey, c.DatabaseURL, c.Log)
+	if err != nil {
+		return err
+	}
+	b.health.ready(partSecrets, nil)
+
+	client := uaaclient.NewHTTPClient()
+	s.later(client.CloseIdleConnections)
+	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
+		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
+	}, b.endpoints.Notifications)
+	if err != nil {
+		return err
+	}
+	b.health.ready(partDatabase, database.Ping)
+	if err := s.open(ctx, b, n, client); err != nil {
+		return err
+	}
+	s.later(drain)
+	c.Log.Info("ready", "notifications", b.endpoints.Notifications, "data_dir", c.DataDir)
+	return nil
+}
+
+// open starts delivery and lets requests in.
+func (s *Standalone) open(ctx context.Context, b *building, n *notifications, client *http.Client) error {
+	var publishing sync.Mutex // two may publish at once
+	var authority *externalAuth
+	publish := func() {
+		publishing.Lock()
+		defer publishing.Unlock()
+		t := &routes{}
+		t.notifications, t.notificationsV2 = n.routes(authority.Verifier(notificationAudiences...), b.metrics, b.health)
+		b.front.live.Store(t)
+	}
+	authority = newExternalAuth(s.config.AuthURL, client, s.config.Log, func() {
+		publish()
+		b.health.ready(partAuth, nil)
+	})
+	if err := s.run(ctx, authority); err != nil {
+		return err
+	}
+	n.mountMailbox(b.admin, b.adminLocal, authority.Verifier(notificationAudiences...))
+	for _, part := range n.parts() {
+		if err := s.run(ctx, part); err != nil {
+			return err
+		}
+	}
+	publish()
+	b.health.ready(partNotifications, nil)
+	return nil
+}
+
+// openDoors opens the ports and answers health checks there; everything else
+// is told to wait. drain stops the public one.
+func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, drain func(), err error) {
+	c := s.config
+	_ = os.Remove(dir.file(endpointsFile)) // what a server that was killed left behind
+	var ports [2]net.Listener
+	for i, port := range [2]struct{ flag, addr string }{{"listen", c.Listen}, {"admin-listen", c.AdminListen}} {
+		if ports[i], err = web.Listen(ctx, port.flag, port.addr); err != nil {
+			return nil, nil, err
+		}
+		s.later(func() { _ = ports[i].Close() })
+		warnIfOpen(c.Log, port.flag, ports[i])
+	}
+	b = newBuilding(c.Domain, ports[1], c.Log)
+	b.health.expect(partSecrets, partDatabase, partAuth, partNotifications)
+	b.endpoints = Endpoints{
+		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
+		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
+	}
+	public := web.NewServer(ports[0], web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
+		return nil, nil, err
+	}
+	s.endpoints.Store(&b.endpoints)
+	s.built.Store(b)
+	return b, public.Stop, nil
+}

@@ -1,0 +1,105 @@
+package system
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ingot/internal/auth"
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+	"ingot/internal/web"
+)
+
+func standaloneConfig(t *testing.T, authURL string) StandaloneConfig {
+	t.Helper()
+	c := DefaultStandaloneConfig()
+	c.DataDir = filepath.Join(t.TempDir(), "data")
+	c.Listen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
+	c.AuthURL, c.ClientSecret = authURL, "secret"
+	return c
+}
+
+func newStandalone(t *testing.T, c StandaloneConfig) *Standalone {
+	t.Helper()
+	s, err := NewStandalone(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func TestStandaloneStress(t *testing.T) {
+	t.Parallel()
+	gone := "http://127.0.0.1:1" // nobody answers there
+	runtest.Stress(t, func(t *testing.T) run.Service { return newStandalone(t, standaloneConfig(t, gone)) })
+}
+
+func TestStandaloneConfig(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*StandaloneConfig){
+		"--auth-url":           func(c *StandaloneConfig) { c.AuthURL = "" },
+		"--client-secret-file": func(c *StandaloneConfig) { c.ClientSecret = "" },
+		"--client-id":          func(c *StandaloneConfig) { c.ClientID = "" },
+		"--platform-url":       func(c *StandaloneConfig) { c.PlatformURL = "ftp://x" },
+		"--data-dir":           func(c *StandaloneConfig) { c.DataDir = "" },
+		"--listen":             func(c *StandaloneConfig) { c.Listen = "x" },
+		"--smtp-url":           func(c *StandaloneConfig) { c.SMTPURL = "http://x" },
+		"--database-url":       func(c *StandaloneConfig) { c.DatabaseURL = "mysql://x" },
+	} {
+		c := standaloneConfig(t, "http://127.0.0.1:1")
+		change(&c)
+		if _, err := NewStandalone(c); err == nil || !strings.HasPrefix(err.Error(), want+":") {
+			t.Errorf("%v, want something about %s", err, want)
+		}
+	}
+}
+
+// TestStandalone uses a whole server as authorization server and platform.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	up := startSystem(t, testConfig(t))
+	c := standaloneConfig(t, up.Endpoints().Auth+"/")
+	c.PlatformURL = up.Endpoints().API
+	secret, err := os.ReadFile(filepath.Join(up.SecretsDir(), auth.ClientNotifications))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ClientSecret = strings.TrimSpace(string(secret))
+	s := newStandalone(t, c)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := s.Endpoints()
+	if a := call(t, http.MethodGet, e.Notifications+"/readyz", "", nil); a.status != http.StatusOK {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	if a := call(t, http.MethodGet, e.Admin+"/mailbox", "", nil); a.status != http.StatusOK {
+		t.Errorf("mailbox: %d %s", a.status, a.body)
+	}
+	// A client without a password of the authorization server can do nothing.
+	a := call(t, http.MethodPost, up.Endpoints().API+"/oauth/clients", adminToken(t, up), map[string]any{
+		"client_id": "nobody", "client_secret": "a long enough secret", "authorized_grant_types": "client_credentials", "authorities": []string{"notifications.nothing"},
+	})
+	if a.status != http.StatusCreated {
+		t.Fatalf("create the client: %d %s", a.status, a.body)
+	}
+	nobody := clientToken(t, up, "nobody", "a long enough secret")
+	b := s.built.Load()
+	live := b.front.live.Load()
+	for _, mux := range []*web.Mux{live.notifications, live.notificationsV2, b.admin, b.front.health} {
+		for _, route := range mux.Routes() {
+			checkRoute(t, mux, route, nobody)
+		}
+	}
+	if live.origin != nil || live.auth != nil || live.apps != nil {
+		t.Error("it serves more than notifications")
+	}
+	s.Stop()
+	if _, err := os.Stat(filepath.Join(c.DataDir, endpointsFile)); err == nil {
+		t.Error("endpoints.json is left")
+	}
+}

@@ -1,0 +1,86 @@
+package system
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+
+	"ingot/internal/db"
+	"ingot/internal/run"
+)
+
+// steps are what a start has done so far and a stop has to take back, last
+// first. Only start and stop touch it, and run.Part sees that they do not meet.
+type steps struct {
+	undo []func()
+}
+
+func (s *steps) later(f func()) { s.undo = append(s.undo, f) }
+
+func (s *steps) unwind() {
+	for len(s.undo) > 0 {
+		last := len(s.undo) - 1
+		f := s.undo[last]
+		s.undo = s.undo[:last]
+		f()
+	}
+}
+
+// run starts a part and remembers to stop it.
+func (s *steps) run(ctx context.Context, part run.Service) error {
+	if err := part.Start(ctx); err != nil {
+		return err
+	}
+	s.later(part.Stop)
+	return nil
+}
+
+func stopTogether(parts ...run.Service) {
+	var all sync.WaitGroup
+	for _, p := range parts {
+		all.Go(p.Stop)
+	}
+	all.Wait()
+}
+
+// background is a part that does one thing and is done.
+type background struct {
+	run.Part
+	work func(context.Context)
+}
+
+func (b *background) Start(ctx context.Context) error {
+	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { b.work(work) })
+		return nil
+	})
+}
+
+func (b *background) Stop() { b.Halt(nil) }
+
+// resealing encrypts with the newest key what older ones did.
+func resealing(d *db.DB, columns []db.SealedColumn, log *slog.Logger) run.Service {
+	return &background{work: func(ctx context.Context) {
+		n, err := d.Reseal(ctx, columns)
+		switch {
+		case ctx.Err() != nil: // stopped; the next start goes on
+		case err != nil:
+			log.Error("not every secret could be encrypted with the newest key; keep the older ones", "error", err)
+		case n > 0:
+			log.Info("secrets were encrypted again with the newest key; older keys are no longer needed", "values", n)
+		}
+	}}
+}
+
+// databaseName names a database for people, without its password.
+func databaseName(databaseURL string) string {
+	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
+		return "SQLite, " + path
+	}
+	if u, err := url.Parse(databaseURL); err == nil {
+		return "PostgreSQL, " + strings.TrimPrefix(u.Path, "/") + " at " + u.Host
+	}
+	return "PostgreSQL"
+}
