@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"ingot/internal/cli"
+)
+
+// others are the commands beside the client's.
+var others = []cli.Other{
+	{Name: "up", Summary: "Run the server"},
+	{Name: "keys", Summary: "Manage encryption keys"},
+	{Name: "version", Summary: "Say which version this is"},
+	{Name: "help", Summary: "Say how a command is used"},
+}
+
+// forClient tells whether the client answers: always when the program is called
+// cf, otherwise for every word that is not one of the program's own commands.
+func (p *process) forClient() bool {
+	if p.program() == "cf" {
+		return len(p.args) == 0 || p.args[0] != "version" && p.args[0] != "--version"
+	}
+	if len(p.args) == 0 {
+		return false
+	}
+	switch first := p.args[0]; {
+	case first == "help":
+		return len(p.args) == 1 || !isOther(p.args[1])
+	case first == "--help" || first == "-h":
+		return true
+	default:
+		return !isOther(first) && !strings.HasPrefix(first, "-")
+	}
+}
+
+func isOther(name string) bool {
+	for _, o := range others {
+		if o.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// program is the name it is called by.
+func (p *process) program() string {
+	if strings.TrimSuffix(filepath.Base(p.name), ".exe") == "cf" {
+		return "cf"
+	}
+	return "ingot"
+}
+
+// client runs a command of the client.
+func (p *process) client() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // the first signal ends the command, the second the process
+		for n := 0; ; n++ {
+			select {
+			case <-p.signals:
+			case <-ctx.Done():
+				return
+			}
+			if n > 0 {
+				p.exit(exitFailure)
+			}
+			cancel()
+		}
+	}()
+	w := &cli.World{
+		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
+		DataDir: p.defaultDataDir(), Now: time.Now, Others: others, Machine: p.machine,
+	}
+	if p.program() == "cf" {
+		w.Others = nil
+	}
+	if dir, err := os.Getwd(); err == nil {
+		w.Dir = dir
+	}
+	if in, ok := p.in.(*os.File); ok {
+		w.InTerminal = term.IsTerminal(int(in.Fd()))
+		w.Password = func() (string, error) {
+			secret, err := term.ReadPassword(int(in.Fd()))
+			return string(secret), err
+		}
+	}
+	if out, ok := p.out.(*os.File); ok {
+		w.OutTerminal = term.IsTerminal(int(out.Fd()))
+	}
+	if errs, ok := p.err.(*os.File); ok {
+		w.Width = func() int {
+			columns, _, err := term.GetSize(int(errs.Fd()))
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
+	}
+	return cli.Run(ctx, w)
+}
