@@ -17,7 +17,7 @@ type summary struct {
 	GUID       string           `json:"guid"`
 	State      string           `json:"requested_state"`
 	Routes     []string         `json:"routes"`
-	Uploaded   string           `json:"last_uploaded,omitempty"`
+	Uploaded   time.Time        `json:"last_uploaded,omitzero"`
 	Stack      string           `json:"stack,omitempty"`
 	Buildpacks []string         `json:"buildpacks,omitempty"`
 	Processes  []processSummary `json:"processes"`
@@ -49,7 +49,7 @@ func (a *summary) show(p *term.Printer) {
 	p.Println("")
 	p.Pairs(
 		[2]string{"name", p.Bold(a.Name)}, [2]string{"requested state", p.State(a.State)},
-		[2]string{"routes", strings.Join(a.Routes, ", ")}, [2]string{"last uploaded", a.Uploaded},
+		[2]string{"routes", strings.Join(a.Routes, ", ")}, [2]string{"last uploaded", date(a.Uploaded)},
 		[2]string{"stack", a.Stack}, [2]string{"buildpacks", strings.Join(a.Buildpacks, ", ")},
 	)
 	for _, pr := range a.Processes {
@@ -102,7 +102,7 @@ func (s *session) summarize(ctx context.Context, app client.App) (*summary, erro
 	for _, r := range routes {
 		a.Routes = append(a.Routes, r.URL)
 	}
-	a.Uploaded, a.Stack = s.date(droplet.CreatedAt), droplet.Stack
+	a.Uploaded, a.Stack = droplet.CreatedAt, droplet.Stack
 	for _, b := range droplet.Buildpacks {
 		a.Buildpacks = append(a.Buildpacks, strings.TrimSpace(b.Name+" "+b.Version))
 	}

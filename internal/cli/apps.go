@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,14 @@ import (
 	"ingot/internal/cli/term"
 )
 
-func marshal(v any) ([]byte, error) { return json.Marshal(v) }
+// marshal writes JSON as people like to read it, with < and > as they are.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
 
 // appRow is a line of `apps`.
 type appRow struct {

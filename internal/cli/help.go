@@ -125,3 +125,15 @@ func flagName(o *flags.Option) string {
 	}
 	return text
 }
+
+// Names are those of all commands.
+func Names() []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+		for _, s := range c.sub {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}

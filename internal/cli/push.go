@@ -49,10 +49,13 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	for _, p := range plans {
 		s.doing("Pushing app %s", p.name)
 	}
-	// Files are read while the platform works on the manifest.
+	// That there is something to push is known before anything is changed; the
+	// files are read while the platform works on the manifest.
 	loads := make([]*load, len(plans))
 	for i, p := range plans {
-		loads[i] = s.beginLoad(ctx, p)
+		if loads[i], err = beginLoad(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	s.say("Applying the manifest...")
 	s.progress.Step("Applying the manifest", 0)
@@ -69,6 +72,9 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 		one, err := c.pushOne(ctx, s, p, apps[p.name], loads[i], applied)
 		if one != nil {
 			out.Apps = append(out.Apps, one)
+		}
+		if err != nil && len(out.Apps) == 0 {
+			return nil, err
 		}
 		if err != nil {
 			return out, err
@@ -256,18 +262,22 @@ type load struct {
 	err     error
 }
 
-func (s *session) beginLoad(ctx context.Context, p plan) *load {
+// beginLoad finds the files of an app and begins to read them.
+func beginLoad(ctx context.Context, p plan) (*load, error) {
 	l := &load{done: make(chan struct{})}
+	if p.docker == "" {
+		if err := l.find(ctx, p.path); err != nil {
+			return nil, err
+		}
+	}
 	go func() {
 		defer close(l.done)
-		if p.docker == "" {
-			l.err = l.read(ctx, p.path)
-		}
+		l.err = bits.Sum(ctx, l.files)
 	}()
-	return l
+	return l, nil
 }
 
-func (l *load) read(ctx context.Context, path string) error {
+func (l *load) find(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return &problem{What: "There is nothing to push at " + path + ".", Why: err.Error(), Try: "name the folder or archive with -p", cause: err}
@@ -289,7 +299,7 @@ func (l *load) read(ctx context.Context, path string) error {
 	if len(l.files) == 0 {
 		return &problem{What: "There is nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore leaves nothing of it"}
 	}
-	return bits.Sum(ctx, l.files)
+	return nil
 }
 
 // copyFile writes a file as it is.

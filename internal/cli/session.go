@@ -232,7 +232,7 @@ func (s *session) app(ctx context.Context, name string) (client.App, error) {
 }
 
 // date is how a moment is shown.
-func (s *session) date(t time.Time) string {
+func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
