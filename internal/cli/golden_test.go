@@ -159,7 +159,7 @@ var scenarios = []struct {
 	{"help-push", []string{"help", "push"}},
 	{"help-notifications", []string{"help", "notifications"}},
 	{"unknown-command", []string{"psh"}},
-	{"unknown-flag", []string{"push", "--no-strat"}},
+	{"unknown-flag", []string{"push", "--no-sart"}},
 }
 
 func TestGolden(t *testing.T) {

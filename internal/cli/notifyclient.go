@@ -113,10 +113,10 @@ func (f *notifyFlags) call(ctx context.Context, s *session, method, path string,
 		return err
 	}
 	_, err = s.api.Do(ctx, client.Call{Method: method, URL: base + path, Body: body, Into: into, Token: token})
-	return explainNotify(s, base, err)
+	return explainNotify(base, err)
 }
 
-func explainNotify(s *session, base string, err error) error {
+func explainNotify(base string, err error) error {
 	var refused *client.Error
 	if !errors.As(err, &refused) {
 		return err

@@ -57,7 +57,7 @@ func (c *notifyPreferences) run(ctx context.Context, s *session) (result, error)
 	}
 	call := func(method string, body, into any) error {
 		_, err := s.api.Do(ctx, client.Call{Method: method, URL: base + "/user_preferences", Body: body, Into: into})
-		return explainNotify(s, base, err)
+		return explainNotify(base, err)
 	}
 	var now preferences
 	if err := call(http.MethodGet, nil, &now); err != nil {

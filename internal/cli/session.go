@@ -55,15 +55,21 @@ func (w *World) session(ctx context.Context, c *command, out output) (*session, 
 	}
 	var err error
 	if s.cfg, err = config.Load(config.Path(w.Getenv)); err != nil {
+		s.progress.Close()
 		return nil, err
 	}
 	if c.need > nothing {
 		if err := s.findLocal(ctx); err != nil {
-			return nil, err
+			s.progress.Close()
+			return nil, s.explain(err)
 		}
 	}
 	s.connect()
-	return s, s.check(c.need)
+	if err := s.check(c.need); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // connect makes the client of the API that is targeted.

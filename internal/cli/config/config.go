@@ -104,7 +104,7 @@ func (c *Config) Save() error {
 }
 
 func (c *Config) save() error {
-	content, err := json.MarshalIndent(c, "", "  ")
+	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // the file is its owner's alone, and the tokens are what it is for
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (c *Config) save() error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(append(content, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
+	_, writeErr := f.Write(append(content, '\n'))
+	if err := errors.Join(writeErr, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), c.path)

@@ -32,7 +32,7 @@ const gap = "   "
 // Table writes a table: columns as wide as their widest word, three spaces in
 // between, nothing after the last word of a line.
 func (p *Printer) Table(t Table) {
-	widths := make([]int, len(t.Heading))
+	var widths []int
 	measure := func(i int, s string) {
 		for len(widths) <= i {
 			widths = append(widths, 0)
