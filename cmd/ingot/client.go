@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,30 @@ func (p *process) program() string {
 	return "ingot"
 }
 
+// readPassword reads without showing. An interrupt gives the terminal back as
+// it was.
+func readPassword(ctx context.Context, fd int) (string, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		secret []byte
+		err    error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		secret, err := term.ReadPassword(fd)
+		got <- answer{secret, err}
+	}()
+	select {
+	case a := <-got:
+		return string(a.secret), a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
+}
+
 // client runs a command of the client.
 func (p *process) client() int {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,10 +110,7 @@ func (p *process) client() int {
 	}
 	if in, ok := p.in.(*os.File); ok {
 		w.InTerminal = term.IsTerminal(int(in.Fd()))
-		w.Password = func() (string, error) {
-			secret, err := term.ReadPassword(int(in.Fd()))
-			return string(secret), err
-		}
+		w.Password = func(ctx context.Context) (string, error) { return readPassword(ctx, int(in.Fd())) }
 	}
 	if out, ok := p.out.(*os.File); ok {
 		w.OutTerminal = term.IsTerminal(int(out.Fd()))

@@ -226,7 +226,7 @@ func (r *removed) show(*term.Printer) {}
 
 func (c *deleteCommand) run(ctx context.Context, s *session) (result, error) {
 	if !c.Force {
-		if err := s.confirm(fmt.Sprintf("Really delete the app %s", c.Args.App)); err != nil {
+		if err := s.confirm(ctx, fmt.Sprintf("Really delete the app %s", c.Args.App)); err != nil {
 			return nil, err
 		}
 	}

@@ -37,7 +37,7 @@ type World struct {
 	// Width is that of the terminal, in columns.
 	Width func() int
 	// Password asks for a secret without showing it.
-	Password func() (string, error)
+	Password func(context.Context) (string, error)
 	// DataDir is where a server on this machine keeps its data.
 	DataDir string
 	Now     func() time.Time

@@ -110,7 +110,7 @@ func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	if api == "" {
 		var err error
-		if api, err = s.ask(in, "API endpoint"); err != nil {
+		if api, err = s.ask(ctx, in, "API endpoint"); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	s.say("API endpoint: %s", s.out.Bold(s.cfg.API))
 	for try := 1; ; try++ {
-		form, err := c.form(s, in)
+		form, err := c.form(ctx, s, in)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func rejected(s *session, err error) error {
 }
 
 // form is what proves who the user is; what is missing is asked for.
-func (c *loginCommand) form(s *session, in *bufio.Reader) (url.Values, error) {
+func (c *loginCommand) form(ctx context.Context, s *session, in *bufio.Reader) (url.Values, error) {
 	form := url.Values{"grant_type": {"password"}}
 	if c.Origin != "" {
 		form.Set("login_hint", fmt.Sprintf(`{"origin":%q}`, c.Origin))
@@ -166,7 +166,7 @@ func (c *loginCommand) form(s *session, in *bufio.Reader) (url.Values, error) {
 		if code == "" {
 			s.say("Get a passcode at %s/passcode", s.cfg.Links.Login)
 			var err error
-			if code, err = s.secret(in, "Passcode"); err != nil {
+			if code, err = s.secret(ctx, in, "Passcode"); err != nil {
 				return nil, err
 			}
 		}
@@ -176,12 +176,12 @@ func (c *loginCommand) form(s *session, in *bufio.Reader) (url.Values, error) {
 	user, password := c.User, c.Password
 	var err error
 	if user == "" {
-		if user, err = s.ask(in, "Email or user name"); err != nil {
+		if user, err = s.ask(ctx, in, "Email or user name"); err != nil {
 			return nil, err
 		}
 	}
 	if password == "" {
-		if password, err = s.secret(in, "Password"); err != nil {
+		if password, err = s.secret(ctx, in, "Password"); err != nil {
 			return nil, err
 		}
 	}
@@ -191,9 +191,9 @@ func (c *loginCommand) form(s *session, in *bufio.Reader) (url.Values, error) {
 }
 
 // ask reads a line.
-func (s *session) ask(in *bufio.Reader, what string) (string, error) {
+func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (string, error) {
 	fmt.Fprintf(s.w.Err, "%s: ", what)
-	line, err := in.ReadString('\n')
+	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
 		if err == nil || errors.Is(err, io.EOF) {
@@ -204,12 +204,32 @@ func (s *session) ask(in *bufio.Reader, what string) (string, error) {
 	return line, nil
 }
 
-func (s *session) secret(in *bufio.Reader, what string) (string, error) {
+// await waits for an answer or the end of the command. Nothing can take a read
+// of a terminal back; the process ends soon.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		got <- answer{text, err}
+	}()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func (s *session) secret(ctx context.Context, in *bufio.Reader, what string) (string, error) {
 	if !s.w.InTerminal || s.w.Password == nil {
-		return s.ask(in, what)
+		return s.ask(ctx, in, what)
 	}
 	fmt.Fprintf(s.w.Err, "%s: ", what)
-	text, err := s.w.Password()
+	text, err := s.w.Password(ctx)
 	fmt.Fprintln(s.w.Err)
 	return text, err
 }

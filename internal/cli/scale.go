@@ -50,7 +50,7 @@ func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	restart = restart && app.State == "STARTED"
 	if restart && !c.Force {
-		if err := s.confirm("This restarts the app. Go on"); err != nil {
+		if err := s.confirm(ctx, "This restarts the app. Go on"); err != nil {
 			return nil, err
 		}
 	}

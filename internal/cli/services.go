@@ -364,7 +364,7 @@ type deleteServiceCommand struct {
 
 func (c *deleteServiceCommand) run(ctx context.Context, s *session) (result, error) {
 	if !c.Force {
-		if err := s.confirm("Really delete the service instance " + c.Args.Service + " and what it holds"); err != nil {
+		if err := s.confirm(ctx, "Really delete the service instance "+c.Args.Service+" and what it holds"); err != nil {
 			return nil, err
 		}
 	}
