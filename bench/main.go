@@ -29,6 +29,7 @@ var sections = []Section{
 	clientSection,
 	instancesSection,
 	listsSection,
+	servicesSection,
 }
 
 // The exit codes.

@@ -38,7 +38,7 @@ func binary(ctx context.Context, dir string) (string, error) {
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
 		version = strings.TrimSpace(string(out))
 	}
-	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static"} {
+	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
 		err := goBuild(ctx, "-s -w -X ingot/internal/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
 		if err != nil {
 			return "", err

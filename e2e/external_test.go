@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // TestExternalAuthorization runs a platform whose authorization server is
@@ -14,8 +16,11 @@ func TestExternalAuthorization(t *testing.T) {
 	t.Parallel()
 	a := start(t, options{})
 	b := prepare(t, options{Args: []string{"--auth-url", a.API}})
-	// The platform is a client there; its operator copies the secret.
-	b.giveSecret(t, "ingot-platform", a.secret(t, "ingot-platform"))
+	// The platform is a client there, and so is its ssh gateway; the operator
+	// copies the secrets.
+	for _, client := range []string{"ingot-platform", "ssh-proxy"} {
+		b.giveSecret(t, client, a.secret(t, client))
+	}
 	b.launch(t)
 	b.awaitReady(t)
 
@@ -47,6 +52,17 @@ func TestExternalAuthorization(t *testing.T) {
 	cfOK(t, home, "auth", "admin", a.secret(t, "admin-password"))
 	cfOK(t, home, "create-user", "ann", "p")
 	cfOK(t, home, "delete-user", "-f", "ann")
+
+	// A one-time code of a is known to the gateway of b, and whose it is; only
+	// there is no app to go into.
+	code := strings.TrimSpace(cfOK(t, home, "ssh-code"))
+	if c, err := ssh.Dial("tcp", b.SSH, &ssh.ClientConfig{
+		User: "cf:nothing/0", Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: patience,
+	}); err == nil {
+		c.Close()
+		t.Error("ssh leads somewhere although there is no app")
+	}
+	b.Stderr.await(t, `"msg":"ssh refused","process":"nothing","index":0,"user":"admin","error":"ResourceNotFound: `)
 
 	// While a is away its keys, once known, stay good: also for a token that
 	// b has not seen before.

@@ -77,7 +77,7 @@ var findProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/", "ingot/cmd/ingot",
-		"ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static")
+		"ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-sftp")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -198,15 +198,16 @@ type options struct {
 type Server struct {
 	*process
 	API, Auth, Notifications, Admin string
+	SSH                             string // host:port
 	Dir                             string
 
 	options options
-	listen  [3]string // addresses it has in every start
+	listen  [4]string // addresses it has in every start
 	client  *http.Client
 }
 
 // listenFlags are in the order of Server.listen.
-var listenFlags = [3]string{"--listen", "--notifications-listen", "--admin-listen"}
+var listenFlags = [4]string{"--listen", "--notifications-listen", "--admin-listen", "--ssh-listen"}
 
 // start runs a server and waits until it is ready.
 func start(t testing.TB, o options) *Server {
@@ -273,8 +274,8 @@ func (s *Server) awaitEndpoints(t testing.TB) {
 			return false
 		}
 		var e struct {
-			API, Auth, Notifications, Admin string
-			PID                             int
+			API, Auth, Notifications, Admin, SSH string
+			PID                                  int
 		}
 		if err := json.Unmarshal(text, &e); err != nil {
 			t.Fatalf("endpoints.json is seen half written: %q", text)
@@ -282,8 +283,8 @@ func (s *Server) awaitEndpoints(t testing.TB) {
 		if e.PID != s.Cmd.Process.Pid {
 			return false // left by the process before
 		}
-		s.API, s.Auth, s.Notifications, s.Admin = e.API, e.Auth, e.Notifications, e.Admin
-		for i, u := range []string{e.API, e.Notifications, e.Admin} {
+		s.API, s.Auth, s.Notifications, s.Admin, s.SSH = e.API, e.Auth, e.Notifications, e.Admin, e.SSH
+		for i, u := range []string{e.API, e.Notifications, e.Admin, e.SSH} {
 			s.listen[i] = strings.TrimPrefix(u, "http://")
 		}
 		return true

@@ -86,7 +86,7 @@ func TestUpFilesArePrivate(t *testing.T) {
 			switch {
 			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps pass through to their homes
 				want = 0o711
-			case d.Name() == "cache": // what apps have in common
+			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // what apps have in common
 				want = 0o755
 			case d.IsDir():
 				want = 0o700
@@ -283,7 +283,7 @@ func TestUpEnvironment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := &Server{Dir: dir, client: newClient()}
 	s.process = run(t, []string{
-		"INGOT_DATA_DIR=" + dir, "INGOT_LISTEN=127.0.0.1:0", "INGOT_NOTIFICATIONS_LISTEN=127.0.0.1:0", "INGOT_ADMIN_LISTEN=127.0.0.1:0",
+		"INGOT_DATA_DIR=" + dir, "INGOT_LISTEN=127.0.0.1:0", "INGOT_NOTIFICATIONS_LISTEN=127.0.0.1:0", "INGOT_ADMIN_LISTEN=127.0.0.1:0", "INGOT_SSH_LISTEN=127.0.0.1:0",
 		"INGOT_DOMAIN=example.test", "INGOT_LOG_LEVEL=debug", "INGOT_DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "other.db"),
 	}, "up")
 	s.awaitReady(t)

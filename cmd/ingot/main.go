@@ -3,6 +3,7 @@
 //
 //	ingot up                      run the server
 //	ingot keys rotate-encryption  add a new encryption key
+//	ingot broker check URL        does a service broker conform?
 //	ingot version, ingot help
 //	ingot push, logs, ...         the client, see internal/cli
 //

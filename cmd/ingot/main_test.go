@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"ingot/internal/programtest"
 	"ingot/internal/system"
@@ -60,11 +61,11 @@ func TestFlagsAndEnvironment(t *testing.T) {
 			with(func(c *system.Config) { c.AdminPassword, c.AdminClientSecret, c.EncryptionKey = "p", "s", "k" })},
 		"all others": {
 			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process " +
-				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org", env(), 1000,
+				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env(), 1000,
 			with(func(c *system.Config) {
 				c.DataDir, c.NotificationsListen, c.SSHListen, c.AdminListen = "/d", ":1", ":2", ":3"
 				c.Domain, c.Engine, c.DatabaseURL = "Example.org", "process", "postgres://u:p@h/n"
-				c.SMTPURL, c.AuthURL = "smtp://h:25", "https://uaa.example.org"
+				c.SMTPURL, c.AuthURL, c.BrokerTimeout = "smtp://h:25", "https://uaa.example.org", 5*time.Second
 			}),
 		},
 		"all others by env": {
@@ -199,7 +200,7 @@ func TestUp(t *testing.T) {
 		signals := make(chan os.Signal, 2)
 		out, errs := newScreen("cf auth admin"), &bytes.Buffer{}
 		p := &process{
-			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --log-format human --engine process --programs " + programtest.Dir(t) + " --data-dir " + dir),
+			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + programtest.Dir(t) + " --data-dir " + dir),
 			getenv: env(), uid: 1000, out: out, err: errs, signals: signals, exit: func(int) { t.Error("ended at once") },
 		}
 		code := make(chan int, 1)

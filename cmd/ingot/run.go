@@ -21,6 +21,8 @@ func (p *process) run() int {
 			err = p.up(o.Up)
 		case "keys rotate-encryption":
 			err = p.rotate(o.Keys.Rotate.DataDir)
+		case "broker check":
+			err = p.checkBroker(o.Broker.Check)
 		case "version":
 			fmt.Fprint(p.out, versionText())
 		default:

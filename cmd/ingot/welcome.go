@@ -17,18 +17,23 @@ import (
 func (p *process) welcome(s *system.System, c system.Config) {
 	e := s.Endpoints()
 	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
-	p.table([][2]string{
+	rows := [][2]string{
 		{"Platform API", e.API},
 		{"Authorization server", e.Auth},
 		{"Notifications", e.Notifications},
+		{"ssh", e.SSH},
 		{"Admin", e.Admin + " (health, metrics, profiling)"},
 		{"Data directory", e.DataDir},
 		{"Database", s.Database()},
 		{"Apps", "http://NAME.apps." + c.Domain + port(e.API) + ", " + engineText(s.Engine())},
-	})
+	}
+	if c.SMTPURL == "" {
+		rows = append(rows, [2]string{"Mail", "no server is set (--smtp-url): look at it on " + e.Admin + "/mailbox"})
+	}
+	p.table(rows)
 	if fresh := s.Generated(); fresh != (system.Generated{}) {
 		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only this once, and kept in %s:\n\n", s.SecretsDir())
-		var rows [][2]string
+		rows = nil
 		if fresh.AdminPassword != "" {
 			rows = append(rows, [2]string{"Password of the user admin", fresh.AdminPassword})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/platform"
+	"ingot/internal/services"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
@@ -24,6 +25,7 @@ const Audience = "cloud_controller"
 type Options struct {
 	Store     cf.Store
 	Platform  *platform.Platform
+	Services  *services.Services
 	Directory Directory
 	Runtime   Runtime
 	Signals   Signals
@@ -38,8 +40,9 @@ type Options struct {
 	// AuthURL says where a client finds the authorization server; nil means
 	// on the origin it already talks to.
 	AuthURL func(*http.Request) string
-	// SSH is the address and host key fingerprint of the ssh gateway; empty
-	// means that there is none.
+	// SSH is the address, host:port, and host key fingerprint of the ssh
+	// gateway; empty means that there is none. Without a host it is the one by
+	// which the client reached us.
 	SSHAddress, SSHFingerprint string
 	Now                        func() time.Time
 }
@@ -48,6 +51,7 @@ type Options struct {
 type API struct {
 	store     cf.Store
 	platform  *platform.Platform
+	services  *services.Services
 	directory Directory
 	runtime   Runtime
 	signals   Signals
@@ -148,7 +152,7 @@ func New(o Options) *API {
 		o.MaxUpload = defaultUpload
 	}
 	return &API{
-		store: o.Store, platform: o.Platform, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
+		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
 		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
 	}
 }
@@ -160,6 +164,8 @@ func (a *API) Routes(m *web.Mux) {
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
 		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.emptyRoutes, a.manifestRoutes,
+		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
+		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {
 		register(g)
 	}

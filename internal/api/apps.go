@@ -218,12 +218,12 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	guid := web.Param(r, "guid")
 	defer a.signals.AppsChanged(guid)
 	defer a.signals.RoutesChanged()
-	return a.finish(w, r, "app.delete", func(p *presenter) error {
+	return a.conclude(w, r, "app.delete", func(p *presenter) (*cf.Job, error) {
 		app, err := a.appFor(p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return a.platform.DeleteApp(p.tx, p.caller.actor(), app)
+		return a.services.DeleteApp(p.tx, p.caller.actor(), app)
 	})
 }
 
@@ -349,6 +349,12 @@ func appFeature(app *cf.App, name string) (featureBody, error) {
 		return featureBody{f.name, f.description, enabled}, nil
 	}
 	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
+}
+
+// SSHAllowed tells whether an app's own switch lets ssh in.
+func SSHAllowed(app *cf.App) bool {
+	f, err := appFeature(app, "ssh")
+	return err == nil && f.Enabled
 }
 
 func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {

@@ -8,19 +8,10 @@ import (
 )
 
 // emptyRoutes answer for what there is none of yet and clients list on their
-// way to something else: `cf routes` asks for route services, `cf space` for
-// service instances, quotas and security groups. The lists are true.
+// way to something else: `cf space` asks for quotas and security groups. The
+// lists are true.
 func (a *API) emptyRoutes(g *web.Group) {
 	for path, l := range map[string]listing{
-		"/v3/service_route_bindings": {extra: []string{"route_guids", "service_instance_guids"}, includes: []string{"route", "service_instance"}},
-		"/v3/service_instances": {
-			extra:  []string{"names", "space_guids", "type", "organization_guids", "service_plan_guids"},
-			fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
-		},
-		"/v3/service_credential_bindings": {
-			extra:    []string{"names", "type", "app_guids", "app_names", "service_instance_guids", "service_instance_names"},
-			includes: []string{"app", "service_instance"},
-		},
 		"/v3/security_groups":     {extra: []string{"names", "globally_enabled_running", "globally_enabled_staging", "running_space_guids", "staging_space_guids"}},
 		"/v3/organization_quotas": {extra: []string{"names", "organization_guids"}},
 		"/v3/space_quotas":        {extra: []string{"names", "organization_guids", "space_guids"}},

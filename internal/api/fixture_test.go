@@ -28,6 +28,8 @@ import (
 	"ingot/internal/db/platformdb"
 	"ingot/internal/fault"
 	"ingot/internal/platform"
+	"ingot/internal/services"
+	"ingot/internal/services/osb"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
@@ -54,6 +56,8 @@ type fixture struct {
 	users   map[string]api.DirectoryUser
 	signals *signals
 	blobs   *blobs
+
+	services *services.Services
 }
 
 func setup(t *testing.T) *fixture { return setupOn(t, db.SQLite) }
@@ -83,8 +87,17 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	}
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
+	actions := platform.New()
+	f.services = services.New(services.Config{
+		Store: f.store, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
+		Broker: osb.Options{Timeout: 20 * time.Second},
+	})
+	if err := f.services.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.services.Stop)
 	options := api.Options{
-		Store: f.store, Platform: platform.New(), Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
+		Store: f.store, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
 	}
 	change(&options)
 	a := api.New(options)

@@ -10,6 +10,7 @@ import (
 	"ingot/internal/cf"
 	"ingot/internal/fault"
 	"ingot/internal/manifest"
+	"ingot/internal/services"
 	"ingot/internal/web"
 )
 
@@ -45,6 +46,12 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 	return &manifest.Applier{
 		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names,
 		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
+		Bind: func(tx cf.Tx, app *cf.App, i *cf.ServiceInstance, s manifest.Service) (*cf.Job, error) {
+			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
+				Type: cf.BindingApp, Instance: i, App: app, Name: s.BindingName, Parameters: s.Parameters,
+			})
+			return job, err
+		},
 	}, nil
 }
 
@@ -72,9 +79,14 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	}
 	job := &cf.Job{Operation: "space.apply_manifest", State: cf.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
 	var failed error
+	var pending []services.Child
 	for _, app := range m.Apps {
-		if failed = a.applyOne(r, app); failed != nil {
+		var jobs []*cf.Job
+		if jobs, failed = a.applyOne(r, app); failed != nil {
 			break
+		}
+		for _, j := range jobs {
+			pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
 		}
 	}
 	if failed != nil {
@@ -84,19 +96,25 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 		job.State = cf.JobFailed
 	}
 	a.signals.RoutesChanged()
-	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+	err = a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
+		if failed == nil && len(pending) > 0 {
+			job, err = a.services.Follow(tx, newPresenter(tx, r).caller.actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending)
+			return err
+		}
 		job.GUID = ""
 		return tx.Jobs().Insert(job)
 	})
 	if err != nil {
 		return err
 	}
-	acceptJob(w, r, job)
+	a.accepted(w, r, job)
 	return nil
 }
 
-func (a *API) applyOne(r *http.Request, app *manifest.App) error {
+// applyOne applies the entry of one app and returns the jobs that complete it.
+func (a *API) applyOne(r *http.Request, app *manifest.App) ([]*cf.Job, error) {
 	var guid string
+	var pending []*cf.Job
 	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
@@ -106,6 +124,7 @@ func (a *API) applyOne(r *http.Request, app *manifest.App) error {
 		if err := applier.Apply(tx, app); err != nil {
 			return err
 		}
+		pending = applier.Pending
 		found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
 		if err != nil {
 			return err
@@ -116,7 +135,7 @@ func (a *API) applyOne(r *http.Request, app *manifest.App) error {
 	if err == nil {
 		a.signals.AppsChanged(guid)
 	}
-	return err
+	return pending, err
 }
 
 // jobErrors are what a client may know of a failure; unknown ones stay what

@@ -70,6 +70,14 @@ func amend(doc *openapi3.T) {
 		null := &openapi3.Schema{Type: &openapi3.Types{"null"}}
 		all.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{AnyOf: openapi3.SchemaRefs{link, {Value: null}}}}
 	}
+	// By fields[] more kinds are included, and only the members that were asked for.
+	allowed := true
+	for _, more := range []*openapi3.Schema{schema("IncludedResources"), schema("ServicePlanList", "included")} {
+		more.AdditionalProperties = openapi3.AdditionalProperties{Has: &allowed}
+		for _, name := range []string{"spaces", "organizations", "service_offerings"} {
+			more.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{Type: &openapi3.Types{"array"}}}
+		}
+	}
 	// Of a group that nobody ever set there is no such time.
 	schema("EnvironmentVariableGroup", "updated_at").Type = &openapi3.Types{"string", "null"}
 }
@@ -108,6 +116,10 @@ var absent = []struct {
 	{regexp.MustCompile(`readiness_health_check\.data\.timeout$`), "a readiness check has none: the description uses one schema for both"},
 	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`), "null relationships have no link"},
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
+	{regexp.MustCompile(`\.service_(offering|broker)_(guid|name)$`), "Cloud Foundry has them among the relationships"},
+	{regexp.MustCompile(`/service_brokers\S* \S*\.relationships\.space$`), "brokers for all belong to no space"},
+	{regexp.MustCompile(`/shared_spaces \.links\.related$`), "Cloud Foundry has none"},
+	{regexp.MustCompile(`/visibility \.organizations$`), "only plans that are shown to some organizations have them"},
 	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
 	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none, and one that has just started or ended uses nothing"},
 	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},

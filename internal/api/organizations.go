@@ -88,15 +88,15 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
-	return a.finish(w, r, "organization.delete", func(p *presenter) (err error) {
+	return a.conclude(w, r, "organization.delete", func(p *presenter) (*cf.Job, error) {
 		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if gone, err = appsOf(p.tx, "organization_guid", org.GUID); err != nil {
-			return err
+			return nil, err
 		}
-		return a.platform.DeleteOrganization(p.tx, p.caller.actor(), org)
+		return a.services.DeleteOrganization(p.tx, p.caller.actor(), org)
 	})
 }
 

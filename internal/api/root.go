@@ -1,7 +1,9 @@
 package api
 
 import (
+	"net"
 	"net/http"
+	"net/url"
 
 	"ingot/internal/version"
 	"ingot/internal/web"
@@ -23,7 +25,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	}
 	var ssh *link
 	if a.sshAddress != "" {
-		ssh = &link{Href: a.sshAddress, Meta: map[string]string{"host_key_fingerprint": a.sshFingerprint, "oauth_client": "ssh-proxy"}}
+		ssh = &link{Href: sshHref(a.sshAddress, base), Meta: map[string]string{"host_key_fingerprint": a.sshFingerprint, "oauth_client": "ssh-proxy"}}
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": map[string]*link{
 		"self":                href(base),
@@ -41,6 +43,19 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"app_ssh":             ssh,
 	}})
 	return nil
+}
+
+// sshHref is where the ssh gateway is for a client that knows us by base.
+func sshHref(address, base string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "" {
+		return address
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // v3 lists the resources there are.

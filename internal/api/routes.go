@@ -168,12 +168,12 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
 	defer a.signals.RoutesChanged(web.Param(r, "guid"))
-	return a.finish(w, r, "route.delete", func(p *presenter) error {
+	return a.conclude(w, r, "route.delete", func(p *presenter) (*cf.Job, error) {
 		route, err := a.routeFor(p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return a.platform.DeleteRoute(p.tx, p.caller.actor(), route)
+		return a.services.DeleteRoute(p.tx, p.caller.actor(), route)
 	})
 }
 

@@ -119,15 +119,15 @@ func (a *API) spaceFor(p *presenter, roles ...cf.RoleType) (*cf.Space, error) {
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
-	return a.finish(w, r, "space.delete", func(p *presenter) (err error) {
+	return a.conclude(w, r, "space.delete", func(p *presenter) (*cf.Job, error) {
 		space, err := a.spaceFor(p, cf.OrgManager)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if gone, err = appsOf(p.tx, "space_guid", space.GUID); err != nil {
-			return err
+			return nil, err
 		}
-		return a.platform.DeleteSpace(p.tx, p.caller.actor(), space)
+		return a.services.DeleteSpace(p.tx, p.caller.actor(), space)
 	})
 }
 

@@ -79,6 +79,16 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 	return out, nil
 }
 
+// InstanceAt returns the instance that counts at an index of a process, as in
+// its stats; nil if there is none.
+func InstanceAt(tx cf.Tx, process *cf.Process, index int) (*cf.Instance, error) {
+	rows, err := instanceRows(tx, []*cf.Process{process})
+	if all := rows[process.GUID]; err == nil && index >= 0 && index < len(all) {
+		return all[index], nil
+	}
+	return nil, err
+}
+
 func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
 	return a.show(w, r, func(p *presenter) (any, error) {
 		process, err := a.processOf(p)

@@ -48,6 +48,7 @@ func foreign(f *fixture) map[string]string {
 		guid, _ := f.want(f.call(admin, "GET", path, nil), 200).at("resources.0.guid").(string)
 		return guid
 	}
+	foreignServices(f, guids)
 	guids["roles"] = first("/v3/roles?space_guids=" + guids["spaces"])
 	guids["audit_events"] = first("/v3/audit_events?target_guids=" + app)
 	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
@@ -118,6 +119,67 @@ var attempts = map[string]string{
 	"PATCH /v3/stacks/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
 }
 
+func init() {
+	meta := `{"metadata":{"labels":{"a":"b"}}}`
+	for what, body := range map[string]string{
+		"POST /v3/service_brokers": `{"name":"new","url":"http://127.0.0.1:1","authentication":{"type":"basic","credentials":{"username":"u","password":"p"}},` +
+			`"relationships":{"space":{"data":{"guid":"$spaces"}}}}`,
+		"PATCH /v3/service_brokers/{guid}":                              `{"name":"taken"}`,
+		"PATCH /v3/service_offerings/{guid}":                            meta,
+		"PATCH /v3/service_plans/{guid}":                                meta,
+		"PATCH /v3/service_plans/{guid}/visibility":                     `{"type":"public"}`,
+		"POST /v3/service_plans/{guid}/visibility":                      `{"type":"public"}`,
+		"POST /v3/service_instances":                                    `{"type":"user-provided","name":"new","relationships":{"space":{"data":{"guid":"$spaces"}}}}`,
+		"PATCH /v3/service_instances/{guid}":                            `{"name":"taken"}`,
+		"POST /v3/service_instances/{guid}/relationships/shared_spaces": `{"data":[{"guid":"$spaces"}]}`,
+		"POST /v3/service_credential_bindings":                          `{"type":"app","relationships":{"app":{"data":{"guid":"$apps"}},"service_instance":{"data":{"guid":"$service_instances"}}}}`,
+		"PATCH /v3/service_credential_bindings/{guid}":                  meta,
+		"POST /v3/service_route_bindings":                               `{"relationships":{"route":{"data":{"guid":"$routes"}},"service_instance":{"data":{"guid":"$service_instances"}}}}`,
+		"PATCH /v3/service_route_bindings/{guid}":                       meta,
+	} {
+		attempts[what] = body
+	}
+}
+
+// foreignServices adds a broker of the foreign space, with an offering and a
+// plan, and an instance that is bound to the app and to the route.
+func foreignServices(f *fixture, guids map[string]string) {
+	f.t.Helper()
+	err := f.store.Update(f.t.Context(), func(tx cf.Tx) error {
+		done := cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationSucceeded, Description: marker}
+		b := &cf.ServiceBroker{Name: marker, URL: "http://" + marker, Username: marker, Password: marker, SpaceGUID: guids["spaces"]}
+		if err := tx.ServiceBrokers().Insert(b); err != nil {
+			return err
+		}
+		o := &cf.ServiceOffering{Name: marker, BrokerGUID: b.GUID, CatalogID: marker, Available: true}
+		if err := tx.ServiceOfferings().Insert(o); err != nil {
+			return err
+		}
+		plan := &cf.ServicePlan{Name: marker, OfferingGUID: o.GUID, CatalogID: marker, Available: true, Visibility: cf.VisibleSpace}
+		if err := tx.ServicePlans().Insert(plan); err != nil {
+			return err
+		}
+		i := &cf.ServiceInstance{Type: cf.ServiceUserProvided, Name: marker, SpaceGUID: guids["spaces"], Credentials: map[string]any{"p": marker}, Last: done}
+		if err := tx.ServiceInstances().Insert(i); err != nil {
+			return err
+		}
+		app := &cf.ServiceBinding{Type: cf.BindingApp, InstanceGUID: i.GUID, AppGUID: guids["apps"], SpaceGUID: guids["spaces"], Last: done}
+		if err := tx.ServiceBindings().Insert(app); err != nil {
+			return err
+		}
+		route := &cf.ServiceBinding{Type: cf.BindingRoute, InstanceGUID: i.GUID, RouteGUID: guids["routes"], SpaceGUID: guids["spaces"], Last: done}
+		if err := tx.ServiceBindings().Insert(route); err != nil {
+			return err
+		}
+		guids["service_brokers"], guids["service_offerings"], guids["service_plans"] = b.GUID, o.GUID, plan.GUID
+		guids["service_instances"], guids["service_credential_bindings"], guids["service_route_bindings"] = i.GUID, app.GUID, route.GUID
+		return nil
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // public are the routes that show everybody what is nobody's.
 var public = map[string]bool{
 	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
@@ -147,7 +209,7 @@ func TestStrangers(t *testing.T) {
 		}
 		kind, _, _ := strings.Cut(strings.TrimPrefix(route.Pattern, "/v3/"), "/")
 		path := strings.NewReplacer("{guid}", guids[kind], "{type}", "web", "{index}", "0", "{destination}", guids["destination"],
-			"{organization}", guids["organizations"], "{name}", nameOf(kind)).Replace(route.Pattern)
+			"{organization}", guids["organizations"], "{space}", guids["spaces"], "{name}", nameOf(kind)).Replace(route.Pattern)
 		queries := []string{""}
 		if route.Method == http.MethodGet && !strings.Contains(route.Pattern, "{") {
 			queries = append(queries, "?per_page=5000", "?guids="+guids[kind], "?label_selector="+marker)
@@ -224,6 +286,8 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Sidecars()) }, func() error { return dump(&out, tx.Packages()) }, func() error { return dump(&out, tx.Builds()) },
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
 			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
+			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
+			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 		} {
 			if err := part(); err != nil {
 				return err

@@ -18,14 +18,14 @@ var defaultGroups = []string{
 // adminGroups are the scopes of the first user.
 var adminGroups = []string{
 	"clients.admin", "clients.read", "clients.secret", "clients.write", "cloud_controller.admin",
-	"critical_notifications.write", "doppler.firehose", "network.admin", "network.write", "notification_preferences.admin",
-	"notification_templates.read", "notification_templates.write", "notifications.manage", "notifications.write",
+	"critical_notifications.write", "doppler.firehose", "emails.write", "network.admin", "network.write", "notification_preferences.admin",
+	"notification_templates.read", "notification_templates.write", "notifications.admin", "notifications.manage", "notifications.write",
 	"routing.router_groups.read", "routing.router_groups.write", "scim.create", "scim.invite", "scim.read", "scim.write", "uaa.admin",
 }
 
 // otherGroups exist so that administrators can put users into them.
 var otherGroups = []string{
-	"cloud_controller.admin_read_only", "cloud_controller.global_auditor", "emails.write", "uaa.none", "uaa.resource",
+	"cloud_controller.admin_read_only", "cloud_controller.global_auditor", "uaa.none", "uaa.resource",
 }
 
 // validScope accepts RFC 6749's scope characters.

@@ -37,6 +37,11 @@ type Tx interface {
 	Stacks() Repo[Stack]
 	AuditEvents() Repo[AuditEvent]
 	Jobs() Repo[Job]
+	ServiceBrokers() Repo[ServiceBroker]
+	ServiceOfferings() Repo[ServiceOffering]
+	ServicePlans() Repo[ServicePlan]
+	ServiceInstances() Repo[ServiceInstance]
+	ServiceBindings() Repo[ServiceBinding]
 
 	FeatureFlags() ([]FeatureFlag, error) // those that were ever set
 	SetFeatureFlag(FeatureFlag) error

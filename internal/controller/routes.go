@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/run"
 )
 
@@ -19,6 +20,9 @@ type Route struct {
 	Host    string
 	Path    string
 	Options map[string]string
+	// ServiceURL is the route service that requests go through first; empty
+	// means none.
+	ServiceURL string
 	// Backends are empty when nothing is ready: the route is known
 	// nevertheless.
 	Backends []RouteBackend
@@ -319,10 +323,36 @@ func readMappings(tx cf.Tx, guids []string) (map[string]*mapping, error) {
 		}
 		all[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Options: r.Options}}
 	}
+	if err := readRouteServices(tx, all, query); err != nil {
+		return nil, err
+	}
 	for _, d := range destinations {
 		if m := all[d.RouteGUID]; m != nil {
 			m.destinations = append(m.destinations, d)
 		}
 	}
 	return all, nil
+}
+
+// readRouteServices adds the route services of routes.
+func readRouteServices(tx cf.Tx, all map[string]*mapping, query cf.Query) error {
+	bound, _, err := tx.ServiceBindings().List(query.And(cf.In("type", cf.BindingRoute)))
+	if err != nil {
+		return err
+	}
+	for _, b := range bound {
+		m := all[b.RouteGUID]
+		if m == nil || !b.Last.Exists() {
+			continue
+		}
+		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.route.ServiceURL = platform.Effective(b, i).RouteServiceURL
+	}
+	return nil
 }

@@ -47,6 +47,8 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
+	// files are the services of the app, if it has them in files.
+	files map[string][]byte
 }
 
 func (c *Controller) planOf(ctx context.Context, at place, version string) (*plan, error) {
@@ -83,6 +85,9 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 		if err != nil {
 			return err
 		}
+		if p.files, err = platform.ServiceFiles(tx, p.app); err != nil {
+			return err
+		}
 		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
 		return err
 	})
@@ -115,7 +120,7 @@ func (c *Controller) specOf(ctx context.Context, at place, id, version string) (
 			labelKind: kindApp, labelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
 		},
-		Files:  []engine.Archive{c.archive(ctx, p.droplet)},
+		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p)...),
 		Launch: ln,
 		Limits: engine.Limits{
 			Memory: int64(p.process.MemoryMB) << 20, Disk: int64(p.process.DiskMB) << 20,
@@ -230,6 +235,7 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 		"MEMORY_LIMIT":      strconv.Itoa(memoryMB) + "m",
 		"VCAP_APPLICATION":  application,
 	})
+	maps.Copy(env, serviceVariables(p.app))
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])

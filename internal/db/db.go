@@ -144,6 +144,26 @@ func (d *DB) View(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.run(ctx, d.reader, d.viewOptions(), fn)
 }
 
+// UpdateLocking is Update without the promise that transactions behave as if
+// they ran one after the other: on PostgreSQL it is READ COMMITTED, so each
+// statement sees what was committed before it began. It is for queues, where
+// many workers change rows beside each other all the time and serializable
+// transactions would mostly run again: they remember each page of an index
+// that they read, and every insert into one is a conflict.
+//
+// What was read may be stale by the time of the write, so look, then write is
+// right only for rows that were locked (FOR UPDATE, which SQLite neither has nor
+// needs), for values changed in place (n = n + 1) and for conflicts that a
+// unique index finds (ON CONFLICT). On SQLite it is Update. fn may run more
+// than once, because of a deadlock.
+func (d *DB) UpdateLocking(ctx context.Context, fn func(tx *Tx) error) error {
+	opts := d.updateOptions()
+	if d.dialect == Postgres {
+		opts = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+	}
+	return d.run(ctx, d.writer, opts, fn)
+}
+
 func (d *DB) updateOptions() *sql.TxOptions {
 	if d.dialect == Postgres {
 		return &sql.TxOptions{Isolation: sql.LevelSerializable}

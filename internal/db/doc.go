@@ -39,7 +39,8 @@
 // SQLite and quietly wrong on PostgreSQL, by write skew. The price is that a
 // transaction may fail at the end because of another; Update runs it again, so
 // its function must be safe to run more than once. View is a snapshot:
-// REPEATABLE READ READ ONLY, or a WAL read transaction.
+// REPEATABLE READ READ ONLY, or a WAL read transaction. Queues with many
+// workers use [DB.UpdateLocking], which promises less.
 //
 // After a statement has failed, the transaction is lost, as PostgreSQL has it:
 // later statements fail too and Update does not commit. Use ON CONFLICT where

@@ -11,12 +11,8 @@ import (
 	"ingot/internal/launch"
 )
 
-// What engines answer besides their own failures.
-var (
-	ErrNotFound = errors.New("no such instance")
-	// ErrGone means that records before a position no longer exist.
-	ErrGone = errors.New("these records are gone")
-)
+// ErrNotFound is what engines answer for an instance they do not have.
+var ErrNotFound = errors.New("no such instance")
 
 // Engine runs instances. It is safe for concurrent use.
 type Engine interface {

@@ -33,8 +33,16 @@ const (
 	UnsupportedMedia    Code = "UnsupportedMediaType"
 	Unprocessable       Code = "UnprocessableEntity"
 	RateLimited         Code = "RateLimitExceeded"
+	BadGateway          Code = "BadGateway"
 	Unavailable         Code = "ServiceUnavailable"
 	InsufficientStorage Code = "InsufficientStorage"
+	InstanceBusy        Code = "AsyncServiceInstanceOperationInProgress"
+	BindingBusy         Code = "AsyncServiceBindingOperationInProgress"
+	NotEmpty            Code = "AssociationNotEmpty"
+	StillShared         Code = "ServiceInstanceDeletionSharesExists"
+	SameRoute           Code = "ServiceInstanceAlreadyBoundToSameRoute"
+	BrokerNotRemovable  Code = "ServiceBrokerNotRemovable"
+	BadBroker           Code = "ServiceBrokerBadResponse"
 )
 
 // Error is a failure whose meaning to the user is known.

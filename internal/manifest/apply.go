@@ -24,6 +24,11 @@ type Applier struct {
 	// MayCreateRoutes says why routes cannot be created, if so; nil lets
 	// everybody. It is asked only when there is one to create.
 	MayCreateRoutes func() error
+	// Bind binds a service instance to an app, and returns the job that does
+	// when a broker has to be asked.
+	Bind func(tx cf.Tx, app *cf.App, i *cf.ServiceInstance, s Service) (*cf.Job, error)
+	// Pending are the jobs of Bind: the manifest is applied when they are done.
+	Pending []*cf.Job
 }
 
 // Create makes the app if it does not exist.
@@ -413,11 +418,4 @@ func (a *Applier) mapRoute(tx cf.Tx, app *cf.App, domain *cf.Domain, host, path 
 	}
 	have.Protocol = want.Protocol
 	return tx.Destinations().Update(have)
-}
-
-func (a *Applier) services(_ cf.Tx, _ *cf.App, m *App) error {
-	if len(m.Services) == 0 {
-		return nil
-	}
-	return fault.New(fault.NotFound, "Service instance '%s' not found", m.Services[0].Name)
 }

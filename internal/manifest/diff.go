@@ -33,7 +33,7 @@ var processKeys = []string{
 // compared are the keys of an app that are a state and not a request. Cloud
 // Foundry leaves out memory and disk of the app itself, and so do we: clients
 // that always send them would always see a difference.
-var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "sidecars"},
+var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "services", "sidecars"},
 	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
 
 // clearable are the keys that null resets; null says nothing of others.
@@ -156,6 +156,8 @@ func normalValue(key string, v any) any {
 		return eachEntry(v, normalSidecar)
 	case "routes":
 		return eachEntry(v, normalRoute)
+	case "services":
+		return normalServices(v)
 	default:
 		if s, ok := v.(string); ok && slices.Contains(processKeys, key) {
 			if n, err := strconv.Atoi(s); err == nil {
@@ -236,7 +238,7 @@ func eachEntry(v any, f func(key string, v any) any) any {
 }
 
 // identity is the key by which entries of a list are the same.
-var identity = map[string]string{"processes": "type", "sidecars": "name", "routes": "route"}
+var identity = map[string]string{"processes": "type", "sidecars": "name", "routes": "route", "services": "name"}
 
 func compare(path, key string, was, value any) []Change {
 	id, listed := identity[key]
@@ -288,7 +290,7 @@ func compareLists(path, id string, was any, wants []any) []Change {
 		}
 		for _, k := range slices.Sorted(maps.Keys(want)) {
 			name := dashed(k)
-			if id == "type" && !slices.Contains(processKeys, name) || k == id {
+			if id == "type" && !slices.Contains(processKeys, name) || k == id || k == "parameters" {
 				continue
 			}
 			out = append(out, compare(at+"/"+escape(k), name, have[name], want[k])...)

@@ -39,6 +39,13 @@ func describe(tx cf.Tx, app *cf.App) (yaml.MapSlice, error) {
 	if len(app.Features) > 0 {
 		set("features", app.Features)
 	}
+	services, err := describeServices(tx, app)
+	if err != nil {
+		return nil, err
+	}
+	if len(services) > 0 {
+		set("services", services)
+	}
 	routes, err := describeRoutes(tx, app)
 	if err != nil {
 		return nil, err

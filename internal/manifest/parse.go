@@ -459,7 +459,7 @@ func (p *parser) services(raw map[string]any) []Service {
 		}
 		s := Service{Name: text(keys["name"]), BindingName: text(keys["binding_name"])}
 		if v, ok := keys["parameters"]; ok && v != nil {
-			params, isMap := stringKeys(v)
+			params, isMap := plain(v).(map[string]any)
 			if !isMap {
 				p.bad("Service '%s': parameters must be an object", s.Name)
 			}

@@ -44,4 +44,6 @@ type Faces interface {
 	Messages(ctx context.Context, send int64, each func(Message) error) error
 	// IDs names messages and sends.
 	IDs() *IDs
+	// RateLimit is what the client may still ask for.
+	RateLimit(client string) RateLimit
 }

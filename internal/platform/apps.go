@@ -151,6 +151,9 @@ func (p *Platform) UpdateApp(tx cf.Tx, by Actor, app *cf.App, request map[string
 	if err := CheckEnv(app.Env); err != nil {
 		return err
 	}
+	if app.Features[FeatureFileBasedVCAP] && app.Features[FeatureServiceBindingK8s] {
+		return fault.Invalid("'" + FeatureFileBasedVCAP + "' and '" + FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
+	}
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
 	}
@@ -162,6 +165,9 @@ func (p *Platform) UpdateApp(tx cf.Tx, by Actor, app *cf.App, request map[string
 // are swept.
 func (p *Platform) DeleteApp(tx cf.Tx, by Actor, app *cf.App) error {
 	if err := p.RecordApp(tx, "audit.app.delete-request", by, app, nil); err != nil {
+		return err
+	}
+	if err := p.dropBindings(tx, by, "app_guid", app.GUID); err != nil {
 		return err
 	}
 	q := cf.Where("app_guid", app.GUID)

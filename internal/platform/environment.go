@@ -62,11 +62,6 @@ func (pl *Place) VCAPApplication(api string, process *cf.Process, memoryMB int) 
 	return out
 }
 
-// VCAPServices is the variable of that name.
-func VCAPServices(cf.Tx, *cf.App) (map[string]any, error) {
-	return map[string]any{}, nil
-}
-
 // Memory is what the main process and each sidecar are told they have: the
 // main process what the sidecars leave.
 func Memory(process *cf.Process, sidecars []*cf.Sidecar) (mainMB int, sidecarMB map[string]int) {
@@ -95,7 +90,14 @@ func (p *Platform) RunEnvironment(tx cf.Tx, place *Place, process *cf.Process, a
 		}
 	}
 	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	return env, p.addVCAP(tx, env, place, process, api, memoryMB)
+	if err := p.addVCAP(tx, env, place, process, api, memoryMB); err != nil {
+		return nil, err
+	}
+	database, err := DatabaseURL(tx, place.App)
+	if database != "" {
+		env["DATABASE_URL"] = database
+	}
+	return env, err
 }
 
 // StagingEnvironment is the environment of buildpacks.
@@ -116,11 +118,15 @@ func (p *Platform) StagingEnvironment(tx cf.Tx, place *Place, stack, api string,
 }
 
 func (p *Platform) addVCAP(tx cf.Tx, env map[string]string, place *Place, process *cf.Process, api string, memoryMB int) error {
-	services, err := VCAPServices(tx, place.App)
-	if err != nil {
-		return err
+	variables := map[string]any{"VCAP_APPLICATION": place.VCAPApplication(api, process, memoryMB)}
+	if process == nil || FileBased(place.App) == "" { // else they are in files
+		services, err := VCAPServices(tx, place.App)
+		if err != nil {
+			return err
+		}
+		variables["VCAP_SERVICES"] = services
 	}
-	for name, value := range map[string]any{"VCAP_APPLICATION": place.VCAPApplication(api, process, memoryMB), "VCAP_SERVICES": services} {
+	for name, value := range variables {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return err

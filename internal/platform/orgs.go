@@ -69,6 +69,9 @@ func (p *Platform) DeleteOrganization(tx cf.Tx, by Actor, o *cf.Organization) er
 			return err
 		}
 	}
+	if err := forgetOrganization(tx, o.GUID); err != nil {
+		return err
+	}
 	if err := tx.Organizations().Delete(o.GUID); err != nil {
 		return err
 	}
@@ -118,6 +121,9 @@ func (p *Platform) DeleteSpace(tx cf.Tx, by Actor, s *cf.Space) error {
 		if err := p.DeleteRoute(tx, by, route); err != nil {
 			return err
 		}
+	}
+	if err := p.dropServices(tx, by, s); err != nil {
+		return err
 	}
 	if _, err := tx.Roles().DeleteAll(cf.Where("space_guid", s.GUID)); err != nil {
 		return err

@@ -275,6 +275,9 @@ func (p *Platform) DeleteRoute(tx cf.Tx, by Actor, r *cf.Route) error {
 	if err != nil {
 		return err
 	}
+	if err := p.dropBindings(tx, by, "route_guid", r.GUID); err != nil {
+		return err
+	}
 	if _, err := tx.Destinations().DeleteAll(cf.Where("route_guid", r.GUID)); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func Run(run func() int) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", made, "ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static") //nolint:noctx // ends by itself
+	build := exec.Command("go", "build", "-trimpath", "-o", made, "ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-sftp") //nolint:noctx // ends by itself
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "the programs cannot be built: %v\n%s", err, out)

@@ -57,6 +57,9 @@ type Options struct {
 	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients: for
 	// when nothing that terminates TLS stands in front.
 	DistrustForwardedProto bool
+	// RouteServices carries requests to route services; nil means a transport
+	// that checks certificates.
+	RouteServices http.RoundTripper
 }
 
 // Proxy brings requests to the backends of their routes.
@@ -65,6 +68,7 @@ type Proxy struct {
 	options Options
 	wire    *wire
 	reverse *httputil.ReverseProxy
+	passing *passing
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -83,7 +87,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 	if o.Attempts <= 0 {
 		o.Attempts = 5
 	}
-	p := &Proxy{table: t, options: o, wire: newWire(o)}
+	p := &Proxy{table: t, options: o, wire: newWire(o), passing: newPassing(o)}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      p.wire,
@@ -97,7 +101,10 @@ func NewProxy(t *Table, o Options) *Proxy {
 }
 
 // Close closes the idle connections to backends.
-func (p *Proxy) Close() { p.wire.close() }
+func (p *Proxy) Close() {
+	p.wire.close()
+	p.passing.close()
+}
 
 // exchange is a request on its way.
 type exchange struct {
@@ -146,6 +153,9 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if len(x.pool.endpoints) == 0 {
 		x.refuse(http.StatusServiceUnavailable, errNoEndpoints, fmt.Sprintf("Requested route ('%s') has no available endpoints.", r.Host))
+		return
+	}
+	if m.Route.ServiceURL != "" && !p.passed(x, r, m) {
 		return
 	}
 	out := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
@@ -253,8 +263,11 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		h.Set(headerRequestStart, strconv.FormatInt(x.access.Time.UnixMilli(), 10))
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
-	for _, name := range []string{headerRouterError, "X-Cf-Proxy-Signature", "X-Cf-Proxy-Metadata", "X-Cf-Forwarded-Url"} {
-		h.Del(name)
+	h.Del(headerRouterError)
+	if !toService(pr.In.Context()) {
+		for _, name := range []string{headerProxySignature, headerProxyMetadata, headerForwardedURL} {
+			h.Del(name)
+		}
 	}
 }
 

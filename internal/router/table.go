@@ -28,8 +28,11 @@ type Route struct {
 	Path string
 	// Options are the route's options; "loadbalancing" is understood, with
 	// "round-robin" (the default) and "least-connection".
-	Options  map[string]string
-	Backends []Backend
+	Options map[string]string
+	// ServiceURL is the route service that requests pass first; empty means
+	// none.
+	ServiceURL string
+	Backends   []Backend
 }
 
 // Backend is a port of an app instance.

@@ -30,8 +30,9 @@ type Authorizer interface {
 	//
 	// A refusal is one of fault.Unauthenticated, Forbidden, NotFound,
 	// FeatureDisabled and Unprocessable. Then the session tells what was found
-	// out before, for the audit event. Any other error means that nobody knows;
-	// it is not counted as a guess.
+	// out before, for the audit event. The texts of the last two are shown to
+	// the client, so they are for those only who are known and may see the app.
+	// Any other error means that nobody knows; it is not counted as a guess.
 	Authorize(ctx context.Context, code, processGUID string, index int, remote net.Addr) (Session, error)
 }
 

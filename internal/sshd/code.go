@@ -150,13 +150,13 @@ func mayEnter(u User, p Place) error {
 	}
 	switch {
 	case !p.SpaceAllows:
-		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space")
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space; cf allow-space-ssh allows it")
 	case !p.AppAllows:
-		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app")
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app; cf enable-ssh enables it")
 	case !p.Started:
-		return fault.New(fault.Unprocessable, "the app is stopped")
+		return fault.New(fault.Unprocessable, "the app is stopped; cf start starts it")
 	case p.InstanceID == "" || !p.Running:
-		return fault.New(fault.Unprocessable, "the instance does not run")
+		return fault.New(fault.Unprocessable, "the instance does not run; cf app shows how it is")
 	}
 	return nil
 }
@@ -192,6 +192,8 @@ func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, err
 	// and nobody's guess. A user who may not have a token gets "unauthorized".
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" || answer.Error == "unauthorized"):
 		return "", fault.New(fault.Unauthenticated, "the one-time code is not valid: it expired, was used before, or never was one")
+	case answer.Error == "invalid_client":
+		return "", fmt.Errorf("exchanging a one-time code: the authorization server does not accept the client %s with the secret that this server has for it", a.o.ClientID)
 	case resp.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("exchanging a one-time code: status %d %s", resp.StatusCode, answer.Error)
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,27 @@ type connection struct {
 	open atomic.Int32
 }
 
-// errDenied is all that a refused client is told, in the words of its own ssh.
+// errDenied is all that most refused clients are told, in the words of their own ssh.
 var errDenied = errors.New("permission denied")
+
+// denial is what a refused client is told. Who has proven who he is, and may
+// know of the app, learns what stands in the way; cf does not show it, others do.
+func denial(err error) error {
+	switch fault.CodeOf(err) {
+	case fault.FeatureDisabled, fault.Unprocessable, fault.RateLimited:
+		return &ssh.BannerError{Err: errDenied, Message: "refused: " + reason(err) + "\r\n"}
+	}
+	return errDenied
+}
+
+// reason is why somebody is refused, in words for people.
+func reason(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return strings.Join(f.Messages(), "; ")
+	}
+	return err.Error()
+}
 
 // serve handles a client from its first byte to its last.
 func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *slots) {
@@ -61,7 +81,7 @@ func (c *connection) config(ctx context.Context) *ssh.ServerConfig {
 		ServerVersion: "SSH-2.0-Ingot",
 		PasswordCallback: func(meta ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
 			if err := c.authenticate(ctx, meta.User(), string(password)); err != nil {
-				return nil, errDenied
+				return nil, denial(err)
 			}
 			return &ssh.Permissions{}, nil
 		},
@@ -84,7 +104,7 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 	refuse := func(err error) error {
 		s.c.Log.InfoContext(ctx, "ssh refused", "process", process, "index", index, "user", c.access.UserName, "error", err)
 		if f := s.c.Hooks.Unauthorized; f != nil {
-			f(context.WithoutCancel(ctx), c.access, err)
+			f(context.WithoutCancel(ctx), c.access, reason(err))
 		}
 		return err
 	}

@@ -16,7 +16,8 @@
 // A connection ends when either side closes it, when nothing passed over it
 // for a while (keep-alives count), when its instance no longer exists, or with
 // the server; then all its processes are killed. Who is refused learns nothing
-// but that; the operator's log says why. Guessing is slowed down by address
+// but that, unless he is known and only a switch or the state of the instance
+// keeps him out; the operator's log says why. Guessing is slowed down by address
 // and by process.
 //
 // It may import fault, run, engine, launch, oplog, golang.org/x/crypto/ssh and

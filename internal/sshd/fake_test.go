@@ -353,8 +353,8 @@ func setup(t *testing.T, change ...func(*sshd.Config)) *world {
 			Authorized: func(_ context.Context, a sshd.Access) {
 				w.events <- "authorized " + a.UserGUID + " " + a.AppGUID + " " + a.ProcessGUID
 			},
-			Unauthorized: func(_ context.Context, a sshd.Access, err error) {
-				w.events <- "unauthorized " + a.UserGUID + " " + a.AppGUID + ": " + err.Error()
+			Unauthorized: func(_ context.Context, a sshd.Access, why string) {
+				w.events <- "unauthorized " + a.UserGUID + " " + a.AppGUID + ": " + why
 			},
 			Line: func(_ context.Context, a sshd.Access, text string) {
 				w.events <- strings.ReplaceAll(text, a.Remote.String(), "ADDR")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ingot/internal/fault"
 	"ingot/internal/run"
 	"ingot/internal/run/runtest"
 	"ingot/internal/sshd"
@@ -43,11 +44,11 @@ func TestHooks(t *testing.T) {
 	if _, err := w.dialAs(theName, "known"); err == nil {
 		t.Fatal("let in")
 	}
-	w.event("unauthorized " + theUser + " " + theApp + ": NotAuthorized: she is no developer")
+	w.event("unauthorized " + theUser + " " + theApp + ": she is no developer")
 	if _, err := w.dialAs(theName, "nonsense"); err == nil {
 		t.Fatal("let in")
 	}
-	w.event("unauthorized  : NotAuthenticated: that code is wrong")
+	w.event("unauthorized  : that code is wrong")
 	// Who is not known to be wrong is not accused.
 	if _, err := w.dialAs(theName, "broken"); err == nil {
 		t.Fatal("let in")
@@ -97,6 +98,36 @@ func TestRefusalsAreAlike(t *testing.T) {
 	}
 	if n := w.door.calls.Load(); n != 4 {
 		t.Errorf("the authorizer was asked %d times", n)
+	}
+}
+
+// TestRefusalSaysWhy sees that somebody who is known learns what keeps him out.
+func TestRefusalSaysWhy(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.door.decide = func(code string, _ int) (sshd.Session, error) {
+		return sshd.Session{UserGUID: theUser, AppGUID: theApp}, map[string]error{
+			"switch":    fault.New(fault.FeatureDisabled, "ssh is disabled for the app"),
+			"state":     fault.New(fault.Unprocessable, "the app is stopped"),
+			"forbidden": fault.New(fault.Forbidden, "she is no developer"),
+			"broken":    errBroken,
+		}[code]
+	}
+	for code, want := range map[string]string{
+		"switch": "refused: ssh is disabled for the app\r\n", "state": "refused: the app is stopped\r\n", "forbidden": "", "broken": "",
+	} {
+		var banner string
+		c, err := ssh.Dial("tcp", w.server.Addr().String(), &ssh.ClientConfig{
+			User: theName, Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+			BannerCallback: func(text string) error { banner += text; return nil },
+		})
+		if err == nil {
+			c.Close()
+			t.Errorf("%s: let in", code)
+		}
+		if banner != want {
+			t.Errorf("%s: the client reads %q, want %q", code, banner, want)
+		}
 	}
 }
 

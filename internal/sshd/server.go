@@ -54,7 +54,7 @@ type Hooks struct {
 	// Unauthorized is told of everybody who was refused, and why:
 	// audit.app.ssh-unauthorized. What is not known of him or of the app is
 	// empty.
-	Unauthorized func(context.Context, Access, error)
+	Unauthorized func(ctx context.Context, a Access, why string)
 	// Line writes a line of source SSH to the log of the app's instance.
 	Line func(context.Context, Access, string)
 }

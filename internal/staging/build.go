@@ -417,9 +417,6 @@ func (b *build) follow(ctx context.Context) (outcome, error) {
 		if errors.Is(err, engine.ErrNotFound) {
 			return outcome{lost: true}, nil
 		}
-		if errors.Is(err, engine.ErrGone) {
-			at = 0
-		}
 		// The stream ended without saying that the instance has.
 		i, getErr := b.config.Engine.Get(ctx, b.req.BuildGUID)
 		switch {

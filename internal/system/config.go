@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"ingot/internal/mail"
+	"ingot/internal/mail/smtp"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -19,17 +23,21 @@ type Config struct {
 	DataDir             string
 	Listen              string
 	NotificationsListen string
-	SSHListen           string // validated; nothing listens there yet
+	SSHListen           string
 	AdminListen         string
 	Domain              string
 	Engine              string
-	// Programs is the directory of ingot-init, ingot-builder and ingot-static;
-	// empty means beside the running program.
+	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
+	// ingot-sftp; empty means beside the running program.
 	Programs string
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
-	SMTPURL     string // validated; nothing sends mail yet
+	MailConfig
+	// PostgresURL and MySQLURL are servers on which the bundled broker makes
+	// databases; empty means servers of its own, where they are installed.
+	PostgresURL string
+	MySQLURL    string
 	// AuthURL is an external authorization server; empty means the built-in
 	// one.
 	AuthURL string
@@ -40,6 +48,9 @@ type Config struct {
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
+	// BrokerTimeout is how long a service broker may take to answer; 0 means a
+	// minute.
+	BrokerTimeout time.Duration
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty
 	// ones are generated then.
@@ -65,6 +76,7 @@ func DefaultConfig() Config {
 		Domain:              "localhost",
 		Engine:              "auto",
 		PasswordGrant:       true,
+		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
 }
 
@@ -83,9 +95,17 @@ func (c Config) Validate() error {
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
-		{"smtp-url", checkURL(c.SMTPURL, "smtp", "smtps")},
+		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
+		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
+		{"smtp-url", checkSMTP(c.SMTPURL)},
+		{"mail-from", checkMailbox(c.MailFrom)},
+		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
+		{"dkim-selector", checkDKIM(c.MailConfig)},
+		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
+		{"messages-kept", notNegative(c.MessagesKept)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
+		{"broker-timeout", notNegative(c.BrokerTimeout)},
 	}
 	for _, check := range checks {
 		if check.err != nil {
@@ -98,6 +118,13 @@ func (c Config) Validate() error {
 func notEmpty(s string) error {
 	if s == "" {
 		return errors.New("a value is needed")
+	}
+	return nil
+}
+
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is negative", d)
 	}
 	return nil
 }
@@ -191,6 +218,48 @@ func checkURL(s string, schemes ...string) error {
 	return nil
 }
 
+// checkServerURL never quotes the value: it holds a password.
+func checkServerURL(s string, schemes ...string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || u.User.Username() == "" {
+		return fmt.Errorf("it must be %s://USER:PASSWORD@HOST:PORT, with special characters percent-encoded", schemes[0])
+	}
+	return nil
+}
+
+func checkSMTP(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := smtp.ParseURL(s)
+	return err
+}
+
+func checkMailbox(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := mail.ParseAddress(s)
+	return err
+}
+
+func checkDKIM(c MailConfig) error {
+	if (c.DKIMKeyFile == "") != (c.DKIMSelector == "") {
+		return errors.New("--dkim-key and --dkim-selector are given together")
+	}
+	return nil
+}
+
+func checkOptionalAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	return checkAddress(s)
+}
+
 // normal is the configuration with one spelling for everything.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
@@ -204,6 +273,7 @@ func (c Config) normal() (Config, error) {
 	c.Domain = strings.ToLower(c.Domain)
 	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	c.NotificationsURL = strings.TrimRight(c.NotificationsURL, "/")
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "ingot.db")
 	}

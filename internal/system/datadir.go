@@ -1,6 +1,7 @@
 package system
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,6 +97,30 @@ func holder(f *os.File) string {
 
 func (d *dataDir) file(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// shared copies a program to where apps that run as another user can start it:
+// the folder it is in may not be open to them.
+func (d *dataDir) shared(program string) (string, error) {
+	if program == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	dir := d.file("programs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask
+		return "", err
+	}
+	at := filepath.Join(dir, filepath.Base(program))
+	if old, err := os.ReadFile(at); err == nil && bytes.Equal(old, text) {
+		return at, nil
+	}
+	return at, writeFile(at, text, 0o755)
 }
 
 // letThrough lets apps that run as a user of their own, which only root can

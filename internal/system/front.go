@@ -31,13 +31,16 @@ func (p place) String() string {
 
 // routes are the route tables. A nil one is not served by this server.
 type routes struct {
-	origin, auth, notifications, logs *web.Mux
+	origin, auth, notifications, notificationsV2, logs *web.Mux
 	// apps serves every other name.
 	apps http.Handler
 }
 
-func (t *routes) at(p place) *web.Mux {
-	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeNotifications: t.notifications, placeLogs: t.logs}[p]
+func (t *routes) at(p place, r *http.Request) *web.Mux {
+	if p == placeNotifications {
+		return map[int]*web.Mux{1: t.notifications, 2: t.notificationsV2}[notificationsVersion(r)]
+	}
+	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeLogs: t.logs}[p]
 }
 
 // front is the door of every public listener: it sends each request to the
@@ -110,10 +113,13 @@ func (f *front) only(p place) http.Handler {
 func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
 	live := f.live.Load()
 	switch {
-	case live != nil && live.at(p) != nil:
-		live.at(p).ServeHTTP(w, r)
+	case live != nil && live.at(p, r) != nil:
+		live.at(p, r).ServeHTTP(w, r)
 	case live != nil && p == placeApp && live.apps != nil:
 		live.apps.ServeHTTP(w, r)
+	case live != nil && p == placeNotifications:
+		web.WriteError(w, r, formatOf(p, r.URL.Path), f.log, fault.New(fault.UnknownRoute,
+			"There is no such version of this API; the header %s may be 1 or 2.", versionHeader))
 	case live != nil || p == placeApp:
 		unknownRoute(w, r)
 	case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":

@@ -5,13 +5,14 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 
 	"ingot/internal/web"
 )
 
 // listeners are the open ports.
 type listeners struct {
-	public, notifications, admin net.Listener
+	public, notifications, admin, ssh net.Listener
 }
 
 // openListeners opens all ports or none.
@@ -24,6 +25,7 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 		{"listen", c.Listen, &l.public},
 		{"notifications-listen", c.NotificationsListen, &l.notifications},
 		{"admin-listen", c.AdminListen, &l.admin},
+		{"ssh-listen", c.SSHListen, &l.ssh},
 	} {
 		opened, err := web.Listen(ctx, port.flag, port.addr)
 		if err != nil {
@@ -31,7 +33,7 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 			return nil, err
 		}
 		*port.into = opened
-		if !loopback(opened.Addr()) {
+		if !loopback(opened.Addr()) && port.into != &l.ssh {
 			c.Log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that ends TLS in front, or listen on 127.0.0.1",
 				"flag", "--"+port.flag, "address", opened.Addr().String())
 		}
@@ -40,7 +42,7 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 }
 
 func (l *listeners) close() {
-	for _, opened := range []net.Listener{l.public, l.notifications, l.admin} {
+	for _, opened := range []net.Listener{l.public, l.notifications, l.admin, l.ssh} {
 		if opened != nil {
 			_ = opened.Close()
 		}
@@ -54,18 +56,24 @@ func loopback(a net.Addr) bool {
 
 // urlOf is how a client on this machine reaches an address.
 func urlOf(a net.Addr) string {
+	// A zone is set apart with %, which has to be escaped in a URL.
+	return "http://" + strings.Replace(hereOf(a), "%", "%25", 1)
+}
+
+// hereOf is the host and port by which this machine reaches an address.
+func hereOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
-		return "http://" + a.String()
+		return a.String()
 	}
 	host := tcp.IP.String()
 	if tcp.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	if tcp.Zone != "" {
-		host += "%25" + tcp.Zone
+		host += "%" + tcp.Zone
 	}
-	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // Endpoints says where everything is. It is also the content of
@@ -75,6 +83,7 @@ type Endpoints struct {
 	Auth          string `json:"auth"`
 	Notifications string `json:"notifications"`
 	Admin         string `json:"admin"`
+	SSH           string `json:"ssh"` // host:port
 	Domain        string `json:"domain"`
 	DataDir       string `json:"data_dir"`
 	PID           int    `json:"pid"`
@@ -85,6 +94,7 @@ func (l *listeners) endpoints(c Config) Endpoints {
 		API:           urlOf(l.public.Addr()),
 		Notifications: urlOf(l.notifications.Addr()),
 		Admin:         urlOf(l.admin.Addr()),
+		SSH:           hereOf(l.ssh.Addr()),
 		Domain:        c.Domain,
 		DataDir:       c.DataDir,
 		PID:           os.Getpid(),

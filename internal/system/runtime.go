@@ -18,6 +18,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/router"
 	"ingot/internal/run"
+	"ingot/internal/services"
 	"ingot/internal/staging"
 	"ingot/internal/token"
 )
@@ -36,7 +37,9 @@ type runtime struct {
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
 	builds    *staging.Builds
+	services  *services.Services
 	scratch   string
+	sftp      string // the sftp server, as instances see it
 }
 
 // openRuntime opens the stores and the engine and puts the parts together;
@@ -57,7 +60,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.engine, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })
@@ -78,6 +81,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,
 	})
+	r.services = openServices(c, r)
 	return r, nil
 }
 
@@ -87,7 +91,7 @@ const appUser = 2000
 // parts are what has to be started, in order.
 func (r *runtime) parts() []run.Service {
 	return []run.Service{
-		r.logs, r.access, r.apps, r.publisher, r.stager, r.builds,
+		r.logs, r.access, r.apps, r.publisher, r.stager, r.builds, r.services,
 		run.Every(time.Hour, r.sweep),
 	}
 }
@@ -141,8 +145,8 @@ func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
 // BuildCreated implements api.Signals.
 func (r *runtime) BuildCreated(string) { r.builds.Kick() }
 
-// JobCreated implements api.Signals: no job waits for a worker yet.
-func (r *runtime) JobCreated(string) {}
+// JobCreated implements api.Signals.
+func (r *runtime) JobCreated(string) { r.services.Kick() }
 
 // Usage implements api.Runtime.
 func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[string]api.InstanceUsage {
@@ -210,7 +214,7 @@ func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, err
 type routeTable struct{ table *router.Table }
 
 func routerRoute(r controller.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, ServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,

@@ -30,7 +30,7 @@ func TestSecretsAreForUsOnly(t *testing.T) {
 		}
 		names = append(names, f.Name())
 	}
-	want := "admin-client-secret admin-password encryption-keys ingot-console ingot-notifications ingot-platform ssh-proxy"
+	want := "admin-client-secret admin-password encryption-keys ingot-console ingot-notifications ingot-platform ssh-host-key ssh-proxy"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

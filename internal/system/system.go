@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -29,10 +30,11 @@ import (
 
 // The parts that have to work before the server is ready.
 const (
-	partSecrets  = "secrets"
-	partDatabase = "database"
-	partAuth     = "authorization server"
-	partPlatform = "platform"
+	partSecrets       = "secrets"
+	partDatabase      = "database"
+	partAuth          = "authorization server"
+	partPlatform      = "platform"
+	partNotifications = "notifications"
 )
 
 // System is a whole server. It is a run.Service.
@@ -59,6 +61,10 @@ type building struct {
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
 	endpoints Endpoints
+	// adminLocal tells that only this machine reaches the admin address.
+	adminLocal bool
+	ssh        net.Listener
+	gateway    *gateway
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -172,6 +178,10 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(drain)
+	// It stops first: who comes in meanwhile could not be asked for.
+	if err := s.run(ctx, b.gateway); err != nil {
+		return err
+	}
 	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
 	return nil
 }
@@ -186,8 +196,10 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &building{health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c)}
-	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform)
+	b = &building{
+		health: &readiness{}, registry: newRegistry(), endpoints: ports.endpoints(c), ssh: ports.ssh, adminLocal: loopback(ports.admin.Addr()),
+	}
+	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 	b.metrics = web.NewMetrics(b.registry)
 
 	starting := web.NewMux(web.FormatV3, c.Log, b.metrics)
@@ -200,6 +212,8 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	public := web.NewServer(ports.public, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	// The ssh gateway is started once the rest is there; clients wait until then.
+	s.later(func() { _ = ports.ssh.Close() })
 	// All are stopped, started or not: that is what closes their ports.
 	for _, server := range []*web.Server{admin, notifications, public} {
 		s.later(server.Stop)
@@ -277,15 +291,25 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
+	n, err := s.openNotifications(ctx, b, dir, secrets, client)
+	if err != nil {
+		return fmt.Errorf("notification service: %w", err)
+	}
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
+	ssh, err := s.newGateway(b, dir, secrets, r)
+	if err != nil {
+		return err
+	}
+	b.gateway = ssh
 	// Two may publish at once; what the later one has seen is the newer.
 	var publishing sync.Mutex
 	publish := func(a authority) {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(s.routes(b, a, r, names))
+		ssh.verifier.Store(a.Verifier(api.Audience))
+		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
 	}
 
 	a, err := s.authority(b, d, client, publish)
@@ -295,7 +319,16 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := s.run(ctx, a); err != nil {
 		return err
 	}
-	for _, part := range append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) })) {
+	// Before what calls it, so that it stops after.
+	bundled, err := s.openBroker(dir, secrets, r)
+	if err != nil {
+		return fmt.Errorf("service broker: %w", err)
+	}
+	if err := s.startBroker(ctx, bundled, r); err != nil {
+		return err
+	}
+	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
+	for _, part := range append(n.parts(), append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
@@ -307,7 +340,11 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	s.engine.Store(&description)
 	// Who waits for readiness finds the routes there.
 	publish(a)
+	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+		return err
+	}
 	b.health.ready(partPlatform, nil)
+	b.health.ready(partNotifications, nil)
 	if c.AuthURL == "" {
 		b.health.ready(partAuth, nil)
 	}
@@ -369,21 +406,20 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, r *runtime, names directory) *routes {
+func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
-		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch,
+		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(),
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
 	}
 	t := &routes{
-		origin:        web.NewMux(web.FormatV3, c.Log, b.metrics),
-		notifications: web.NewMux(web.FormatNotifications, c.Log, b.metrics),
-		logs:          web.NewMux(web.FormatV3, c.Log, b.metrics),
-		apps:          r.proxy,
+		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
+		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
+		apps:   r.proxy,
 	}
 	api.New(options).Routes(t.origin)
 	for _, m := range []*web.Mux{t.origin, t.logs} {
@@ -396,7 +432,7 @@ func (s *System) routes(b *building, a authority, r *runtime, names directory) *
 		healthRoutes(t.auth, b.health)
 	}
 	healthRoutes(t.origin, b.health)
-	healthRoutes(t.notifications, b.health)
+	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b.metrics, b.health)
 	healthRoutes(t.logs, b.health)
 	return t
 }

@@ -30,7 +30,7 @@ func testConfig(t *testing.T) Config {
 	// here would only take time.
 	c.Engine, c.Programs = "process", programtest.Dir(t)
 	c.DataDir = filepath.Join(t.TempDir(), "data")
-	c.Listen, c.NotificationsListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.Listen, c.NotificationsListen, c.AdminListen, c.SSHListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	return c
 }
 

@@ -30,6 +30,9 @@ type KeySource interface {
 	Key(ctx context.Context, kid string) (any, error)
 }
 
+// ErrAudience is the cause of a refusal because of the token's audience.
+var ErrAudience = errors.New("audience")
+
 // ErrUnknownKey means that no active key has the token's kid.
 var ErrUnknownKey = errors.New("unknown key")
 
@@ -148,7 +151,7 @@ func (v *Verifier) check(c *Claims) error {
 	case c.Use == UseID:
 		return invalid(nil, "an ID token is not an access token")
 	case len(v.o.Audiences) > 0 && !slices.ContainsFunc(v.o.Audiences, func(a string) bool { return slices.Contains(c.Audience, a) }):
-		return invalid(fmt.Errorf("audience %q, want one of %q", c.Audience, v.o.Audiences), "the token is meant for another service")
+		return invalid(fmt.Errorf("%w %q, want one of %q", ErrAudience, c.Audience, v.o.Audiences), "the token is meant for another service")
 	case v.o.Revoked != nil && v.o.Revoked(c):
 		return invalid(nil, "the token has been revoked")
 	}

@@ -88,6 +88,9 @@ func (e *StatusError) Error() string {
 	return text
 }
 
+// Token returns an access token of the client, for calls to other services.
+func (c *Client) Token(ctx context.Context) (string, error) { return c.bearer(ctx) }
+
 // bearer returns a token, a new one when the last is about to expire.
 func (c *Client) bearer(ctx context.Context) (string, error) {
 	c.mu.Lock()
@@ -109,7 +112,7 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 		AccessToken string  `json:"access_token"`
 		ExpiresIn   float64 `json:"expires_in"`
 	}
-	if err := c.do(req, &answer); err != nil {
+	if err := do(c.o.HTTP, req, answerLimit, &answer); err != nil {
 		return "", fmt.Errorf("token for client %s: %w", c.o.ClientID, err)
 	}
 	if answer.AccessToken == "" {
@@ -131,22 +134,35 @@ func (c *Client) forget(refused string) {
 	}
 }
 
-// get reads a JSON document. A token that is refused (keys rotated, revoked)
-// is replaced once.
+// StatusOf is the status of a StatusError in err's chain, else 0.
+func StatusOf(err error) int {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Status
+	}
+	return 0
+}
+
+// get reads a JSON document of the server.
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.fetch(ctx, c.o.HTTP, c.o.BaseURL+path+"?"+query.Encode(), answerLimit, into)
+}
+
+// fetch reads a JSON document of at most limit bytes. A token that is refused
+// (keys rotated, revoked) is replaced once.
+func (c *Client) fetch(ctx context.Context, h *http.Client, address string, limit int64, into any) error {
 	for attempt := 0; ; attempt++ {
 		raw, err := c.bearer(ctx)
 		if err != nil {
 			return err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.o.BaseURL+path+"?"+query.Encode(), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
 			return err
 		}
 		req.Header.Set("Authorization", "Bearer "+raw)
-		err = c.do(req, into)
-		var status *StatusError
-		if errors.As(err, &status) && status.Status == http.StatusUnauthorized && attempt == 0 {
+		err = do(h, req, limit, into)
+		if StatusOf(err) == http.StatusUnauthorized && attempt == 0 {
 			c.forget(raw)
 			continue
 		}
@@ -154,9 +170,9 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 	}
 }
 
-func (c *Client) do(req *http.Request, into any) error {
+func do(h *http.Client, req *http.Request, limit int64, into any) error {
 	req.Header.Set("Accept", "application/json")
-	res, err := c.o.HTTP.Do(req)
+	res, err := h.Do(req)
 	if err != nil {
 		// The query may be long and is not needed to understand what failed.
 		var u *url.Error
@@ -166,7 +182,7 @@ func (c *Client) do(req *http.Request, into any) error {
 		return fmt.Errorf("%s: %w", place(req), err)
 	}
 	defer res.Body.Close()
-	body := io.LimitReader(res.Body, answerLimit)
+	body := io.LimitReader(res.Body, limit)
 	if res.StatusCode != http.StatusOK {
 		var refusal struct {
 			Error string `json:"error"`

@@ -63,30 +63,38 @@ func anyOf(attribute string, values []string) string {
 	return strings.Join(terms, " or ")
 }
 
-// users reads all pages of a list. The server may make pages smaller than
-// asked for.
+// listPage is a page of a SCIM list.
+type listPage[T any] struct {
+	Resources []T `json:"resources"`
+	Total     int `json:"totalResults"`
+}
+
+var errShort = errors.New("the list of users ends before its total")
+
 func (c *Client) users(ctx context.Context, filter string, count int, into map[string]User) error {
+	query := url.Values{"filter": {filter}, "attributes": {"id,userName,origin"}}
+	return pages(ctx, c, query, count, func(u User) { into[u.ID] = u })
+}
+
+// pages reads all pages of a list of users. The server may make pages smaller
+// than asked for.
+func pages[T any](ctx context.Context, c *Client, query url.Values, count int, each func(T)) error {
 	for start := 1; ; {
-		var page struct {
-			Resources []User `json:"resources"`
-			Total     int    `json:"totalResults"`
-		}
-		err := c.get(ctx, "/Users", url.Values{
-			"filter": {filter}, "attributes": {"id,userName,origin"},
-			"startIndex": {strconv.Itoa(start)}, "count": {strconv.Itoa(count)},
-		}, &page)
-		if err != nil {
+		query.Set("startIndex", strconv.Itoa(start))
+		query.Set("count", strconv.Itoa(count))
+		var page listPage[T]
+		if err := c.get(ctx, "/Users", query, &page); err != nil {
 			return err
 		}
-		for _, u := range page.Resources {
-			into[u.ID] = u
+		for _, one := range page.Resources {
+			each(one)
 		}
 		start += len(page.Resources)
 		if start > page.Total {
 			return nil
 		}
 		if len(page.Resources) == 0 {
-			return errors.New("the list of users ends before its total")
+			return errShort
 		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 	FormatV3 Format = iota
 	// FormatNotifications is the notification service's {"errors":["…"]}.
 	FormatNotifications
+	// FormatNotificationsV2 is the same with the words of its second version.
+	FormatNotificationsV2
 	// FormatOAuth is RFC 6749's {"error","error_description"}, as UAA writes it.
 	FormatOAuth
 )
@@ -55,7 +57,15 @@ var meanings = map[fault.Code]meaning{
 	fault.UnsupportedMedia:    {http.StatusUnsupportedMediaType, 1004, "invalid_request"},
 	fault.Unprocessable:       {http.StatusUnprocessableEntity, 10008, "invalid_request"},
 	fault.RateLimited:         {http.StatusTooManyRequests, 10013, "too_many_requests"},
+	fault.BadGateway:          {http.StatusBadGateway, 10001, "server_error"},
 	fault.Unavailable:         {http.StatusServiceUnavailable, 10015, "temporarily_unavailable"},
+	fault.InstanceBusy:        {http.StatusConflict, 60016, "conflict"},
+	fault.BindingBusy:         {http.StatusConflict, 90008, "conflict"},
+	fault.NotEmpty:            {http.StatusBadRequest, 10006, "invalid_request"},
+	fault.StillShared:         {http.StatusUnprocessableEntity, 390002, "invalid_request"},
+	fault.SameRoute:           {http.StatusUnprocessableEntity, 130008, "invalid_request"},
+	fault.BrokerNotRemovable:  {http.StatusUnprocessableEntity, 270010, "invalid_request"},
+	fault.BadBroker:           {http.StatusBadGateway, 10001, "server_error"},
 	fault.InsufficientStorage: {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }
 
@@ -103,8 +113,8 @@ func explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 
 func body(f Format, m meaning, e *fault.Error) any {
 	switch f {
-	case FormatNotifications:
-		return map[string]any{"errors": []string{strings.Join(e.Messages(), ", ")}}
+	case FormatNotifications, FormatNotificationsV2:
+		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
 	case FormatOAuth:
 		out := map[string]string{"error": m.oauth, "error_description": strings.Join(e.Messages(), " ")}
 		if e.Kind != "" {
@@ -126,6 +136,21 @@ func body(f Format, m meaning, e *fault.Error) any {
 		}
 		return map[string]any{"errors": entries}
 	}
+}
+
+// notificationsMessage is the one message of the notification service, whose
+// clients look for these words when the token is at fault.
+func notificationsMessage(f Format, e *fault.Error) string {
+	const header = "Authorization header is invalid: "
+	switch {
+	case e.Code == fault.Unauthenticated:
+		return header + "missing"
+	case e.Code == fault.InvalidToken && f == FormatNotificationsV2:
+		return header + "corrupt"
+	case e.Code == fault.InvalidToken:
+		return header + strings.TrimPrefix(strings.Join(e.Messages(), ", "), "Invalid Auth Token: ")
+	}
+	return strings.Join(e.Messages(), ", ")
 }
 
 // challenge tells the client how to authenticate (RFC 6750, RFC 7617).

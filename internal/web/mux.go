@@ -75,6 +75,15 @@ type Group struct {
 	format   Format
 	verifier *token.Verifier
 	limits   Limits
+	headers  map[string]string
+}
+
+// WithHeaders returns a Group whose answers all carry these headers, refusals
+// too.
+func (g *Group) WithHeaders(headers map[string]string) *Group {
+	c := *g
+	c.headers = headers
+	return &c
 }
 
 // Within returns a Group with other limits.
@@ -100,6 +109,9 @@ func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 
 func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h Handler) {
 	g.limit(w, r)
+	for name, value := range g.headers {
+		w.Header().Set(name, value)
+	}
 	allowed, err := access.decide(r, g.verifier)
 	if err == nil {
 		err = h(w, allowed)
@@ -107,6 +119,10 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 	}
 	if err == nil || clientGone(r, err) {
 		return
+	}
+	if errors.Is(err, token.ErrAudience) && (g.format == FormatNotifications || g.format == FormatNotificationsV2) {
+		// Its clients know this as a missing scope: an audience follows from scopes.
+		err = Insufficient(access.scopes...)
 	}
 	WriteError(w, r, g.format, g.mux.log, err)
 }

@@ -4,7 +4,8 @@
 //	probe                 serves on $PORT
 //	probe exit CODE       leaves at once
 //	probe deaf            runs and never listens
-//	probe sidecar FILE    writes its process id to the file and goes on
+//	probe sidecar FILE    writes its process id to the file and goes on; where it
+//	                      listens, on the loopback only, is in FILE.address
 //	probe beside NAME PORT serves on the port of every address, on the sockets
 //	                       NAME.sock and @NAME, and writes the file NAME.txt
 //
@@ -44,6 +45,10 @@ func main() {
 	case "deaf":
 		fmt.Println("not listening")
 	case "sidecar":
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		go func() { must(http.Serve(l, http.HandlerFunc(aside))) }() //nolint:gosec // an app for tests
+		must(os.WriteFile(args[1]+".address", []byte(l.Addr().String()), 0o600))
 		must(os.WriteFile(args[1], []byte(strconv.Itoa(os.Getpid())), 0o600))
 		fmt.Println("the sidecar is here")
 	case "beside":
@@ -56,6 +61,11 @@ func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
+}
+
+// aside is what a sidecar answers.
+func aside(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintf(w, "sidecar of %s\n", os.Getenv("CF_INSTANCE_INDEX"))
 }
 
 func must(err error) {

@@ -127,6 +127,7 @@ func testFields(k *kit) {
 		"due":           func(j *cf.Job) any { return j.Due },
 		"worker":        func(j *cf.Job) any { return j.Worker },
 	})
+	checkServiceFields(k)
 }
 
 // fields are how to read from a T what a query calls by name.

@@ -35,6 +35,11 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "Stack", stacks)
 	roundTrip(k, "AuditEvent", auditEvents)
 	roundTrip(k, "Job", jobs)
+	roundTrip(k, "ServiceBroker", serviceBrokers)
+	roundTrip(k, "ServiceOffering", serviceOfferings)
+	roundTrip(k, "ServicePlan", servicePlans)
+	roundTrip(k, "ServiceInstance", serviceInstances)
+	roundTrip(k, "ServiceBinding", serviceBindings)
 }
 
 func roundTrip[T any](k *kit, name string, n noun[T]) {

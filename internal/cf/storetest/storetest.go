@@ -30,6 +30,8 @@ func Conformance(t *testing.T, open func(t *testing.T) cf.Store) {
 		{"Labels", testLabels},
 		{"Visibility", testVisibility},
 		{"SharedVisibility", testSharedVisibility},
+		{"Marketplace", testMarketplace},
+		{"Services", testServices},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
 		{"DeleteAll", testDeleteAll},
@@ -195,4 +197,10 @@ var (
 	stacks        = noun[cf.Stack]{cf.Tx.Stacks, (*cf.Stack).Base}
 	auditEvents   = noun[cf.AuditEvent]{cf.Tx.AuditEvents, (*cf.AuditEvent).Base}
 	jobs          = noun[cf.Job]{cf.Tx.Jobs, (*cf.Job).Base}
+
+	serviceBrokers   = noun[cf.ServiceBroker]{cf.Tx.ServiceBrokers, (*cf.ServiceBroker).Base}
+	serviceOfferings = noun[cf.ServiceOffering]{cf.Tx.ServiceOfferings, (*cf.ServiceOffering).Base}
+	servicePlans     = noun[cf.ServicePlan]{cf.Tx.ServicePlans, (*cf.ServicePlan).Base}
+	serviceInstances = noun[cf.ServiceInstance]{cf.Tx.ServiceInstances, (*cf.ServiceInstance).Base}
+	serviceBindings  = noun[cf.ServiceBinding]{cf.Tx.ServiceBindings, (*cf.ServiceBinding).Base}
 )

@@ -44,6 +44,7 @@ func testConflicts(k *kit) {
 		[]cf.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}}, nil, []cf.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}})
 	checkConflicts(k, "Destination", destinations, []cf.Destination{{}}, nil, []cf.Destination{{}})
 	checkConflicts(k, "Job", jobs, []cf.Job{{}}, nil, []cf.Job{{}})
+	checkServiceConflicts(k)
 }
 
 func checkConflicts[T any](k *kit, name string, n noun[T], there, taken, free []T) {

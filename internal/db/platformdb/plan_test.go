@@ -286,6 +286,9 @@ func TestSealedColumns(t *testing.T) {
 	want = append(want, sealedOf(apps)...)
 	want = append(want, sealedOf(packages)...)
 	want = append(want, sealedOf(jobs)...)
+	want = append(want, sealedOf(serviceBrokers)...)
+	want = append(want, sealedOf(serviceInstances)...)
+	want = append(want, sealedOf(serviceBindings)...)
 	want = append(want, db.SealedColumn{Table: "platform_env_groups", Key: "name", Column: "variables"})
 	if !slices.Equal(SealedColumns, want) {
 		t.Errorf("declared are %v, want %v", SealedColumns, want)
@@ -295,6 +298,7 @@ func TestSealedColumns(t *testing.T) {
 		"domains": len(sealedOf(domains)), "routes": len(sealedOf(routes)), "destinations": len(sealedOf(destinations)),
 		"processes": len(sealedOf(processes)), "sidecars": len(sealedOf(sidecars)), "builds": len(sealedOf(builds)), "droplets": len(sealedOf(droplets)),
 		"deployments": len(sealedOf(deployments)), "instances": len(sealedOf(instances)), "buildpacks": len(sealedOf(buildpacks)),
+		"service offerings": len(sealedOf(serviceOfferings)), "service plans": len(sealedOf(servicePlans)),
 		"stacks": len(sealedOf(stacks)), "audit events": len(sealedOf(auditEvents)),
 	} {
 		if n > 0 {

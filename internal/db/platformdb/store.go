@@ -22,6 +22,9 @@ var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
 	{Table: "platform_jobs", Key: "guid", Column: "payload"},
+	{Table: "platform_service_brokers", Key: "guid", Column: "password"},
+	{Table: "platform_service_instances", Key: "guid", Column: "credentials"},
+	{Table: "platform_service_bindings", Key: "guid", Column: "credentials"},
 	{Table: "platform_env_groups", Key: "name", Column: "variables"},
 }
 
@@ -60,25 +63,34 @@ type transaction struct {
 	clock *clock
 }
 
-func (x *transaction) Organizations() cf.Repo[cf.Organization] { return repoOf(x, organizations) }
-func (x *transaction) Spaces() cf.Repo[cf.Space]               { return repoOf(x, spaces) }
-func (x *transaction) Users() cf.Repo[cf.User]                 { return repoOf(x, users) }
-func (x *transaction) Roles() cf.Repo[cf.Role]                 { return repoOf(x, roles) }
-func (x *transaction) Domains() cf.Repo[cf.Domain]             { return repoOf(x, domains) }
-func (x *transaction) Routes() cf.Repo[cf.Route]               { return repoOf(x, routes) }
-func (x *transaction) Destinations() cf.Repo[cf.Destination]   { return repoOf(x, destinations) }
-func (x *transaction) Apps() cf.Repo[cf.App]                   { return repoOf(x, apps) }
-func (x *transaction) Processes() cf.Repo[cf.Process]          { return repoOf(x, processes) }
-func (x *transaction) Sidecars() cf.Repo[cf.Sidecar]           { return repoOf(x, sidecars) }
-func (x *transaction) Packages() cf.Repo[cf.Package]           { return repoOf(x, packages) }
-func (x *transaction) Builds() cf.Repo[cf.Build]               { return repoOf(x, builds) }
-func (x *transaction) Droplets() cf.Repo[cf.Droplet]           { return repoOf(x, droplets) }
-func (x *transaction) Deployments() cf.Repo[cf.Deployment]     { return repoOf(x, deployments) }
-func (x *transaction) Instances() cf.Repo[cf.Instance]         { return repoOf(x, instances) }
-func (x *transaction) Buildpacks() cf.Repo[cf.Buildpack]       { return repoOf(x, buildpacks) }
-func (x *transaction) Stacks() cf.Repo[cf.Stack]               { return repoOf(x, stacks) }
-func (x *transaction) AuditEvents() cf.Repo[cf.AuditEvent]     { return repoOf(x, auditEvents) }
-func (x *transaction) Jobs() cf.Repo[cf.Job]                   { return repoOf(x, jobs) }
+func (x *transaction) Organizations() cf.Repo[cf.Organization]   { return repoOf(x, organizations) }
+func (x *transaction) Spaces() cf.Repo[cf.Space]                 { return repoOf(x, spaces) }
+func (x *transaction) Users() cf.Repo[cf.User]                   { return repoOf(x, users) }
+func (x *transaction) Roles() cf.Repo[cf.Role]                   { return repoOf(x, roles) }
+func (x *transaction) Domains() cf.Repo[cf.Domain]               { return repoOf(x, domains) }
+func (x *transaction) Routes() cf.Repo[cf.Route]                 { return repoOf(x, routes) }
+func (x *transaction) Destinations() cf.Repo[cf.Destination]     { return repoOf(x, destinations) }
+func (x *transaction) Apps() cf.Repo[cf.App]                     { return repoOf(x, apps) }
+func (x *transaction) Processes() cf.Repo[cf.Process]            { return repoOf(x, processes) }
+func (x *transaction) Sidecars() cf.Repo[cf.Sidecar]             { return repoOf(x, sidecars) }
+func (x *transaction) Packages() cf.Repo[cf.Package]             { return repoOf(x, packages) }
+func (x *transaction) Builds() cf.Repo[cf.Build]                 { return repoOf(x, builds) }
+func (x *transaction) Droplets() cf.Repo[cf.Droplet]             { return repoOf(x, droplets) }
+func (x *transaction) Deployments() cf.Repo[cf.Deployment]       { return repoOf(x, deployments) }
+func (x *transaction) Instances() cf.Repo[cf.Instance]           { return repoOf(x, instances) }
+func (x *transaction) Buildpacks() cf.Repo[cf.Buildpack]         { return repoOf(x, buildpacks) }
+func (x *transaction) Stacks() cf.Repo[cf.Stack]                 { return repoOf(x, stacks) }
+func (x *transaction) AuditEvents() cf.Repo[cf.AuditEvent]       { return repoOf(x, auditEvents) }
+func (x *transaction) Jobs() cf.Repo[cf.Job]                     { return repoOf(x, jobs) }
+func (x *transaction) ServiceBrokers() cf.Repo[cf.ServiceBroker] { return repoOf(x, serviceBrokers) }
+func (x *transaction) ServiceOfferings() cf.Repo[cf.ServiceOffering] {
+	return repoOf(x, serviceOfferings)
+}
+func (x *transaction) ServicePlans() cf.Repo[cf.ServicePlan] { return repoOf(x, servicePlans) }
+func (x *transaction) ServiceInstances() cf.Repo[cf.ServiceInstance] {
+	return repoOf(x, serviceInstances)
+}
+func (x *transaction) ServiceBindings() cf.Repo[cf.ServiceBinding] { return repoOf(x, serviceBindings) }
 
 // clock gives every row of one process a time of its own, so that the order of
 // creation is that of insertion.

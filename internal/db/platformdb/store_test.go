@@ -114,6 +114,15 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Jobs().Insert(&cf.Job{Resource: id, Payload: []byte(secret)}); err != nil {
 					return err
 				}
+				if err := tx.ServiceBrokers().Insert(&cf.ServiceBroker{Resource: id, Password: secret}); err != nil {
+					return err
+				}
+				if err := tx.ServiceInstances().Insert(&cf.ServiceInstance{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
+					return err
+				}
+				if err := tx.ServiceBindings().Insert(&cf.ServiceBinding{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
+					return err
+				}
 				return tx.SetEnvGroup(cf.EnvGroup{Name: "x", Var: map[string]string{"TOKEN": secret}})
 			})
 			if err != nil {
@@ -128,7 +137,7 @@ func TestSecretsAreSealed(t *testing.T) {
 					t.Errorf("%s.%s is %q, %v", c.Table, c.Column, text, err)
 				}
 			}
-			if n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, platformdb.SealedColumns); err != nil || n != 4 {
+			if n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, platformdb.SealedColumns); err != nil || n != len(platformdb.SealedColumns) {
 				t.Fatalf("sealed %d anew, error %v", n, err)
 			}
 			err = platformdb.New(openWith(t, address, newKey)).View(ctx, func(tx cf.Tx) error {

@@ -65,7 +65,7 @@ type Engine struct {
 	// sharing tells whether layers can be shared.
 	sharing bool
 
-	ids keyed
+	ids local.Keyed
 	// open ends with Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the life of the engine, not of a call
 	shut     context.CancelFunc
@@ -152,7 +152,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), initPath); err != nil {
+	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	e.resolv = resolvConf(o.Egress)

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +24,8 @@ import (
 	"ingot/internal/engine/local"
 )
 
-// Exec runs another process in the instance through `runc exec`, which passes
-// on its input, output and exit status. It ends with this server.
+// Exec runs another process in the instance through `runc exec`, which waits
+// for it and passes on its exit status. It ends with this server.
 func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ engine.Process, err error) {
 	in, err := e.running(id)
 	if err != nil {
@@ -43,33 +41,69 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	if err != nil {
 		return nil, err
 	}
-	if err := local.WriteJSON(filepath.Join(dir, "process.json"), processOf(in.dir.Meta(), r)); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	p := &process{dir: dir}
+	if err := e.begin(ctx, p, in, r); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), os.RemoveAll(dir))
 	}
-	p := &process{dir: dir, done: make(chan struct{}), started: make(chan struct{})}
-	p.cmd = e.runc.command(context.WithoutCancel(ctx), "exec", "--process", filepath.Join(dir, "process.json"), "--pid-file", p.pidFile(), id)
-	if r.Terminal != nil {
-		err = p.terminal(r.Terminal)
-	} else {
-		err = p.pipes()
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	leave, err := e.enter()
-	if err != nil {
-		closeAll(slices.Concat(p.theirs, p.ours))
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	go func() {
-		defer leave()
-		p.run()
-	}()
 	p.stop = context.AfterFunc(e.open, func() { _ = p.Signal(int(syscall.SIGKILL)) })
 	if err := p.await(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), p.Close())
 	}
 	return p, nil
+}
+
+// relay takes over the pipes that runc hands through and gives way to the
+// process. Pipes of runc's own would be open in all that the process leaves
+// behind, and runc would wait for that.
+const relay = `exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-`
+
+// begin starts runc. When it fails, nothing is left but the process's directory.
+func (e *Engine) begin(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
+	m := in.dir.Meta()
+	what := processOf(m, r)
+	args := []string{"exec", "--process", p.file("process.json"), "--pid-file", p.file("pid")}
+	var owner *local.Owner
+	if r.Terminal == nil {
+		what.Args = append([]string{"/bin/sh", "-c", relay, "sh"}, what.Args...)
+		args = append(args, "--preserve-fds", "3")
+		owner = &local.Owner{User: int(in.Base) + m.Launch.User, Group: int(in.Base) + m.Launch.Group}
+	}
+	if err := local.WriteJSON(p.file("process.json"), what); err != nil {
+		return err
+	}
+	cmd := e.runc.command(context.WithoutCancel(ctx), append(args, in.dir.ID())...)
+	says, err := os.OpenFile(p.file("says"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer says.Close()
+	if p.Stdio, err = local.NewStdio(r.Terminal, owner); err != nil {
+		return err
+	}
+	defer p.CloseTheirs()
+	cmd.Stdout, cmd.Stderr = says, says
+	if r.Terminal == nil {
+		cmd.ExtraFiles = p.Theirs[:]
+	} else {
+		// Runc passes a terminal of the host on to one inside. (A console socket
+		// would save the copying, but then runc leaves at once and nobody learns
+		// the exit status.) It makes it raw too, but what is typed before would
+		// show twice.
+		err = p.Raw()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Theirs[0], p.Theirs[1], p.Theirs[2]
+	}
+	leave := func() {}
+	if err == nil {
+		leave, err = e.enter()
+	}
+	if err == nil {
+		p.runc = local.NewChild(cmd, r.Terminal != nil)
+		err = p.runc.Start(leave)
+	}
+	if err != nil {
+		p.CloseOurs()
+	}
+	return err
 }
 
 // processOf is what runc is to start: the instance's user with its main
@@ -123,104 +157,22 @@ func lastOfEach(env []string) []string {
 
 // process is one that Exec started, seen through runc.
 type process struct {
-	cmd    *exec.Cmd
-	dir    string // for files that runc reads and writes
-	stop   func() bool
-	theirs []*os.File // ends that runc alone is to have
-	ours   []*os.File
-
-	stdin          io.WriteCloser
-	stdout, stderr io.Reader
-	master         *os.File // of a terminal
-
-	started chan struct{} // closed when runc was started, or could not be
-	done    chan struct{} // closed when runc was waited for
-	status  int
-	err     error
+	*local.Stdio
+	runc *local.Child
+	dir  string // for files that runc reads and writes
+	stop func() bool
 
 	mu     sync.Mutex
 	id     local.ProcessID // of the process itself, once known
 	closed bool
 }
 
-func (p *process) pidFile() string { return filepath.Join(p.dir, "pid") }
-
-func (p *process) pipes() error {
-	var files [3][2]*os.File
-	for i := range files {
-		r, w, err := os.Pipe()
-		if err != nil {
-			for _, f := range files[:i] {
-				closeAll(f[:])
-			}
-			return err
-		}
-		files[i] = [2]*os.File{r, w}
-	}
-	in, out, errs := files[0], files[1], files[2]
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in[0], out[1], errs[1]
-	p.theirs, p.ours = []*os.File{in[0], out[1], errs[1]}, []*os.File{in[1], out[0], errs[0]}
-	p.stdin, p.stdout, p.stderr = in[1], out[0], errs[0]
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	return nil
-}
-
-// terminal gives runc a terminal of the host, which it passes on to one inside.
-// (A console socket would save the copying, but then runc leaves at once and
-// nobody learns the exit status.)
-func (p *process) terminal(t *engine.Terminal) error {
-	master, tty, err := pty.Open()
-	if err != nil {
-		return err
-	}
-	if t.Columns > 0 && t.Rows > 0 {
-		err = pty.Setsize(master, &pty.Winsize{Rows: uint16(t.Rows), Cols: uint16(t.Columns)}) //nolint:gosec // a terminal is not that large
-	}
-	if err == nil {
-		// Runc does so too, but what is typed before would show twice.
-		_, err = term.MakeRaw(int(tty.Fd()))
-	}
-	if err != nil {
-		closeAll([]*os.File{master, tty})
-		return err
-	}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = tty, tty, tty
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-	p.theirs, p.ours = []*os.File{tty}, []*os.File{master}
-	p.master, p.stdin, p.stdout = master, keyboard{master}, screen{master}
-	return nil
-}
-
-// run starts runc and waits for it. The kernel kills runc when the thread that
-// started it ends, so the thread is kept until then.
-func (p *process) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(p.done)
-	err := p.cmd.Start()
-	closeAll(p.theirs)
-	close(p.started)
-	if err != nil {
-		p.err = err
-		return
-	}
-	err = p.cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		p.err = err
-		return
-	}
-	p.status = p.cmd.ProcessState.ExitCode()
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		p.status = 128 + int(ws.Signal())
-	}
-}
+func (p *process) file(name string) string { return filepath.Join(p.dir, name) }
 
 // await returns when the process runs, or with why it does not.
 func (p *process) await(ctx context.Context) error {
-	<-p.started
 	for wait := time.Millisecond; ; wait = min(2*wait, 10*time.Millisecond) {
-		if pid, err := readPID(p.pidFile()); err == nil {
+		if pid, err := readPID(p.file("pid")); err == nil {
 			id, err := local.Identify(pid)
 			p.mu.Lock()
 			p.id = id
@@ -234,12 +186,9 @@ func (p *process) await(ctx context.Context) error {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.done:
-			if _, err := readPID(p.pidFile()); err == nil {
+		case <-p.runc.Done():
+			if _, err := readPID(p.file("pid")); err == nil {
 				return nil
-			}
-			if p.err != nil {
-				return p.err
 			}
 			return p.complaint()
 		}
@@ -256,34 +205,26 @@ func readPID(path string) (int, error) {
 
 // complaint is what runc said when it could not start the process.
 func (p *process) complaint() error {
-	from := p.stderr
-	if from == nil {
-		from = p.stdout
+	status, err := p.runc.Wait()
+	if err != nil {
+		return err
 	}
-	b, err := io.ReadAll(io.LimitReader(from, 4096))
-	text := strings.TrimSpace(string(b))
+	text := lastWords(p.file("says"))
+	if text == "" && p.Stderr() == nil {
+		b, err := io.ReadAll(io.LimitReader(p.Stdout(), 4096))
+		if err == nil && len(b) > 0 {
+			text = ": " + strings.TrimSpace(string(b))
+		}
+	}
 	if text == "" {
-		return fmt.Errorf("runc exec left with status %d: %w", p.status, errors.Join(err, errEnded))
+		return fmt.Errorf("runc exec left with status %d: %w", status, errEnded)
 	}
-	return errors.New(strings.TrimPrefix(text, "time="))
+	return fmt.Errorf("runc exec left with status %d%s", status, text)
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close() // pipes and terminals: nothing is kept back
-	}
-}
-
-func (p *process) Stdin() io.WriteCloser { return p.stdin }
-func (p *process) Stdout() io.Reader     { return p.stdout }
-func (p *process) Stderr() io.Reader     { return p.stderr }
-
+// Resize changes the size of the terminal.
 func (p *process) Resize(columns, rows int) error {
-	if p.master == nil {
-		return errors.New("there is no terminal")
-	}
-	size := &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)} //nolint:gosec // a terminal is not that large
-	if err := pty.Setsize(p.master, size); err != nil {
+	if err := p.Stdio.Resize(columns, rows); err != nil {
 		return err
 	}
 	// Runc passes that on, unless it is not listening yet: so the terminal
@@ -297,7 +238,7 @@ func (p *process) Resize(columns, rows int) error {
 			continue
 		}
 		if id.Alive() && term.IsTerminal(int(tty.Fd())) {
-			err = pty.Setsize(tty, size)
+			err = pty.Setsize(tty, local.WindowSize(columns, rows))
 		}
 		return errors.Join(err, tty.Close())
 	}
@@ -310,31 +251,25 @@ func (p *process) Signal(number int) error {
 	id := p.id
 	p.mu.Unlock()
 	select {
-	case <-p.done:
+	case <-p.runc.Done():
 		return nil
 	default:
 	}
 	if id.PID == 0 {
 		// Not started yet, and only Close or the engine's asks for that.
-		<-p.started
-		if p.cmd.Process != nil && number == int(syscall.SIGKILL) {
-			_ = p.cmd.Process.Kill() // may have ended
+		if number == int(syscall.SIGKILL) {
+			return p.runc.Signal(number)
 		}
 		return nil
 	}
 	if !id.Exists() {
 		return nil
 	}
-	if err := syscall.Kill(-id.PID, syscall.Signal(number)); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return nil
+	return local.IgnoreGone(syscall.Kill(-id.PID, syscall.Signal(number)))
 }
 
-func (p *process) Wait() (int, error) {
-	<-p.done
-	return p.status, p.err
-}
+// Wait returns the exit status.
+func (p *process) Wait() (int, error) { return p.runc.Wait() }
 
 // Close kills what still runs and gives everything back.
 func (p *process) Close() error {
@@ -346,35 +281,11 @@ func (p *process) Close() error {
 		return nil
 	}
 	err := p.Signal(int(syscall.SIGKILL))
-	// A job in the background may hold the output after the command has ended;
+	// A job in the background may hold a terminal after the command has ended;
 	// runc would wait for it.
-	if p.cmd.Process != nil {
-		_ = p.cmd.Process.Kill()
-	}
-	<-p.done
+	err = errors.Join(err, p.runc.Signal(int(syscall.SIGKILL)))
+	<-p.runc.Done()
 	p.stop()
-	closeAll(p.ours)
+	p.CloseOurs()
 	return errors.Join(err, os.RemoveAll(p.dir))
-}
-
-// screen is what a terminal shows. A terminal that nobody has open any more is
-// an error to the kernel and an end to us.
-type screen struct{ master *os.File }
-
-func (s screen) Read(b []byte) (int, error) {
-	n, err := s.master.Read(b)
-	if errors.Is(err, syscall.EIO) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// keyboard is what is typed; its end is control-D.
-type keyboard struct{ master *os.File }
-
-func (k keyboard) Write(b []byte) (int, error) { return k.master.Write(b) }
-
-func (k keyboard) Close() error {
-	_, err := k.master.Write([]byte{4})
-	return err
 }

@@ -50,6 +50,10 @@ func (e *Engine) Allow(_ context.Context, endpoints []Endpoint) error {
 // listen there, and need Allow.
 func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
 
+// Subnet is the instances' network. Whoever is not from there has no business
+// with what listens on Gateway.
+func (e *Engine) Subnet() netip.Prefix { return e.net.chosen.Subnet }
+
 // numbering is held while firewall sets are made, by whichever engine of this
 // process.
 var numbering sync.Mutex

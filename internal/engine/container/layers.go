@@ -32,7 +32,7 @@ type layers struct {
 
 	mu    sync.Mutex
 	using map[string]int // by how many Starts under way
-	keyed keyed
+	keyed local.Keyed
 	grew  atomic.Bool // since prune
 }
 
@@ -79,7 +79,7 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found 
 			release()
 		}
 	}()
-	unlock, err := l.keyed.lock(ctx, id)
+	unlock, err := l.keyed.Lock(ctx, id)
 	if err != nil {
 		return layer{}, nil, err
 	}
@@ -172,7 +172,7 @@ func (l *layers) prune(named func(id string) bool) error {
 			break
 		}
 		// Whoever wants it now waits, and unpacks it again.
-		unlock, err := l.keyed.lock(context.Background(), c.dir.ID())
+		unlock, err := l.keyed.Lock(context.Background(), c.dir.ID())
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,9 @@ type Options struct {
 	// Init is the ingot-init program, statically linked; see local.InitPath if
 	// empty.
 	Init string
+	// SFTP is the ingot-sftp program, statically linked; instances have it as
+	// SFTPInside. Empty means that they have none.
+	SFTP string
 	// Runc is the OCI runtime; runc from PATH if empty.
 	Runc string
 	// Egress lets instances connect to the world outside of this machine, and
@@ -25,6 +28,9 @@ type Options struct {
 	LayerSpace int64
 	Log        *slog.Logger
 }
+
+// SFTPInside is where instances have the ingot-sftp program.
+const SFTPInside = "/.ingot-sftp"
 
 // Endpoint is a TCP address, of this machine or another, that instances may
 // connect to.

@@ -5,6 +5,7 @@ package container
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"ingot/internal/engine"
 )
@@ -22,6 +23,12 @@ func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
 // Probe says that there is no such engine here.
 func Probe(context.Context, Options) error { return errLinux }
+
+// Gateway is no address.
+func (e *Engine) Gateway() netip.Addr { return netip.Addr{} }
+
+// Subnet is no network.
+func (e *Engine) Subnet() netip.Prefix { return netip.Prefix{} }
 
 // Allow has nobody to allow anything.
 func (e *Engine) Allow(context.Context, []Endpoint) error { return errLinux }

@@ -22,7 +22,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if local.CheckID(id) != nil {
 		return nil
 	}
-	unlock, err := e.ids.lock(ctx, id)
+	unlock, err := e.ids.Lock(ctx, id)
 	if err != nil {
 		return err
 	}

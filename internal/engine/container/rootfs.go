@@ -40,12 +40,14 @@ var etcFiles = map[string]string{
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"shells":        "/bin/sh\n/bin/bash\n",
 	"gai.conf":      "",
+	"bash.bashrc":   `[ -z "$PS1" ] || PS1='\u@\h:\w\$ '` + "\n",
 }
 
 // buildRootfs makes the root file system that all instances share, or brings
-// it up to date: running instances go on to see a complete one. It returns the
-// directories of the host that have to be mounted into it.
-func buildRootfs(root, initPath string) ([]specs.Mount, error) {
+// it up to date: running instances go on to see a complete one. programs are
+// those of the host to be put there. It returns the directories of the host
+// that have to be mounted into it.
+func buildRootfs(root string, programs map[string]string) ([]specs.Mount, error) {
 	for _, dir := range []string{
 		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root", "run", "opt",
 		"srv", "mnt", "media", controlInside, hostInside,
@@ -57,8 +59,13 @@ func buildRootfs(root, initPath string) ([]specs.Mount, error) {
 	if err := link("../run", filepath.Join(root, "var", "run")); err != nil {
 		return nil, err
 	}
-	if err := replace(filepath.Join(root, initInside), initPath, 0o755); err != nil {
-		return nil, fmt.Errorf("copying ingot-init: %w", err)
+	for inside, program := range programs {
+		if program == "" {
+			continue
+		}
+		if err := replace(filepath.Join(root, inside), program, 0o755); err != nil {
+			return nil, fmt.Errorf("copying %s: %w", program, err)
+		}
 	}
 	for name, text := range etcFiles {
 		if err := write(filepath.Join(root, "etc", name), strings.NewReader(text), 0o644); err != nil {

@@ -34,7 +34,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if len(s.Launch.Members) == 0 {
 		return fmt.Errorf("instance %s has nothing to run", s.ID)
 	}
-	unlock, err := e.ids.lock(ctx, s.ID)
+	unlock, err := e.ids.Lock(ctx, s.ID)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ var execCases = []testCase{
 	{name: "ExecInput", test: execInput},
 	{name: "ExecSignal", test: execSignal},
 	{name: "ExecTerminal", test: execTerminal},
+	{name: "ExecBackground", test: execBackground},
 	{name: "ExecClose", test: execClose},
 	{name: "ExecRemoved", test: execRemoved},
 	{name: "ExecFails", test: execFails},
@@ -109,6 +110,11 @@ func execOutput(s *suite, t *testing.T) {
 	}
 	if member := s.sh(t, id, `stat -c %u sub/file`); strings.TrimSpace(member) != lines[3] {
 		t.Errorf("it runs as %s, members as %s", lines[3], member)
+	}
+	// Its output can be opened by name.
+	p = s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `echo out >/dev/stdout; echo err >/dev/stderr`}})
+	if out, errs, status := finish(t, p); out != "out\n" || errs != "err\n" || status != 0 {
+		t.Errorf("%q %q %d", out, errs, status)
 	}
 	for _, dir := range []string{"sub", "{{home}}/sub", home + "/sub"} {
 		p := s.exec(t, id, engine.ExecRequest{Args: []string{"cat", "file"}, Dir: dir})
@@ -228,6 +234,28 @@ func execTerminal(s *suite, t *testing.T) {
 	expect("over")
 	if status, err := p.Wait(); err != nil || status != 2 {
 		t.Errorf("status %d, %v", status, err)
+	}
+}
+
+// execBackground leaves a job behind that holds what the command had open. The
+// command has ended all the same, and the job goes on.
+func execBackground(s *suite, t *testing.T) {
+	id, _ := s.host(t)
+	for name, terminal := range map[string]*engine.Terminal{"pipes": nil, "terminal": {Columns: 80, Rows: 24}} {
+		p := s.exec(t, id, engine.ExecRequest{
+			// A terminal that is gone takes with it who does not ignore that.
+			Args: []string{"/bin/sh", "-c", `trap '' HUP; (while [ ! -e stop-` + name + ` ]; do sleep 0.02; done; touch late-` + name + `) & echo out; exit 5`}, Terminal: terminal,
+		})
+		if line, err := bufio.NewReader(p.Stdout()).ReadString('\n'); strings.TrimSpace(line) != "out" {
+			t.Fatalf("%s: %q, %v", name, line, err)
+		}
+		if status, err := p.Wait(); err != nil || status != 5 {
+			t.Errorf("%s: status %d, %v", name, status, err)
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("%s: Close: %v", name, err)
+		}
+		s.sh(t, id, `touch stop-`+name+`; while [ ! -e late-`+name+` ]; do sleep 0.02; done`)
 	}
 }
 

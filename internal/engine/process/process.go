@@ -40,7 +40,7 @@ type Engine struct {
 	log   *slog.Logger
 	cache *local.Cache
 	ports *local.Ports
-	ids   keyed
+	ids   local.Keyed
 
 	// open ends with Close, and with it every stream and every Exec.
 	open  context.Context //nolint:containedctx // the life of the engine, not of a call
@@ -152,7 +152,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if local.CheckID(id) != nil {
 		return nil
 	}
-	unlock, err := e.ids.lock(ctx, id)
+	unlock, err := e.ids.Lock(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -278,40 +278,6 @@ func (e *Engine) Close() error {
 	e.execs.Wait()
 	e.ports.Close()
 	return nil
-}
-
-// keyed is a lock for each id.
-type keyed struct {
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed when given back
-}
-
-// lock waits until the id is free, or ctx ends.
-func (k *keyed) lock(ctx context.Context, id string) (unlock func(), err error) {
-	for {
-		k.mu.Lock()
-		busy, ok := k.held[id]
-		if !ok {
-			mine := make(chan struct{})
-			if k.held == nil {
-				k.held = map[string]chan struct{}{}
-			}
-			k.held[id] = mine
-			k.mu.Unlock()
-			return func() {
-				k.mu.Lock()
-				delete(k.held, id)
-				k.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		k.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // first is the instance's ingot-init; os.ErrProcessDone if it was never

@@ -276,7 +276,12 @@ func TestUnprivileged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(self, program, 0o755); err != nil {
+	// A process that another test starts meanwhile would have the file open for
+	// writing until it runs something else, and so long ours could not be run.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(self, program, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	tmp := filepath.Join(dir, "tmp")

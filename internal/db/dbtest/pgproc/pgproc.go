@@ -9,20 +9,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// ErrMissing: the server's programs are not installed.
-var ErrMissing = errors.New("no PostgreSQL server programs (initdb, postgres, pg_ctl) found: " +
-	"install them with: apt-get install postgresql-15")
+	"ingot/internal/servers"
+)
 
 // URLVariable names a server to use in place of a private one.
 const URLVariable = "INGOT_TEST_POSTGRES_URL"
@@ -66,11 +60,11 @@ cd / && rm -rf "$DIR"
 
 // Start starts a server and waits until it answers.
 func Start(ctx context.Context) (*Server, error) {
-	bin, err := programs()
+	bin, err := servers.Postgres()
 	if err != nil {
 		return nil, err
 	}
-	owner, err := serverUser()
+	owner, err := servers.Unprivileged("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -148,55 +142,6 @@ func settings(dir string) []string {
 		args = append(args, "-c", s)
 	}
 	return args
-}
-
-// programs returns the directory of the newest server's programs.
-func programs() (string, error) {
-	var dirs []string
-	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
-		dirs = append(dirs, strings.TrimSpace(string(out)))
-	}
-	installed, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	slices.SortFunc(installed, func(a, b string) int { return version(b) - version(a) })
-	dirs = append(dirs, installed...)
-	if path, err := exec.LookPath("postgres"); err == nil {
-		dirs = append(dirs, filepath.Dir(path))
-	}
-	for _, dir := range dirs {
-		missing := slices.ContainsFunc([]string{"initdb", "postgres", "pg_ctl"}, func(name string) bool {
-			_, err := os.Stat(filepath.Join(dir, name))
-			return err != nil
-		})
-		if !missing {
-			return dir, nil
-		}
-	}
-	return "", ErrMissing
-}
-
-func version(dir string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-	return n
-}
-
-// serverUser says as whom the server runs: PostgreSQL refuses to run as root.
-// Nil means as ourselves.
-func serverUser() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
-		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
-		if uidErr == nil && gidErr == nil {
-			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-		}
-	}
-	return nil, errors.New("start PostgreSQL: it does not run as root, and there is no user postgres or nobody to run it as")
 }
 
 func makeDir(owner *syscall.Credential) (string, error) {

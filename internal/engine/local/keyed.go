@@ -1,20 +1,20 @@
 //go:build linux
 
-package container
+package local
 
 import (
 	"context"
 	"sync"
 )
 
-// keyed is a lock for each name. The zero value is ready.
-type keyed struct {
+// Keyed is a lock for each name. The zero value is ready.
+type Keyed struct {
 	mu   sync.Mutex
 	held map[string]chan struct{} // closed when given back
 }
 
-// lock waits until the name is free, or ctx ends.
-func (k *keyed) lock(ctx context.Context, name string) (unlock func(), err error) {
+// Lock waits until the name is free, or ctx ends.
+func (k *Keyed) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	for {
 		k.mu.Lock()
 		busy, taken := k.held[name]

@@ -1,5 +1,3 @@
-//go:build linux
-
 package local
 
 import (
@@ -10,29 +8,35 @@ import (
 	"path/filepath"
 )
 
-// InitName is the file name of the first process of every instance.
-const InitName = "ingot-init"
+// The programs that instances need.
+const (
+	InitName = "ingot-init" // the first process of every instance
+	SFTPName = "ingot-sftp" // serves the files of an instance to sftp and scp
+)
 
 // InitPath finds the ingot-init program: the one that was asked for, or the one
 // beside the running program, or in PATH. The answer is absolute.
-func InitPath(explicit string) (string, error) {
+func InitPath(explicit string) (string, error) { return ProgramPath(InitName, explicit) }
+
+// ProgramPath finds any of the programs so.
+func ProgramPath(name, explicit string) (string, error) {
 	if explicit != "" {
 		if err := executable(explicit); err != nil {
-			return "", fmt.Errorf("ingot-init: %w; build it: go build -o %s ./cmd/ingot-init", err, explicit)
+			return "", fmt.Errorf("%s: %w; build it: go build -o %s ./cmd/%[1]s", name, err, explicit)
 		}
 		return filepath.Abs(explicit)
 	}
-	beside := InitName
+	beside := name
 	if self, err := os.Executable(); err == nil {
-		beside = filepath.Join(filepath.Dir(self), InitName)
+		beside = filepath.Join(filepath.Dir(self), name)
 		if executable(beside) == nil {
 			return beside, nil
 		}
 	}
-	if found, err := exec.LookPath(InitName); err == nil {
+	if found, err := exec.LookPath(name); err == nil {
 		return filepath.Abs(found)
 	}
-	return "", fmt.Errorf("ingot-init is neither beside this program nor in PATH; build it: go build -o %s ./cmd/ingot-init", beside)
+	return "", fmt.Errorf("%s is neither beside this program nor in PATH; build it: go build -o %s ./cmd/%[1]s", name, beside)
 }
 
 func executable(path string) error {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jessevdk/go-flags"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+// TestConfigurationReference keeps docs/configuration.md to what the flags say:
+//
+//	go test ./cmd/ingot -run TestConfigurationReference -update
+func TestConfigurationReference(t *testing.T) {
+	t.Parallel()
+	p := &process{getenv: func(string) string { return "" }, uid: 0}
+	o := &options{}
+	parser := flags.NewNamedParser("ingot", 0)
+	if _, err := parser.AddGroup("Commands", "", o); err != nil {
+		t.Fatal(err)
+	}
+	p.applyDefaults(optionsOf(parser.Command))
+
+	var b strings.Builder
+	b.WriteString("# Configuration\n\n" +
+		"Every flag can also be given by the environment variable beside it. This page is made from the flags.\n\n" +
+		"| Flag of `ingot up` | Variable | Default | |\n|---|---|---|---|\n")
+	for _, option := range optionsOf(parser.Find("up")) {
+		value := ""
+		if option.ValueName != "" {
+			value = " " + strings.ReplaceAll(option.ValueName, "|", "\\|")
+		}
+		standard := ""
+		if len(option.Default) > 0 {
+			standard = "`" + option.Default[0] + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
+	}
+	b.WriteString("\nOnly by the environment: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` are the first secrets, instead of\n" +
+		"generated ones; `INGOT_ENCRYPTION_KEY` is the key of the encrypted columns, instead of `DIR/secrets/encryption-keys`.\n")
+
+	file := filepath.Join("..", "..", "docs", "configuration.md")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(file)
+	if err != nil || string(have) != b.String() {
+		t.Errorf("docs/configuration.md is not what the flags say (%v): go test ./cmd/ingot -run TestConfigurationReference -update", err)
+	}
+}

@@ -1,0 +1,118 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ingot/internal/servers"
+)
+
+// local is the name of a server that we run ourselves.
+const local = "local"
+
+// backend makes instances and bindings on a kind of server. Each of its methods
+// may be called again after it was cut off anywhere, and then finishes the work.
+type backend interface {
+	// name is that of the server, in the records of its instances: local, or
+	// HOST:PORT.
+	name() string
+	// up tells whether the server of the instance answers without having to be
+	// started first.
+	up(i *instance) bool
+	// wake starts the server of the instance unless it runs, without waiting.
+	wake(ctx context.Context, i *instance) error
+	// ensure starts the server of the instance unless it runs, and waits until
+	// it answers.
+	ensure(ctx context.Context, i *instance) error
+
+	create(ctx context.Context, i *instance, p parameters) error
+	// drop removes the instance with all its bindings.
+	drop(ctx context.Context, i *instance) error
+	// resize applies the plan, and Over.
+	resize(ctx context.Context, i *instance) error
+	size(ctx context.Context, i *instance) (int64, error)
+	bind(ctx context.Context, i *instance, b *binding, password string) error
+	unbind(ctx context.Context, i *instance, b *binding) error
+
+	// target is where the server listens.
+	target(i *instance) endpoint
+	// credentials are what an app is given; host and port are where it reaches
+	// the server.
+	credentials(i *instance, b *binding, at endpoint, password string) map[string]any
+
+	start(ctx context.Context) error
+	stop()
+}
+
+// endpoint is a TCP address.
+type endpoint struct {
+	host string
+	port int
+}
+
+func (e endpoint) String() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
+
+// loopback tells whether only this machine reaches it.
+func (e endpoint) loopback() bool {
+	ip, err := netip.ParseAddr(e.host)
+	return e.host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// The range that ports are taken from: outside of the one that systems give to
+// outgoing connections, so that a server finds its port free after a restart.
+const (
+	lowPort  = 20000
+	highPort = 32000
+)
+
+// keptPort returns the port of a server: it is in the credentials of apps, so
+// it is chosen once and kept in a file.
+func keptPort(dir string, hosts ...netip.Addr) (int, error) {
+	path := filepath.Join(dir, "port")
+	if content, err := os.ReadFile(path); err == nil {
+		if port, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil && port > 0 && port < 1<<16 {
+			return port, nil
+		}
+	}
+	port, err := freePort(hosts...)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, err
+	}
+	return port, servers.WriteFile(path, []byte(strconv.Itoa(port)+"\n"), nil)
+}
+
+// freePort finds a port that is free on loopback and on the other addresses.
+func freePort(hosts ...netip.Addr) (int, error) {
+	hosts = append([]netip.Addr{loopbackAddr}, hosts...)
+	for range 200 {
+		port := lowPort + rand.IntN(highPort-lowPort) //nolint:gosec // a port is no secret
+		free := true
+		for _, h := range hosts {
+			if !h.IsValid() {
+				continue
+			}
+			l, err := net.Listen("tcp", netip.AddrPortFrom(h, uint16(port)).String()) //nolint:noctx // it does not wait
+			if err != nil {
+				free = false
+				break
+			}
+			l.Close()
+		}
+		if free {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port between %d and %d", lowPort, highPort)
+}
+
+var loopbackAddr = netip.MustParseAddr("127.0.0.1")

@@ -1,0 +1,293 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"ingot/internal/run"
+	"ingot/internal/seal"
+	"ingot/internal/servers"
+)
+
+// Config says what a broker offers and where it keeps it.
+type Config struct {
+	// Dir is for the servers' data and the broker's records. Servers run as
+	// users of their own when we are root, so its parents have to let them
+	// through (o+x).
+	Dir string
+	// Keys seal the secret that passwords are derived from.
+	Keys *seal.Keyring
+	// Listen is the address of the broker's API; 127.0.0.1:0 if empty.
+	Listen string
+	// PostgresURL and MySQLURL name servers to use in place of our own, with a
+	// user who may create databases and users.
+	PostgresURL, MySQLURL string
+	// Without names offerings to leave out.
+	Without []string
+	// Reach is how apps get to the servers; the zero value is for apps that
+	// share this machine's loopback.
+	Reach Reach
+	Log   *slog.Logger
+}
+
+// Reach is how apps in containers get to servers on this machine.
+type Reach struct {
+	// Host is this machine's address in their network. It is what credentials
+	// say.
+	Host netip.Addr
+	// From is their network. Nobody else is let in by that address.
+	From netip.Prefix
+	// Allow opens the containers' firewall to exactly these addresses.
+	Allow func(context.Context, []netip.AddrPort) error
+}
+
+// Username is who the platform is to the broker.
+const Username = "ingot"
+
+// Timing.
+const (
+	operationTime = 2 * time.Minute // of one operation, the start of a server included
+	sizeInterval  = time.Minute
+	retryInterval = 5 * time.Second
+	shutdownTime  = 10 * time.Second
+)
+
+// Broker is the bundled service broker, a run.Service.
+type Broker struct {
+	run.Part
+	config   Config
+	secret   secret
+	state    *state
+	backends map[string][]backend // by offering; new instances go to the first
+	missing  map[string]error     // why an offering has no server
+	forward  *forwarder
+	guard    guard
+
+	listener net.Listener
+	work     context.Context
+	spawn    func(func())
+	limit    func(*instance) int64 // the size of its plan; tests have less
+	closed   chan struct{}         // when no request is under way any more
+}
+
+// New reads the records and looks for servers. It starts nothing.
+func New(c Config) (*Broker, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	if c.Keys == nil {
+		return nil, errors.New("service broker: no keys to seal its secret with")
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("service broker: %w", err)
+	}
+	c.Dir = dir
+	own := filepath.Join(c.Dir, "broker")
+	// Servers pass through the one, nobody looks into the other.
+	if err := errors.Join(os.MkdirAll(c.Dir, 0o711), os.MkdirAll(own, 0o700)); err != nil {
+		return nil, fmt.Errorf("service broker: %w", err)
+	}
+	b := &Broker{config: c, backends: map[string][]backend{}, missing: map[string]error{}}
+	b.limit = func(i *instance) int64 { return planOf(i).bytes }
+	if b.secret, err = loadSecret(filepath.Join(own, "secret"), c.Keys); err != nil {
+		return nil, fmt.Errorf("service broker: %w", err)
+	}
+	if b.state, err = openState(filepath.Join(own, "instances")); err != nil {
+		return nil, fmt.Errorf("service broker: %w", err)
+	}
+	b.guard = guard{user: Username, password: b.secret.password("api"), turn: make(chan struct{}, 1)}
+	b.forward = newForwarder(c.Reach, c.Log)
+	if err := b.findServers(); err != nil {
+		return nil, fmt.Errorf("service broker: %w", err)
+	}
+	return b, nil
+}
+
+// findServers decides which servers there are. Our own stay in use for the
+// instances they have when a URL is given later.
+func (b *Broker) findServers() error {
+	used := map[string]bool{} // offering and server
+	for _, i := range b.state.list() {
+		used[i.Offering+" "+i.On] = true
+	}
+	add := func(offering, address string, external, ours func() (backend, error)) error {
+		if slices.Contains(b.config.Without, offering) && !used[offering+" "+local] {
+			b.missing[offering] = errors.New("it was left out")
+			return nil
+		}
+		if address != "" {
+			e, err := external()
+			if err != nil {
+				return err
+			}
+			b.backends[offering] = append(b.backends[offering], e)
+			if !used[offering+" "+local] {
+				return nil
+			}
+		}
+		l, err := ours()
+		switch {
+		case err == nil:
+			b.backends[offering] = append(b.backends[offering], l)
+		case errors.Is(err, servers.ErrNoPostgres), errors.Is(err, servers.ErrNoMariaDB), errors.Is(err, servers.ErrNoRedis):
+			b.missing[offering] = err
+		default:
+			return err
+		}
+		return nil
+	}
+	c, s := b.config, b.secret
+	return errors.Join(
+		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), as(func() (*postgres, error) { return c.localPostgres(s) })),
+		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), as(func() (*mariadb, error) { return c.localMySQL(s) })),
+		add(Redis, "", nil, as(func() (*redisServers, error) { return c.localRedis(s) })),
+	)
+}
+
+// as turns a constructor of one kind into one of any.
+func as[T backend](f func() (T, error)) func() (backend, error) {
+	return func() (backend, error) { return f() }
+}
+
+// Missing says which offerings are not there, and why.
+func (b *Broker) Missing() map[string]error { return b.missing }
+
+// URL is where the API is, from Start on. It may change from start to start.
+func (b *Broker) URL() string { return "http://" + b.listener.Addr().String() }
+
+// Password is that of Username. It stays the same.
+func (b *Broker) Password() string { return b.guard.password }
+
+// AdminURL is how the administrator of the server for new instances of an
+// offering logs in: for backups and measurements, never for an app. It is empty
+// for Redis, where each instance has its own.
+func (b *Broker) AdminURL(offering string) string {
+	for _, s := range b.backends[offering] {
+		if a, ok := s.(interface{ adminURL() string }); ok {
+			return a.adminURL()
+		}
+	}
+	return ""
+}
+
+// Start opens the API, and goes on with what was left unfinished.
+func (b *Broker) Start(ctx context.Context) error {
+	return b.Launch(ctx, func(work context.Context, spawn func(func())) (err error) {
+		var listen net.ListenConfig
+		if b.listener, err = listen.Listen(ctx, "tcp", b.config.Listen); err != nil {
+			return fmt.Errorf("service broker: %w", err)
+		}
+		b.work, b.spawn, b.closed = work, spawn, make(chan struct{})
+		for _, list := range b.backends {
+			for _, s := range list {
+				if err := s.start(ctx); err != nil {
+					b.listener.Close()
+					b.stopServers()
+					return fmt.Errorf("service broker: %w", err)
+				}
+			}
+		}
+		server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: nil}
+		spawn(func() {
+			if err := server.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
+				b.config.Log.Error("the service broker's API ended", "error", err)
+			}
+		})
+		spawn(func() {
+			defer close(b.closed)
+			<-work.Done()
+			limit, cancel := context.WithTimeout(context.WithoutCancel(work), shutdownTime)
+			defer cancel()
+			if server.Shutdown(limit) != nil {
+				server.Close() //nolint:errcheck // it ends either way
+			}
+		})
+		spawn(func() { b.finishAll(work) })
+		spawn(func() { b.watchSizes(work) })
+		for name, why := range b.missing {
+			b.config.Log.Info("a service is not offered", "service", name, "reason", why)
+		}
+		return nil
+	})
+}
+
+// Stop ends the API, then the servers.
+func (b *Broker) Stop() {
+	b.Halt(func() {
+		<-b.closed
+		b.forward.stop()
+		b.stopServers()
+	})
+}
+
+func (b *Broker) stopServers() {
+	var wait sync.WaitGroup
+	for _, list := range b.backends {
+		for _, s := range list {
+			wait.Go(s.stop)
+		}
+	}
+	wait.Wait()
+}
+
+// backendOf is the server that an instance is on.
+func (b *Broker) backendOf(i *instance) (backend, error) {
+	for _, s := range b.backends[i.Offering] {
+		if s.name() == i.On {
+			return s, nil
+		}
+	}
+	if i.On == local {
+		return nil, fmt.Errorf("the server of this instance cannot be run: %w", b.missing[i.Offering])
+	}
+	return nil, fmt.Errorf("this instance is on the server %s, which is not the configured one", i.On)
+}
+
+// openWays lets apps in containers reach the servers of all instances. What
+// does not work, because a port is taken for example, is worth another try, but
+// is no reason not to start.
+func (b *Broker) openWays(ctx context.Context) (all bool) {
+	all = true
+	fail := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			all = false
+			b.config.Log.Error("containers cannot reach a service; it is tried again", "error", err)
+		}
+	}
+	for _, id := range b.state.ids() {
+		release, err := b.state.acquire(ctx, id)
+		if err != nil {
+			return false
+		}
+		if i := b.state.get(id); i != nil && i.Phase == ready {
+			if s, err := b.backendOf(i); err == nil {
+				fail(b.openWay(ctx, s, i))
+			}
+		}
+		release()
+	}
+	fail(b.forward.apply(ctx))
+	return all
+}
+
+func (b *Broker) openWay(ctx context.Context, s backend, i *instance) error {
+	at := s.target(i)
+	if at.port == 0 {
+		return nil
+	}
+	return b.forward.open(ctx, at)
+}

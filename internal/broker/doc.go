@@ -1,0 +1,27 @@
+// Package broker is the service broker that comes with Ingot: PostgreSQL,
+// MariaDB and Redis behind the Open Service Broker API, version 2.17.
+//
+//	platform ──OSBAPI, basic auth──▶ Broker ──SQL──▶ server ◀── apps, with the
+//	                                   │ intent              credentials of a
+//	                                   ▼                     binding
+//	                              DIR/broker/*.json
+//
+// A server is started by package servers on first use, on a data directory and
+// a loopback port of its own, or is somebody else's, named by a URL. Where apps
+// run in containers they reach it through a forwarder on the address that the
+// host has in their network.
+//
+// An instance is a database with an owner that nobody can log in as; a binding
+// is a user that acts as the owner. An instance of Redis is a server of its own,
+// because key names of one server can be listed by all its users.
+//
+// What is about to be made or removed is written to a file first, and the file
+// says "ready", or goes, when the server has done it. So whatever is killed, and
+// whenever: what was begun is known, and is finished or undone by the next try
+// or the next start. Names are derived from ids, so that doing it twice makes
+// nothing twice. Passwords are derived from one sealed secret and are kept
+// nowhere.
+//
+// It may import seal, servers, run, the broker library and the drivers of the
+// three servers; nothing of the platform, and no store.
+package broker

@@ -1,0 +1,176 @@
+package broker
+
+import (
+	"context"
+	"time"
+)
+
+// finishAll goes on with what a broker before us, or a server that died, left
+// unfinished, until nothing is. It also starts the servers of instances that are
+// there: their apps will not ask us first.
+func (b *Broker) finishAll(ctx context.Context) {
+	tick := time.NewTicker(retryInterval)
+	defer tick.Stop()
+	for first, open := true, false; ; first = false {
+		if !open {
+			open = b.openWays(ctx)
+		}
+		for _, i := range b.state.list() {
+			if first {
+				if _, err := b.backendOf(i); err != nil {
+					b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
+				}
+				b.wake(ctx, i.ID)
+			}
+			if i.unfinished() {
+				b.finish(ctx, i.ID)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// wake starts an instance's server without waiting for it. The instance is
+// acquired: one that is being deleted must not get its server back.
+func (b *Broker) wake(ctx context.Context, id string) {
+	release, err := b.state.acquire(ctx, id)
+	if err != nil {
+		return
+	}
+	defer release()
+	i := b.state.get(id)
+	if i == nil || i.Phase != ready {
+		return
+	}
+	s, err := b.backendOf(i)
+	if err != nil {
+		return // said at the start
+	}
+	if err := s.wake(ctx, i); err != nil && ctx.Err() == nil {
+		b.config.Log.Error("the server of a service instance does not run", "instance", i.ID, "service", i.Offering, "error", err)
+	}
+}
+
+// unfinished tells whether there is something to do or undo.
+func (i *instance) unfinished() bool {
+	if i.Phase == creating || i.Phase == deleting {
+		return true
+	}
+	for _, b := range i.Bindings {
+		if b.Phase != ready {
+			return true
+		}
+	}
+	return false
+}
+
+// finish makes an instance whole: what somebody waits for is made, what was
+// being deleted goes, and so does what nobody was told of.
+func (b *Broker) finish(ctx context.Context, id string) {
+	op, cancel := context.WithTimeout(ctx, operationTime)
+	defer cancel()
+	release, err := b.state.acquire(op, id)
+	if err != nil {
+		return
+	}
+	defer release()
+	i := b.state.get(id)
+	if i == nil || !i.unfinished() {
+		return
+	}
+	s, err := b.backendOf(i)
+	if err != nil {
+		return // said at the start
+	}
+	if err := b.finishOne(op, s, i); err != nil && ctx.Err() == nil {
+		b.config.Log.Warn("a service instance is unfinished; it is tried again", "instance", i.ID, "phase", string(i.Phase), "error", err)
+	}
+}
+
+func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
+	if i.Phase == creating && i.Async {
+		o, _ := offeringNamed(i.Offering)
+		params, err := readParameters(i.Params, o.create)
+		if err != nil {
+			return err
+		}
+		return b.make(ctx, s, i, params)
+	}
+	if err := s.ensure(ctx, i); err != nil {
+		return err
+	}
+	if i.Phase != ready {
+		// Not answered yet: whoever asked for it takes it for failed, and asks
+		// again or deletes it.
+		i.Phase = deleting
+		return b.unmake(ctx, s, i)
+	}
+	for _, to := range i.Bindings {
+		if to.Phase != ready {
+			if err := b.unmakeBinding(ctx, s, i, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watchSizes looks at the sizes of all databases from time to time.
+func (b *Broker) watchSizes(ctx context.Context) {
+	tick := time.NewTicker(sizeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.checkSizes(ctx)
+		}
+	}
+}
+
+// checkSizes takes the right to write from instances that are over the size of
+// their plan, and gives it back to those that are below again.
+func (b *Broker) checkSizes(ctx context.Context) {
+	for _, id := range b.state.ids() {
+		if err := b.checkSize(ctx, id); err != nil && ctx.Err() == nil {
+			b.config.Log.Warn("the size of a service instance is not known", "instance", id, "error", err)
+		}
+	}
+}
+
+func (b *Broker) checkSize(ctx context.Context, id string) error {
+	op, cancel := context.WithTimeout(ctx, operationTime)
+	defer cancel()
+	release, err := b.state.acquire(op, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	i := b.state.get(id)
+	if i == nil || i.Phase != ready {
+		return nil
+	}
+	s, err := b.backendOf(i)
+	if err != nil || !s.up(i) {
+		return nil //nolint:nilerr // said at the start; what does not run does not grow
+	}
+	size, err := s.size(op, i)
+	if err != nil {
+		return err
+	}
+	limit := b.limit(i)
+	if over := size > limit; over != i.Over {
+		i.Over = over
+		if err := b.state.save(i); err != nil {
+			return err
+		}
+		b.config.Log.Info("a service instance changes between read-write and read-only", "instance", id, "size", sizeText(size), "plan", sizeText(limit), "over", over)
+		return s.resize(op, i)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+// api is the broker as the library calls it.
+type api struct{ b *Broker }
+
+// Services is the catalog: what there are servers for, and what there are
+// instances of.
+func (a api) Services(context.Context) ([]domain.Service, error) {
+	used := map[string]bool{}
+	for _, i := range a.b.state.list() {
+		used[i.Offering] = true
+	}
+	list := []domain.Service{}
+	for _, o := range offerings {
+		if len(a.b.backends[o.name]) > 0 || used[o.name] {
+			list = append(list, o.service())
+		}
+	}
+	return list, nil
+}
+
+// problem is an error of the API with a status.
+func problem(status int, format string, args ...any) error {
+	return apiresponses.NewFailureResponse(fmt.Errorf(format, args...), status, "refused")
+}
+
+// trouble is a failure on our side: the reason goes to the log, because it may
+// tell more than a user should know.
+func (b *Broker) trouble(doing string, i *instance, err error) error {
+	b.config.Log.Error("a service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
+	return problem(http.StatusInternalServerError, "%s failed: the %s server did not do it; try again, and see the operator's log if it stays so", doing, i.Offering)
+}
+
+// operation is the context of one: it goes on when the caller has left, so that
+// nothing is half done because of an impatient client.
+func (b *Broker) operation(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), operationTime)
+}
+
+// begin is operation with the instance acquired.
+func (b *Broker) begin(ctx context.Context, id string) (context.Context, func(), error) {
+	op, cancel := b.operation(ctx)
+	release, err := b.state.acquire(op, id)
+	if err != nil {
+		cancel()
+		return nil, nil, apiresponses.ErrConcurrentInstanceAccess
+	}
+	return op, func() { release(); cancel() }, nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	canonical := func(r json.RawMessage) string {
+		var v any
+		if len(r) == 0 || json.Unmarshal(r, &v) != nil || v == nil {
+			return "{}"
+		}
+		var out bytes.Buffer
+		_ = json.NewEncoder(&out).Encode(v) // it came from JSON
+		return string(bytes.TrimSpace(out.Bytes()))
+	}
+	return canonical(a) == canonical(b)
+}
+
+// Provision makes an instance.
+func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool) (domain.ProvisionedServiceSpec, error) {
+	var none domain.ProvisionedServiceSpec
+	o, p, err := planByID(d.ServiceID, d.PlanID)
+	if err != nil {
+		return none, err
+	}
+	if d.MaintenanceInfo != nil {
+		return none, apiresponses.ErrMaintenanceInfoNilConflict
+	}
+	params, err := readParameters(d.RawParameters, o.create)
+	if err != nil {
+		return none, problem(http.StatusBadRequest, "%w", err)
+	}
+	op, end, err := a.b.begin(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	defer end()
+	i := a.b.state.get(id)
+	switch {
+	case i == nil:
+	case i.Phase == deleting:
+		return none, apiresponses.ErrConcurrentInstanceAccess
+	case i.Offering != o.name || i.PlanID != p.id || !sameJSON(i.Params, d.RawParameters):
+		return none, apiresponses.ErrInstanceAlreadyExists
+	case i.Phase == ready:
+		return domain.ProvisionedServiceSpec{AlreadyExists: true}, nil
+	case i.Phase == creating && i.Async && async:
+		return domain.ProvisionedServiceSpec{IsAsync: true, OperationData: "create"}, nil
+	}
+	if i == nil {
+		servers := a.b.backends[o.name]
+		if len(servers) == 0 {
+			return none, problem(http.StatusInternalServerError, "%s is not offered any more: %w", o.name, a.b.missing[o.name])
+		}
+		i = &instance{ID: id, On: servers[0].name(), CreatedAt: time.Now().UTC(), Bindings: map[string]*binding{}}
+	}
+	i.Offering, i.PlanID, i.Params, i.Phase, i.Failure = o.name, p.id, d.RawParameters, creating, ""
+	s, err := a.b.backendOf(i)
+	if err != nil {
+		return none, problem(http.StatusInternalServerError, "%w", err)
+	}
+	if o.name == Redis && i.Port == 0 {
+		if i.Port, err = freePort(a.b.config.Reach.Host); err != nil {
+			return none, a.b.trouble("creating the instance", i, err)
+		}
+	}
+	// Only what takes long is worth asking for twice.
+	i.Async = async && !s.up(i)
+	if err := a.b.state.save(i); err != nil {
+		return none, a.b.trouble("creating the instance", i, err)
+	}
+	if i.Async {
+		a.b.spawn(func() { a.b.finish(a.b.work, id) })
+		return domain.ProvisionedServiceSpec{IsAsync: true, OperationData: "create"}, nil
+	}
+	if err := a.b.make(op, s, i, params); err != nil {
+		return none, a.b.trouble("creating the instance", i, err)
+	}
+	return domain.ProvisionedServiceSpec{}, nil
+}
+
+// make creates what an instance stands for. When that fails, what was made of it
+// goes again; if that fails too, the record stays and the next try finds it.
+func (b *Broker) make(ctx context.Context, s backend, i *instance, params parameters) error {
+	err := s.ensure(ctx, i)
+	if err == nil {
+		err = s.create(ctx, i, params)
+	}
+	if err == nil {
+		if err = b.openWay(ctx, s, i); err == nil {
+			err = b.forward.apply(ctx)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, b.unmake(ctx, s, i))
+	}
+	i.Phase = ready
+	return b.state.save(i)
+}
+
+// unmake removes all of an instance, and its record; or keeps that as a failed
+// one for who asks for the last operation.
+func (b *Broker) unmake(ctx context.Context, s backend, i *instance) error {
+	if err := s.drop(ctx, i); err != nil {
+		return fmt.Errorf("and cleaning up: %w", err)
+	}
+	if i.Offering == Redis {
+		b.forward.shut(s.target(i))
+		if err := b.forward.apply(ctx); err != nil {
+			return err
+		}
+	}
+	if i.Phase == creating && i.Async {
+		i.Phase, i.Failure = failed, "the server could not be started or did not create it; the operator's log says why"
+		return b.state.save(i)
+	}
+	return b.state.remove(i.ID)
+}
+
+// Deprovision removes an instance.
+func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, _ bool) (domain.DeprovisionServiceSpec, error) {
+	var none domain.DeprovisionServiceSpec
+	op, end, err := a.b.begin(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	defer end()
+	i := a.b.state.get(id)
+	if i == nil {
+		return none, apiresponses.ErrInstanceDoesNotExist
+	}
+	if err := i.matches(d.ServiceID, d.PlanID); err != nil {
+		return none, err
+	}
+	s, err := a.b.backendOf(i)
+	if err != nil {
+		return none, problem(http.StatusInternalServerError, "%w", err)
+	}
+	i.Phase, i.Async = deleting, false
+	if err := a.b.state.save(i); err != nil {
+		return none, a.b.trouble("deleting the instance", i, err)
+	}
+	if err := s.ensure(op, i); err != nil {
+		return none, a.b.trouble("deleting the instance", i, err)
+	}
+	if err := a.b.unmake(op, s, i); err != nil {
+		return none, a.b.trouble("deleting the instance", i, err)
+	}
+	return none, nil
+}
+
+// matches compares ids of a request with those of the instance.
+func (i *instance) matches(serviceID, planID string) error {
+	o, _ := offeringNamed(i.Offering)
+	if serviceID != "" && serviceID != o.id || planID != "" && planID != i.PlanID {
+		return problem(http.StatusBadRequest, "service_id or plan_id is not that of this instance")
+	}
+	return nil
+}
+
+func planByID(serviceID, planID string) (offering, plan, error) {
+	o, ok := offeringByID(serviceID)
+	if !ok {
+		return offering{}, plan{}, problem(http.StatusBadRequest, "service_id %q is not in the catalog", serviceID)
+	}
+	p, ok := o.plan(planID)
+	if !ok {
+		return offering{}, plan{}, problem(http.StatusBadRequest, "plan_id %q is not in the catalog of %s", planID, o.name)
+	}
+	return o, p, nil
+}
+
+// GetInstance shows an instance that is ready.
+func (a api) GetInstance(_ context.Context, id string, d domain.FetchInstanceDetails) (domain.GetInstanceDetailsSpec, error) {
+	i := a.b.state.get(id)
+	if i == nil || i.Phase == failed || i.Phase == creating {
+		return domain.GetInstanceDetailsSpec{}, apiresponses.ErrInstanceNotFound
+	}
+	if i.Phase == deleting {
+		return domain.GetInstanceDetailsSpec{}, apiresponses.ErrConcurrentInstanceAccess
+	}
+	if err := i.matches(d.ServiceID, d.PlanID); err != nil {
+		return domain.GetInstanceDetailsSpec{}, err
+	}
+	o, _ := offeringNamed(i.Offering)
+	spec := domain.GetInstanceDetailsSpec{ServiceID: o.id, PlanID: i.PlanID}
+	if len(i.Params) > 0 {
+		spec.Parameters = i.Params
+	}
+	return spec, nil
+}
+
+// Update changes the plan.
+func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bool) (domain.UpdateServiceSpec, error) {
+	var none domain.UpdateServiceSpec
+	op, end, err := a.b.begin(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	defer end()
+	i := a.b.state.get(id)
+	switch {
+	case i == nil || i.Phase == failed:
+		return none, apiresponses.ErrInstanceNotFound
+	case i.Phase != ready:
+		return none, apiresponses.ErrConcurrentInstanceAccess
+	case d.MaintenanceInfo != nil:
+		return none, apiresponses.ErrMaintenanceInfoNilConflict
+	}
+	if err := i.matches(d.ServiceID, ""); err != nil {
+		return none, err
+	}
+	if _, err := readParameters(d.RawParameters, nil); err != nil {
+		return none, problem(http.StatusBadRequest, "%w", err)
+	}
+	if d.PlanID == "" || d.PlanID == i.PlanID {
+		return none, nil
+	}
+	_, p, err := planByID(d.ServiceID, d.PlanID)
+	if err != nil {
+		return none, err
+	}
+	s, err := a.b.backendOf(i)
+	if err != nil {
+		return none, problem(http.StatusInternalServerError, "%w", err)
+	}
+	if err := s.ensure(op, i); err != nil {
+		return none, a.b.trouble("changing the plan", i, err)
+	}
+	size, err := s.size(op, i)
+	if err != nil {
+		return none, a.b.trouble("changing the plan", i, err)
+	}
+	if size > p.bytes {
+		return none, problem(http.StatusUnprocessableEntity, "the instance has %s of data, and plan %s allows %s: delete some first", sizeText(size), p.name, sizeText(p.bytes))
+	}
+	i.PlanID, i.Over = p.id, false
+	// The record first: limits are applied again whenever sizes are looked at.
+	if err := a.b.state.save(i); err != nil {
+		return none, a.b.trouble("changing the plan", i, err)
+	}
+	if err := s.resize(op, i); err != nil {
+		return none, a.b.trouble("changing the plan", i, err)
+	}
+	return none, nil
+}
+
+// LastOperation tells how far an instance has come.
+func (a api) LastOperation(_ context.Context, id string, _ domain.PollDetails) (domain.LastOperation, error) {
+	i := a.b.state.get(id)
+	if i == nil {
+		return domain.LastOperation{}, apiresponses.ErrInstanceDoesNotExist
+	}
+	switch i.Phase {
+	case ready:
+		return domain.LastOperation{State: domain.Succeeded}, nil
+	case failed:
+		return domain.LastOperation{State: domain.Failed, Description: i.Failure}, nil
+	case deleting:
+		return domain.LastOperation{State: domain.InProgress, Description: "it is being deleted"}, nil
+	}
+	return domain.LastOperation{State: domain.InProgress, Description: "its server is being started"}, nil
+}

@@ -1,0 +1,302 @@
+package broker
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+
+	"ingot/internal/servers"
+)
+
+// mariadb makes databases on a MariaDB server.
+//
+// A database has an owner, an account that is locked: views, triggers and
+// routines are handed to it when the user that defined them goes, because they
+// run with the rights of whoever defined them.
+type mariadb struct {
+	label     string
+	connector driver.Connector
+	admins    string // the administrator's URL
+	admin     *sql.DB
+	daemon    *servers.Daemon // nil when the server is somebody else's
+	at        endpoint
+	mine      bool
+}
+
+// externalMySQL uses a server by its URL, mysql://USER:PASSWORD@HOST:PORT.
+func externalMySQL(address string) (*mariadb, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" || u.Hostname() == "" || u.User == nil {
+		return nil, errors.New("--mysql-url: not a MySQL URL; it looks like mysql://USER:PASSWORD@HOST:PORT")
+	}
+	port := 3306
+	if u.Port() != "" {
+		if port, err = strconv.Atoi(u.Port()); err != nil {
+			return nil, errors.New("--mysql-url: the port is not a number")
+		}
+	}
+	password, _ := u.User.Password()
+	at := endpoint{u.Hostname(), port}
+	return newMariaDB(at.String(), at, u.User.Username(), password)
+}
+
+func newMariaDB(label string, at endpoint, user, password string) (*mariadb, error) {
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.Net, c.Addr = user, password, "tcp", at.String()
+	c.Timeout, c.Logger = idleTime, silent{}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/")}, nil
+}
+
+// silent is the driver's log: what fails is returned as well.
+type silent struct{}
+
+func (silent) Print(...any) {}
+
+// localMySQL is a server of our own, started on first use.
+func (c Config) localMySQL(s secret) (*mariadb, error) {
+	program, install, err := servers.MariaDB()
+	if err != nil {
+		return nil, err
+	}
+	owner, err := servers.Unprivileged("mysql")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(c.Dir, MySQL)
+	port, err := keptPort(filepath.Join(c.Dir, "broker", MySQL), c.Reach.Host)
+	if err != nil {
+		return nil, err
+	}
+	password := s.password("admin", MySQL)
+	m, err := newMariaDB(local, endpoint{loopbackAddr.String(), port}, adminUser, password)
+	if err != nil {
+		return nil, err
+	}
+	m.mine = true
+	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
+	m.daemon = servers.New(servers.Spec{
+		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
+		Args: []string{
+			"--no-defaults", "--datadir=" + data, "--bind-address=" + loopbackAddr.String(), "--port=" + strconv.Itoa(port),
+			"--socket=" + socketPath(dir), "--pid-file=" + filepath.Join(dir, "pid"), "--init-file=" + first,
+			"--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--secure-file-priv=" + filepath.Join(dir, "none"),
+			"--skip-log-bin", "--max-connections=500", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
+			"--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
+		},
+		Stop: syscall.SIGTERM, Log: c.Log,
+		Prepare: func(ctx context.Context) error {
+			if err := servers.MakeDir(filepath.Join(dir, "none"), owner); err != nil {
+				return err
+			}
+			err := makeWhole(dir, data, func(fresh string) error {
+				return servers.Run(servers.Command(ctx, owner, dir, nil, install, "--no-defaults", "--datadir="+fresh,
+					"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"))
+			})
+			if err != nil {
+				return err
+			}
+			return servers.WriteFile(first, []byte(firstStatements(password)), owner)
+		},
+		Answers: m.answers,
+	})
+	return m, nil
+}
+
+// socketPath is in the directory, unless that is too long for a socket's name;
+// nobody uses it.
+func socketPath(dir string) string {
+	if path := filepath.Join(dir, "socket"); len(path) < 100 {
+		return path
+	}
+	return filepath.Join(os.TempDir(), "ingot-mariadb-"+hash(dir)[:8])
+}
+
+// firstStatements run at every start: the administrator is there, and the
+// accounts that a new server has, without a password, are not.
+func firstStatements(password string) string {
+	admin := "'" + adminUser + "'@'127.0.0.1'"
+	statements := []string{
+		"CREATE USER IF NOT EXISTS " + admin + " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "'",
+		"GRANT ALL PRIVILEGES ON *.* TO " + admin + " WITH GRANT OPTION",
+		"DROP USER IF EXISTS 'root'@'localhost'", "DROP USER IF EXISTS 'root'@'127.0.0.1'", "DROP USER IF EXISTS 'root'@'::1'",
+		"DROP USER IF EXISTS ''@'localhost'", "DELETE FROM mysql.global_priv WHERE User = 'root' OR User = ''", "FLUSH PRIVILEGES",
+	}
+	return strings.Join(statements, ";\n") + ";\n"
+}
+
+func (m *mariadb) adminURL() string { return m.admins }
+
+func (m *mariadb) name() string              { return m.label }
+func (m *mariadb) target(*instance) endpoint { return m.at }
+func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
+
+func (m *mariadb) start(ctx context.Context) error {
+	m.admin = few(sql.OpenDB(m.connector))
+	if m.daemon == nil {
+		return nil
+	}
+	return m.daemon.Start(ctx)
+}
+
+func (m *mariadb) stop() {
+	if m.admin != nil {
+		m.admin.Close()
+	}
+	if m.daemon != nil {
+		m.daemon.Stop()
+	}
+}
+
+func (m *mariadb) wake(context.Context, *instance) error { //nolint:unparam // other kinds fail
+	if m.daemon != nil {
+		m.daemon.Wake()
+	}
+	return nil
+}
+
+func (m *mariadb) ensure(ctx context.Context, _ *instance) error {
+	if m.daemon != nil {
+		return m.daemon.Ensure(ctx)
+	}
+	return m.answers(ctx)
+}
+
+func (m *mariadb) answers(ctx context.Context) error {
+	var version string
+	if err := m.admin.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return err
+	}
+	if !strings.Contains(version, "MariaDB") {
+		return fmt.Errorf("--mysql-url: the server is %s; only MariaDB is supported", version)
+	}
+	return nil
+}
+
+func (m *mariadb) exec(ctx context.Context, statements ...string) error {
+	for _, s := range statements {
+		if _, err := m.admin.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// account is a user from anywhere; names are letters and digits.
+func account(name string) string { return "'" + name + "'@'%'" }
+
+// The rights on a database: all of them, or what an app over its size needs to
+// get below it again. It cannot give them to itself.
+const (
+	allRights  = "ALL PRIVILEGES"
+	overRights = "SELECT, DELETE, DROP, LOCK TABLES, SHOW VIEW, EXECUTE"
+)
+
+// grant gives an account its rights on the database, and no others.
+func (m *mariadb) grant(ctx context.Context, i *instance, name string) error {
+	if i.Over {
+		// Revoking is an error when there is nothing to revoke.
+		if err := m.exec(ctx, "GRANT SELECT ON `"+i.database()+"`.* TO "+account(name),
+			"REVOKE ALL PRIVILEGES ON `"+i.database()+"`.* FROM "+account(name)); err != nil {
+			return err
+		}
+		return m.exec(ctx, "GRANT "+overRights+" ON `"+i.database()+"`.* TO "+account(name))
+	}
+	return m.exec(ctx, "GRANT "+allRights+" ON `"+i.database()+"`.* TO "+account(name))
+}
+
+func (m *mariadb) create(ctx context.Context, i *instance, p parameters) error {
+	set := p.CharacterSet
+	if set == "" {
+		set = characterSets[0]
+	}
+	if err := m.exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+i.database()+"` CHARACTER SET "+set,
+		"CREATE USER IF NOT EXISTS "+account(i.owner())+" ACCOUNT LOCK"); err != nil {
+		return err
+	}
+	return m.grant(ctx, i, i.owner())
+}
+
+func (m *mariadb) drop(ctx context.Context, i *instance) error {
+	for _, b := range i.Bindings {
+		if err := m.lockOut(ctx, i, b); err != nil {
+			return err
+		}
+		if err := m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b))); err != nil {
+			return err
+		}
+	}
+	return m.exec(ctx, "DROP DATABASE IF EXISTS `"+i.database()+"`", "DROP USER IF EXISTS "+account(i.owner()))
+}
+
+// resize sets the rights. The limit of connections is one of users, not of
+// databases, and each binding has the plan's.
+func (m *mariadb) resize(ctx context.Context, i *instance) error {
+	if err := m.grant(ctx, i, i.owner()); err != nil {
+		return err
+	}
+	for _, b := range i.Bindings {
+		if b.Phase != ready {
+			continue
+		}
+		if err := m.grant(ctx, i, i.user(b)); err != nil {
+			return err
+		}
+		// Connections keep the rights they began with.
+		if err := m.exec(ctx, "KILL USER "+account(i.user(b))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mariadb) size(ctx context.Context, i *instance) (n int64, err error) {
+	err = m.admin.QueryRowContext(ctx,
+		"SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?", i.database()).Scan(&n)
+	return n, err
+}
+
+func (m *mariadb) bind(ctx context.Context, i *instance, b *binding, password string) error {
+	user := account(i.user(b))
+	set := " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "' WITH MAX_USER_CONNECTIONS " + strconv.Itoa(planOf(i).connections)
+	if err := m.exec(ctx, "CREATE USER IF NOT EXISTS "+user+set, "ALTER USER "+user+set+" ACCOUNT UNLOCK"); err != nil {
+		return err
+	}
+	return m.grant(ctx, i, i.user(b))
+}
+
+// lockOut sees that a user is not there any more and cannot come back.
+func (m *mariadb) lockOut(ctx context.Context, i *instance, b *binding) error {
+	return m.exec(ctx, "ALTER USER IF EXISTS "+account(i.user(b))+" ACCOUNT LOCK", "KILL USER "+account(i.user(b)))
+}
+
+func (m *mariadb) unbind(ctx context.Context, i *instance, b *binding) error {
+	if err := m.lockOut(ctx, i, b); err != nil {
+		return err
+	}
+	if err := m.inherit(ctx, i, b); err != nil {
+		return err
+	}
+	return m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b)))
+}
+
+func (m *mariadb) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+	user, database := i.user(b), i.database()
+	uri := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: net.JoinHostPort(at.host, strconv.Itoa(at.port)), Path: "/" + database}
+	query := url.Values{"user": {user}, "password": {password}}
+	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:mysql://%s/%s?%s", at, database, query.Encode()))
+}

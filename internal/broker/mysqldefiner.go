@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// definition is something in a database that runs with the rights of the user
+// who defined it.
+type definition struct {
+	kind, name string
+	column     string // of SHOW CREATE, with the statement
+}
+
+// inherit hands what a user defined to the instance's owner. Otherwise it would
+// fail, when used, with the user gone.
+func (m *mariadb) inherit(ctx context.Context, i *instance, b *binding) error {
+	conn, err := m.admin.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	list, err := definitions(ctx, conn, i, b)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	for _, s := range []string{"USE `" + i.database() + "`", "SET @old_mode = @@sql_mode"} {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	defer conn.ExecContext(context.WithoutCancel(ctx), "SET sql_mode = @old_mode") //nolint:errcheck // the connection is worth nothing then
+	for _, d := range list {
+		if err := m.redefine(ctx, conn, i, b, d); err != nil {
+			return fmt.Errorf("%s %s: %w", d.kind, d.name, err)
+		}
+	}
+	return nil
+}
+
+func definitions(ctx context.Context, conn *sql.Conn, i *instance, b *binding) ([]definition, error) {
+	const query = `
+		SELECT 'VIEW', table_name, 'Create View' FROM information_schema.views WHERE table_schema = ? AND definer = ?
+		UNION ALL SELECT 'TRIGGER', trigger_name, 'SQL Original Statement' FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?
+		UNION ALL SELECT routine_type, routine_name, IF(routine_type = 'FUNCTION', 'Create Function', 'Create Procedure')
+			FROM information_schema.routines WHERE routine_schema = ? AND definer = ? AND routine_type IN ('FUNCTION', 'PROCEDURE')
+		UNION ALL SELECT 'EVENT', event_name, 'Create Event' FROM information_schema.events WHERE event_schema = ? AND definer = ?`
+	definer := i.user(b) + "@%"
+	var args []any
+	for range 4 {
+		args = append(args, i.database(), definer)
+	}
+	rows, err := conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []definition
+	for rows.Next() {
+		var d definition
+		if err := rows.Scan(&d.kind, &d.name, &d.column); err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, rows.Err()
+}
+
+// redefine makes it again as it is, in the name of the owner.
+func (m *mariadb) redefine(ctx context.Context, conn *sql.Conn, i *instance, b *binding, d definition) error {
+	name := "`" + strings.ReplaceAll(d.name, "`", "``") + "`"
+	columns, err := showCreate(ctx, conn, d.kind, name)
+	if err != nil {
+		return err
+	}
+	statement := columns[d.column]
+	was := "DEFINER=`" + i.user(b) + "`@`%`"
+	head, rest, found := strings.Cut(statement, was)
+	if !found || !strings.HasPrefix(head, "CREATE") {
+		return fmt.Errorf("no definer where one was expected")
+	}
+	if mode, ok := columns["sql_mode"]; ok {
+		if _, err := conn.ExecContext(ctx, "SET sql_mode = ?", mode); err != nil {
+			return err
+		}
+	}
+	_, err = conn.ExecContext(ctx, "CREATE OR REPLACE"+strings.TrimPrefix(head, "CREATE")+"DEFINER=`"+i.owner()+"`@`%`"+rest)
+	return err
+}
+
+// showCreate returns the columns of SHOW CREATE by their names.
+func showCreate(ctx context.Context, conn *sql.Conn, kind, name string) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, "SHOW CREATE "+kind+" "+name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]sql.NullString, len(names))
+	into := make([]any, len(names))
+	for n := range values {
+		into[n] = &values[n]
+	}
+	if rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+	}
+	columns := map[string]string{}
+	for n, name := range names {
+		columns[name] = values[n].String
+	}
+	return columns, rows.Err()
+}

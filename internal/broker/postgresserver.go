@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ingot/internal/servers"
+)
+
+const (
+	adminUser = "ingotadmin"
+	idleTime  = 30 * time.Second
+	newData   = "new-" // what directories are called until they are whole
+)
+
+// localPostgres is a server of our own, started on first use.
+func (c Config) localPostgres(s secret) (*postgres, error) {
+	dir := filepath.Join(c.Dir, Postgres)
+	data := filepath.Join(dir, "data")
+	bin, err := servers.PostgresFor(data)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := servers.Unprivileged("postgres")
+	if err != nil {
+		return nil, err
+	}
+	port, err := keptPort(filepath.Join(c.Dir, "broker", Postgres), c.Reach.Host)
+	if err != nil {
+		return nil, err
+	}
+	at := endpoint{loopbackAddr.String(), port}
+	password := s.password("admin", Postgres)
+	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10", adminUser, at))
+	if err != nil {
+		return nil, err
+	}
+	config.Password = password
+	p := newPostgres(local, config, at)
+	p.mine = true
+	args := []string{"-D", data}
+	for _, setting := range []string{
+		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
+		"max_connections=500", "superuser_reserved_connections=10", "shared_buffers=64MB", "jit=off",
+		"password_encryption=scram-sha-256", "log_min_messages=warning",
+		// A statement that fails must not leave its text in the log.
+		"log_min_error_statement=panic",
+	} {
+		args = append(args, "-c", setting)
+	}
+	p.daemon = servers.New(servers.Spec{
+		Name: "PostgreSQL", Dir: dir, Owner: owner, Program: filepath.Join(bin, "postgres"), Args: args,
+		Data: data, PIDFile: filepath.Join(data, "postmaster.pid"), Stop: syscall.SIGINT, Log: c.Log,
+		Prepare: func(ctx context.Context) error { return initPostgres(ctx, bin, dir, data, password, owner) },
+		Answers: func(ctx context.Context) error { return p.settle(ctx) },
+	})
+	return p, nil
+}
+
+// initPostgres makes the data directory under another name, so that it is whole
+// or not there.
+func initPostgres(ctx context.Context, bin, dir, data, password string, owner *syscall.Credential) error {
+	return makeWhole(dir, data, func(fresh string) error {
+		// A file of ours in a directory of theirs: read, then gone with it.
+		passwordFile := fresh + "-password"
+		if err := servers.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
+			return err
+		}
+		defer os.Remove(passwordFile)
+		var err error
+		// C.UTF-8 knows letters of all languages, but not every system has it.
+		for _, locale := range []string{"C.UTF-8", "C"} {
+			err = servers.Run(servers.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"),
+				"-D", fresh, "-U", adminUser, "--pwfile", passwordFile, "-E", "UTF8", "--locale", locale, "-A", "scram-sha-256"))
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			if err := os.RemoveAll(fresh); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// makeWhole calls f with the name of a directory to make, which becomes data
+// when f is done. What was left unfinished before is removed.
+func makeWhole(dir, data string, f func(fresh string) error) error {
+	if _, err := os.Stat(data); err == nil {
+		return nil
+	}
+	old, _ := filepath.Glob(filepath.Join(dir, newData+"*"))
+	for _, path := range old {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	fresh := filepath.Join(dir, newData+newNonce()[:8])
+	if err := f(fresh); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, data); err != nil {
+		return err
+	}
+	return servers.SyncDir(dir)
+}
+
+// settle asks for an answer, and closes the databases that come with a server
+// to everybody else.
+func (p *postgres) settle(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, p.config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	var open bool
+	err = conn.QueryRow(ctx, "SELECT has_database_privilege('public', 'postgres', 'CONNECT') OR has_database_privilege('public', 'template1', 'CONNECT')").Scan(&open)
+	if err != nil || !open {
+		return err
+	}
+	return inTx(ctx, conn,
+		"REVOKE ALL ON DATABASE postgres FROM PUBLIC", "REVOKE ALL ON DATABASE template1 FROM PUBLIC")
+}
+
+func (p *postgres) adminURL() string {
+	return adminURL("postgres", p.config.User, p.config.Password, p.at, "/postgres")
+}
+
+func adminURL(scheme, user, password string, at endpoint, path string) string {
+	u := url.URL{Scheme: scheme, User: url.UserPassword(user, password), Host: at.String(), Path: path}
+	return u.String()
+}

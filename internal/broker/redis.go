@@ -1,0 +1,250 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"ingot/internal/run"
+	"ingot/internal/servers"
+)
+
+// redisServers makes instances of Redis: a server each. Users of one server can
+// be kept from the values of others, but not from listing the names of all keys,
+// and the limit of memory is the server's.
+type redisServers struct {
+	dir     string
+	program string
+	owner   *syscall.Credential
+	secret  secret
+	reach   netip.Addr
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	running map[string]*redisServer // by instance id
+	stopped bool
+}
+
+type redisServer struct {
+	daemon *servers.Daemon
+	admin  *redis.Client
+}
+
+// redisRights are all but those of administrators, and those that reach beyond
+// the data. Redis calls some dangerous only because they are slow: an app may be
+// slow on a server of its own.
+const redisRights = "~* &* +@all -@admin -@dangerous +keys +sort +sort_ro +flushdb +flushall +info +role"
+
+func (c Config) localRedis(s secret) (*redisServers, error) {
+	program, err := servers.Redis()
+	if err != nil {
+		return nil, err
+	}
+	owner, err := servers.Unprivileged("redis")
+	if err != nil {
+		return nil, err
+	}
+	redis.SetLogger(quiet{}) // what fails is returned as well
+	return &redisServers{
+		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, log: c.Log,
+		running: map[string]*redisServer{},
+	}, nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func (r *redisServers) name() string                { return local }
+func (r *redisServers) start(context.Context) error { return os.MkdirAll(r.dir, 0o711) }
+
+func (r *redisServers) stop() {
+	r.mu.Lock()
+	r.stopped = true
+	all := r.running
+	r.running = map[string]*redisServer{}
+	r.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, s := range all {
+		wait.Go(s.stop)
+	}
+	wait.Wait()
+}
+
+func (s *redisServer) stop() {
+	s.admin.Close() //nolint:errcheck // nothing is left to lose
+	s.daemon.Stop()
+}
+
+func (r *redisServers) target(i *instance) endpoint {
+	return endpoint{loopbackAddr.String(), i.Port}
+}
+
+func (r *redisServers) instanceDir(i *instance) string { return filepath.Join(r.dir, i.hash()) }
+
+func (r *redisServers) up(i *instance) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.running[i.ID]
+	return s != nil && s.daemon.Up()
+}
+
+// server returns the instance's server, under supervision.
+func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil, run.ErrStopped
+	}
+	if s := r.running[i.ID]; s != nil {
+		return s, nil
+	}
+	dir := r.instanceDir(i)
+	data, users := filepath.Join(dir, "data"), filepath.Join(dir, "users")
+	password := r.secret.password("admin", Redis, i.ID)
+	admin := redis.NewClient(&redis.Options{
+		Addr: r.target(i).String(), Username: adminUser, Password: password, MaxRetries: -1, DialerRetries: 1, PoolSize: 4,
+		DisableIdentity: true,
+	})
+	policy, plan := evictions[0], planOf(i)
+	if o, ok := offeringNamed(Redis); ok {
+		if p, err := readParameters(i.Params, o.create); err == nil && p.MaxmemoryPolicy != "" {
+			policy = p.MaxmemoryPolicy
+		}
+	}
+	s := &redisServer{admin: admin}
+	snapshot := i.clone()
+	s.daemon = servers.New(servers.Spec{
+		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data, PIDFile: filepath.Join(dir, "pid"),
+		Args: []string{
+			"--bind", loopbackAddr.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
+			"--daemonize", "no", "--set-proc-title", "no", "--aclfile", users, "--appendonly", "yes", "--save", "",
+			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections),
+			"--enable-debug-command", "no", "--enable-module-command", "no",
+		},
+		Stop: syscall.SIGTERM, Log: r.log,
+		Prepare: func(context.Context) error {
+			if err := servers.MakeDir(data, r.owner); err != nil {
+				return err
+			}
+			if _, err := os.Stat(users); err == nil {
+				return nil // as the last change of bindings left it
+			}
+			return r.writeUsers(snapshot)
+		},
+		Answers: func(ctx context.Context) error { return admin.Ping(ctx).Err() },
+	})
+	if err := s.daemon.Start(ctx); err != nil {
+		return nil, err
+	}
+	r.running[i.ID] = s
+	return s, nil
+}
+
+func (r *redisServers) wake(ctx context.Context, i *instance) error {
+	if i.Port == 0 {
+		return nil
+	}
+	s, err := r.server(ctx, i)
+	if err == nil {
+		s.daemon.Wake()
+	}
+	return err
+}
+
+func (r *redisServers) ensure(ctx context.Context, i *instance) error {
+	if i.Port == 0 {
+		return nil // not even begun
+	}
+	s, err := r.server(ctx, i)
+	if err != nil {
+		return err
+	}
+	return s.daemon.Ensure(ctx)
+}
+
+// create needs a port in the record, which was saved before.
+func (r *redisServers) create(ctx context.Context, i *instance, _ parameters) error {
+	return r.ensure(ctx, i)
+}
+
+func (r *redisServers) drop(ctx context.Context, i *instance) error {
+	r.mu.Lock()
+	s := r.running[i.ID]
+	delete(r.running, i.ID)
+	r.mu.Unlock()
+	if s != nil {
+		s.stop()
+	}
+	dir := r.instanceDir(i)
+	if err := servers.EndLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// resize has nothing to do: there is one plan, and Redis itself refuses writes
+// beyond its memory.
+func (r *redisServers) resize(context.Context, *instance) error { return nil }
+
+func (r *redisServers) size(context.Context, *instance) (int64, error) { return 0, nil }
+
+// writeUsers writes the file that the server reads its users from.
+func (r *redisServers) writeUsers(i *instance) error {
+	lines := []string{
+		"user default off nopass sanitize-payload resetchannels -@all",
+		"user " + adminUser + " on #" + hashed(r.secret.password("admin", Redis, i.ID)) + " ~* &* +@all",
+	}
+	for _, b := range i.Bindings {
+		if b.Phase != deleting {
+			lines = append(lines, "user "+i.user(b)+" on #"+hashed(r.secret.password("binding", i.ID, b.ID, b.Nonce))+" "+redisRights)
+		}
+	}
+	slices.Sort(lines)
+	return servers.WriteFile(filepath.Join(r.instanceDir(i), "users"), []byte(strings.Join(lines, "\n")+"\n"), r.owner)
+}
+
+// bind writes the file first: the server that is killed before it hears of the
+// change reads it when it comes back.
+func (r *redisServers) bind(ctx context.Context, i *instance, b *binding, password string) error {
+	s, err := r.server(ctx, i)
+	if err != nil {
+		return err
+	}
+	if err := r.writeUsers(i); err != nil {
+		return err
+	}
+	args := []any{"ACL", "SETUSER", i.user(b), "reset", "on", "#" + hashed(password)}
+	for _, word := range strings.Fields(redisRights) {
+		args = append(args, word)
+	}
+	return s.admin.Do(ctx, args...).Err()
+}
+
+func (r *redisServers) unbind(ctx context.Context, i *instance, b *binding) error {
+	s, err := r.server(ctx, i)
+	if err != nil {
+		return err
+	}
+	if err := r.writeUsers(i); err != nil {
+		return err
+	}
+	return s.admin.Do(ctx, "ACL", "DELUSER", i.user(b)).Err() // its connections end too
+}
+
+func (r *redisServers) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+	user := i.user(b)
+	uri := url.URL{Scheme: "redis", User: url.UserPassword(user, password), Host: at.String(), Path: "/0"}
+	return credentials(at, "0", user, password, uri.String(), fmt.Sprintf("jdbc:redis://%s/0?%s", at, url.Values{"user": {user}, "password": {password}}.Encode()))
+}

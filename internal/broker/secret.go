@@ -1,0 +1,96 @@
+package broker
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // the form in which MariaDB keeps passwords
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"ingot/internal/seal"
+	"ingot/internal/servers"
+)
+
+// secret is what all passwords of the broker are derived from. It is kept
+// sealed, and nothing derived from it is kept at all.
+type secret []byte
+
+const secretAAD = "broker/secret"
+
+// loadSecret reads the secret, or makes one. It is sealed again when the newest
+// key is another.
+func loadSecret(path string, keys *seal.Keyring) (secret, error) {
+	content, err := os.ReadFile(path)
+	var s []byte
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s = make([]byte, 32)
+		_, _ = rand.Read(s) // never fails
+	case err != nil:
+		return nil, err
+	default:
+		sealed := strings.TrimSpace(string(content))
+		if s, err = keys.Open(sealed, secretAAD); err != nil {
+			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w", path, err)
+		}
+		if keys.IsCurrent(sealed) {
+			return s, nil
+		}
+	}
+	return s, servers.WriteFile(path, []byte(keys.Seal(s, secretAAD)+"\n"), nil)
+}
+
+// password derives one, of 43 letters that need no quoting anywhere.
+func (s secret) password(purpose ...string) string {
+	mac := hmac.New(sha256.New, s)
+	mac.Write([]byte(strings.Join(purpose, "\x00")))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func newNonce() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// Servers are given passwords in the form they keep them, so that no password
+// gets into a server's log.
+
+// scram is what PostgreSQL keeps of a password.
+func scram(password string) (string, error) {
+	const rounds = 4096
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	salted, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)
+	if err != nil {
+		return "", err
+	}
+	sign := func(text string) []byte {
+		mac := hmac.New(sha256.New, salted)
+		mac.Write([]byte(text))
+		return mac.Sum(nil)
+	}
+	stored := sha256.Sum256(sign("Client Key"))
+	text := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, text(salt), text(stored[:]), text(sign("Server Key"))), nil
+}
+
+// native is what MariaDB keeps of a password.
+func native(password string) string {
+	once := sha1.Sum([]byte(password)) //nolint:gosec // MariaDB's form; the password has 256 random bits
+	twice := sha1.Sum(once[:])         //nolint:gosec // the same
+	return "*" + strings.ToUpper(hex.EncodeToString(twice[:]))
+}
+
+// hashed is what Redis keeps of a password.
+func hashed(password string) string {
+	sum := sha256.Sum256([]byte(password))
+	return hex.EncodeToString(sum[:])
+}

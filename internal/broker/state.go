@@ -1,0 +1,211 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/servers"
+)
+
+// phase is how far the making of an instance or a binding has come.
+type phase string
+
+const (
+	creating phase = "creating" // wanted; some of it may be there
+	ready    phase = "ready"
+	failed   phase = "failed" // could not be made; nothing of it is there
+	deleting phase = "deleting"
+)
+
+// instance is what the broker remembers of a service instance.
+type instance struct {
+	ID        string          `json:"id"`
+	Offering  string          `json:"offering"` // its name
+	PlanID    string          `json:"plan_id"`
+	On        string          `json:"on"` // the server it is on; see backend.name
+	Port      int             `json:"port,omitempty"`
+	Phase     phase           `json:"phase"`
+	Async     bool            `json:"async,omitempty"` // somebody asks for the last operation
+	Failure   string          `json:"failure,omitempty"`
+	Params    json.RawMessage `json:"parameters,omitempty"`
+	Over      bool            `json:"over,omitempty"` // over the size of its plan
+	CreatedAt time.Time       `json:"created_at"`
+
+	Bindings map[string]*binding `json:"bindings,omitempty"`
+}
+
+// binding is what the broker remembers of a binding. Its password is derived
+// from the id and the nonce.
+type binding struct {
+	ID        string          `json:"id"`
+	Nonce     string          `json:"nonce"`
+	Phase     phase           `json:"phase"`
+	AppGUID   string          `json:"app_guid,omitempty"`
+	Params    json.RawMessage `json:"parameters,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// The names on a server are hashes of ids: ids may be anything, names not.
+
+func (i *instance) hash() string     { return hash("instance", i.ID) }
+func (i *instance) database() string { return "db" + i.hash() }
+func (i *instance) owner() string    { return "own" + i.hash() }
+
+func (i *instance) user(b *binding) string { return "u" + hash("binding", i.ID, b.ID) }
+
+// clone is a copy that can be changed and saved while others read.
+func (i *instance) clone() *instance {
+	c := *i
+	c.Bindings = make(map[string]*binding, len(i.Bindings))
+	for id, b := range i.Bindings {
+		copied := *b
+		c.Bindings[id] = &copied
+	}
+	return &c
+}
+
+func hash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// state is all instances, each in a file of its own.
+type state struct {
+	dir string
+
+	mu    sync.Mutex
+	all   map[string]*instance
+	locks map[string]*lock
+}
+
+type lock struct {
+	held  chan struct{}
+	users int
+}
+
+func openState(dir string) (*state, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &state{dir: dir, all: map[string]*instance{}, locks: map[string]*lock{}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".new-") {
+			os.Remove(path) // never got its name
+			continue
+		}
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		i := &instance{}
+		if err := json.Unmarshal(content, i); err != nil || i.ID == "" {
+			return nil, fmt.Errorf("%s is not a record of a service instance (%w): put it back from a backup, or move it away to forget the instance", path, err)
+		}
+		s.all[i.ID] = i
+	}
+	return s, nil
+}
+
+// acquire waits until nobody else works on the instance. The function gives it
+// back.
+func (s *state) acquire(ctx context.Context, id string) (release func(), err error) {
+	s.mu.Lock()
+	l := s.locks[id]
+	if l == nil {
+		l = &lock{held: make(chan struct{}, 1)}
+		s.locks[id] = l
+	}
+	l.users++
+	s.mu.Unlock()
+	leave := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(s.locks, id)
+		}
+	}
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+// get returns a copy of the record, nil when there is none.
+func (s *state) get(id string) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.all[id]; i != nil {
+		return i.clone()
+	}
+	return nil
+}
+
+func (s *state) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.all))
+}
+
+func (s *state) list() []*instance {
+	var list []*instance
+	for _, id := range s.ids() {
+		if i := s.get(id); i != nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// save makes the record durable before it returns. The instance is acquired.
+func (s *state) save(i *instance) error {
+	content, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := servers.WriteFile(s.path(i.ID), append(content, '\n'), nil); err != nil {
+		return fmt.Errorf("the record of the service instance: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[i.ID] = i.clone()
+	return nil
+}
+
+// remove forgets an instance of which nothing is left.
+func (s *state) remove(id string) error {
+	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := servers.SyncDir(s.dir); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+	return nil
+}
+
+func (s *state) path(id string) string { return filepath.Join(s.dir, hash("instance", id)+".json") }

@@ -1,0 +1,222 @@
+package herald
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+)
+
+// ear is a notification service that remembers.
+type ear struct {
+	heard []Message
+	keys  map[string]bool
+	deaf  bool
+}
+
+func (e *ear) Register(context.Context, map[string]string) error {
+	if e.deaf {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (e *ear) Send(_ context.Context, m Message) error {
+	if e.deaf {
+		return errors.New("no answer")
+	}
+	if e.keys == nil {
+		e.keys = map[string]bool{}
+	}
+	if !e.keys[m.Key] {
+		e.heard = append(e.heard, m)
+	}
+	e.keys[m.Key] = true
+	return nil
+}
+
+// subjects are what was heard since the last call.
+func (e *ear) subjects() string {
+	var all []string
+	for _, m := range e.heard {
+		all = append(all, m.UserGUID+": "+m.Subject)
+	}
+	e.heard = nil
+	return strings.Join(all, "; ")
+}
+
+type bundle struct {
+	t     *testing.T
+	store cf.Store
+	ear   *ear
+	now   time.Time
+	file  string
+	space *cf.Space
+	app   *cf.App
+	h     *Herald
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "herald.json")}
+	b.update(func(tx cf.Tx) error {
+		org := &cf.Organization{Name: "o"}
+		if err := tx.Organizations().Insert(org); err != nil {
+			return err
+		}
+		b.space = &cf.Space{Name: "s", OrgGUID: org.GUID, Metadata: cf.Metadata{Labels: map[string]string{Label: On}}}
+		if err := tx.Spaces().Insert(b.space); err != nil {
+			return err
+		}
+		for user, role := range map[string]cf.RoleType{"dev": cf.SpaceDeveloper, "boss": cf.SpaceManager} {
+			if err := tx.Users().Insert(&cf.User{Resource: cf.Resource{GUID: user}}); err != nil {
+				return err
+			}
+			if err := tx.Roles().Insert(&cf.Role{Type: role, UserGUID: user, SpaceGUID: b.space.GUID}); err != nil {
+				return err
+			}
+		}
+		b.app = &cf.App{Name: "shop", SpaceGUID: b.space.GUID, State: cf.AppStarted}
+		if err := tx.Apps().Insert(b.app); err != nil {
+			return err
+		}
+		return tx.Processes().Insert(&cf.Process{AppGUID: b.app.GUID, Type: "web", Instances: 1})
+	})
+	b.restart()
+	return b
+}
+
+func (b *bundle) update(f func(tx cf.Tx) error) {
+	b.t.Helper()
+	if err := b.store.Update(b.t.Context(), f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// restart is a server that was killed and comes again.
+func (b *bundle) restart() {
+	b.t.Helper()
+	b.h = New(Config{Store: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
+	at, err := readPosition(b.file, b.now)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.h.at = at
+}
+
+func (b *bundle) event(kind string, data map[string]any) {
+	b.t.Helper()
+	b.update(func(tx cf.Tx) error {
+		return tx.AuditEvents().Insert(&cf.AuditEvent{
+			Resource: cf.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID, TargetType: "app", TargetName: b.app.Name, SpaceGUID: b.space.GUID, Data: data,
+		})
+	})
+}
+
+func (b *bundle) expect(want string) {
+	b.t.Helper()
+	b.h.Pass(b.t.Context())
+	if got := b.ear.subjects(); got != want {
+		b.t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+func (b *bundle) instance(state cf.InstanceState) {
+	b.t.Helper()
+	b.update(func(tx cf.Tx) error {
+		if _, err := tx.Instances().DeleteAll(cf.Where("app_guid", b.app.GUID)); err != nil {
+			return err
+		}
+		return tx.Instances().Insert(&cf.Instance{AppGUID: b.app.GUID, State: state})
+	})
+}
+
+func TestCrashLoopIsOneMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.instance(cf.InstanceCrashed)
+	for range 40 {
+		b.event(eventCrash, map[string]any{"exit_description": "APP/PROC/WEB: Exited with status 1"})
+		b.now = b.now.Add(200 * time.Millisecond)
+	}
+	b.expect("")
+	b.now = b.now.Add(5 * time.Second)
+	b.expect("dev: shop crashed 40 times")
+	for range 300 {
+		b.event(eventCrash, nil)
+		b.now = b.now.Add(10 * time.Second)
+	}
+	b.expect("")
+	b.restart()
+	b.now = b.now.Add(10 * time.Minute)
+	b.expect("dev: shop crashed 300 times")
+	b.expect("")
+	b.instance(cf.InstanceRunning)
+	b.expect("dev: shop is well again")
+	b.expect("")
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.restart()
+	b.now = b.now.Add(time.Minute)
+	b.expect("dev: shop crashed")
+}
+
+func TestSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.event("audit.app.build.failed", map[string]any{"error_message": "NoAppDetectedError"})
+	b.event("audit.app.update", nil)
+	b.expect("dev: Staging shop failed")
+	b.expect("")
+	b.restart()
+	b.expect("")
+}
+
+func TestOffUnlessTheLabelSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.update(func(tx cf.Tx) error {
+		b.space.Labels = map[string]string{Label: "off"}
+		return tx.Spaces().Update(b.space)
+	})
+	b.event("audit.app.build.failed", nil)
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.now = b.now.Add(time.Hour)
+	b.expect("")
+}
+
+func TestNothingIsLostWhileNobodyListens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.ear.deaf = true
+	b.event("audit.app.build.failed", nil)
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.restart()
+	b.expect("")
+	b.ear.deaf = false
+	b.now = b.now.Add(time.Minute)
+	b.expect("dev: Staging shop failed; dev: shop crashed")
+}
+
+func TestServiceContract(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	runtest.Stress(t, func(t *testing.T) run.Service {
+		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "herald.json")})
+	})
+}

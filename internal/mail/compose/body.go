@@ -1,0 +1,157 @@
+package compose
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"unicode/utf8"
+
+	"ingot/internal/notify"
+)
+
+// encoded is what messages with the same notify.Body share.
+type encoded struct {
+	contentType []byte // Content-Type and Content-Transfer-Encoding
+	subject     []byte
+	text        []byte // the empty line and all that follows
+}
+
+func (e *encoded) size() int { return len(e.contentType) + len(e.subject) + len(e.text) }
+
+func encode(b *notify.Body) *encoded {
+	e := &encoded{subject: appendText(nil, "Subject", b.Subject)}
+	const (
+		plainType = "Content-Type: text/plain; charset=UTF-8\r\n"
+		htmlType  = "Content-Type: text/html; charset=UTF-8\r\n"
+		transfer  = "Content-Transfer-Encoding: quoted-printable\r\n"
+	)
+	switch {
+	case b.Text != "" && b.HTML != "":
+		// "=_" is never in quoted-printable text, so no part can hold the boundary.
+		sum := sha256.Sum256([]byte(b.Text + "\x00" + b.HTML))
+		boundary := "=_ingot_" + hex.EncodeToString(sum[:12])
+		e.contentType = []byte("Content-Type: multipart/alternative;\r\n boundary=\"" + boundary + "\"\r\n")
+		t := make([]byte, 0, (len(b.Text)+len(b.HTML))*5/4+512)
+		t = append(t, "\r\n--"+boundary+"\r\n"+plainType+transfer+"\r\n"...)
+		t = appendQuoted(t, b.Text)
+		t = append(t, "--"+boundary+"\r\n"+htmlType+transfer+"\r\n"...)
+		t = appendQuoted(t, b.HTML)
+		t = append(t, "--"+boundary+"--\r\n"...)
+		e.text = t
+	case b.HTML != "":
+		e.contentType = []byte(htmlType + transfer)
+		e.text = appendQuoted([]byte("\r\n"), b.HTML)
+	default:
+		e.contentType = []byte(plainType + transfer)
+		e.text = appendQuoted([]byte("\r\n"), b.Text)
+	}
+	return e
+}
+
+// appendQuoted writes s as quoted-printable UTF-8. Line ends of any kind become
+// CR LF, the text ends with one, and a dot at the start of a line is encoded, so
+// that SMTP has nothing to escape. Other control characters than tabs are
+// encoded, invalid bytes replaced.
+func appendQuoted(t []byte, s string) []byte {
+	const hexDigits = "0123456789ABCDEF"
+	column := 0
+	put := func(c byte) {
+		if column >= 72 {
+			t = append(t, '=', '\r', '\n')
+			column = 0
+		}
+		t = append(t, '=', hexDigits[c>>4], hexDigits[c&15])
+		column += 3
+	}
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '\r' || c == '\n':
+			if c == '\r' && i+1 < len(s) && s[i+1] == '\n' {
+				i++
+			}
+			t = append(t, '\r', '\n')
+			column = 0
+		case c == ' ' || c == '\t':
+			// White space at the end of a line would be lost on the way.
+			if i+1 == len(s) || s[i+1] == '\r' || s[i+1] == '\n' {
+				put(c)
+				break
+			}
+			fallthrough
+		case c > ' ' && c < 0x7f && c != '=':
+			if column >= 75 {
+				t = append(t, '=', '\r', '\n')
+				column = 0
+			}
+			if c == '.' && column == 0 {
+				put(c)
+				break
+			}
+			t = append(t, c)
+			column++
+		case c < utf8.RuneSelf:
+			put(c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			var char [utf8.UTFMax]byte
+			for _, octet := range char[:utf8.EncodeRune(char[:], r)] {
+				put(octet)
+			}
+			i += n
+			continue
+		}
+		i++
+	}
+	if column > 0 {
+		t = append(t, '\r', '\n')
+	}
+	return t
+}
+
+// The bounds of the cache: sends that are under way at once, and their bytes.
+const (
+	cacheEntries = 64
+	cacheBytes   = 16 << 20
+)
+
+// cache keeps encoded bodies by the pointer of what they were made from. The
+// oldest go first. The zero value is ready.
+type cache struct {
+	mu    sync.Mutex
+	known map[*notify.Body]*encoded
+	order []*notify.Body
+	bytes int
+}
+
+func (c *cache) get(b *notify.Body) *encoded {
+	c.mu.Lock()
+	e := c.known[b]
+	c.mu.Unlock()
+	if e != nil {
+		return e
+	}
+	// Two goroutines may encode the same body; that is cheaper than to wait.
+	e = encode(b)
+	if e.size() > cacheBytes/4 {
+		return e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.known[b]; other != nil {
+		return other
+	}
+	if c.known == nil {
+		c.known = make(map[*notify.Body]*encoded, cacheEntries)
+	}
+	c.known[b] = e
+	c.order = append(c.order, b)
+	c.bytes += e.size()
+	for len(c.order) > cacheEntries || c.bytes > cacheBytes {
+		oldest := c.order[0]
+		c.order = append(c.order[:0], c.order[1:]...)
+		c.bytes -= c.known[oldest].size()
+		delete(c.known, oldest)
+	}
+	return e
+}

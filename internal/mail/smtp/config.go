@@ -1,0 +1,201 @@
+package smtp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Encryption of a connection that begins in the clear.
+type starttls string
+
+const (
+	startRequired      starttls = "required"
+	startOpportunistic starttls = "opportunistic"
+	startNever         starttls = "never"
+)
+
+// Config is how to reach a server. Make one with ParseURL.
+type Config struct {
+	Host string // without port
+	Port string
+	// Implicit is TLS from the first byte.
+	Implicit bool
+	user     string
+	password string
+	starttls starttls
+	auth     string // a mechanism; empty chooses
+	insecure bool
+
+	// Connections is how many are open at most, Idle how long one is kept
+	// without work, Messages how many go over one.
+	Connections int
+	Idle        time.Duration
+	Messages    int
+	// DomainConnections is how many connections may send to one recipient
+	// domain at once; 0 does not limit.
+	DomainConnections int
+	// Timeout is how long to wait for one answer, ContentTimeout for the
+	// answer to a message.
+	Timeout        time.Duration
+	ContentTimeout time.Duration
+	// Name is what EHLO says; empty finds one.
+	Name string
+	// Failures in a row open the breaker, for Pause.
+	Failures int
+	Pause    time.Duration
+	// Grace is how long the answer to a message that was sent already is
+	// waited for when the context has ended.
+	Grace time.Duration
+	// TLS is the base of the TLS configuration; nil is the usual.
+	TLS *tls.Config
+}
+
+// Mechanisms of authentication, the best for an encrypted connection first.
+var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
+
+// ParseURL reads smtp://user:password@host:port?option=value or smtps://….
+//
+//	starttls=required|opportunistic|never   smtp only; required with a password, opportunistic without
+//	auth=plain|login|cram-md5               the best of those offered by default
+//	connections=8  domain-connections=0  messages=1000  idle=60s  timeout=60s
+//	ehlo=name                               how this server calls itself
+//	insecure=true                           certificates are not checked: for tests only
+//
+// Its errors do not hold the password.
+func ParseURL(raw string) (Config, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The error of url.Parse repeats the whole address.
+		return Config{}, errors.New("the address of the mail server cannot be read; it has to look like smtp://user:password@host:587, with special characters of the password escaped (%40 for @)")
+	}
+	c := Config{
+		Host: u.Hostname(), Port: u.Port(), Implicit: u.Scheme == "smtps",
+		Connections: 8, Messages: 1000, Idle: time.Minute, Timeout: time.Minute, ContentTimeout: 5 * time.Minute,
+		Failures: 5, Pause: 30 * time.Second, Grace: 5 * time.Second,
+	}
+	switch {
+	case u.Scheme != "smtp" && u.Scheme != "smtps":
+		return Config{}, fmt.Errorf("the address of the mail server begins with %q, it has to be smtp:// or smtps://", u.Scheme+"://")
+	case c.Host == "":
+		return Config{}, errors.New("the address of the mail server has no host")
+	case u.Path != "" && u.Path != "/", u.Fragment != "", u.Opaque != "":
+		return Config{}, errors.New("the address of the mail server has a path; options go behind a ?")
+	}
+	if c.Port == "" {
+		c.Port = map[bool]string{false: "25", true: "465"}[c.Implicit]
+	}
+	if u.User != nil {
+		c.user = u.User.Username()
+		c.password, _ = u.User.Password()
+		if c.user == "" || strings.ContainsAny(c.user+c.password, "\x00\r\n") {
+			return Config{}, errors.New("the address of the mail server has an empty or unusable user name or password")
+		}
+	}
+	c.starttls = startOpportunistic
+	if c.user != "" && !loopbackHost(c.Host) {
+		c.starttls = startRequired
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Config{}, errors.New("the options in the address of the mail server cannot be read")
+	}
+	for name, values := range query {
+		if len(values) != 1 {
+			return Config{}, fmt.Errorf("the option %s of the mail server is given %d times", name, len(values))
+		}
+		if err := c.option(name, values[0]); err != nil {
+			return Config{}, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Config) option(name, value string) error {
+	bad := func(want string) error {
+		return fmt.Errorf("the option %s of the mail server is %q, it has to be %s", name, value, want)
+	}
+	switch name {
+	case "starttls":
+		if c.starttls = starttls(value); !slices.Contains([]starttls{startRequired, startOpportunistic, startNever}, c.starttls) {
+			return bad("required, opportunistic or never")
+		}
+		if c.Implicit {
+			return errors.New("smtps:// is encrypted from the start: the option starttls does not go with it")
+		}
+	case "auth":
+		if c.auth = strings.ToUpper(value); !slices.Contains(mechanisms, c.auth) {
+			return bad("plain, login or cram-md5")
+		}
+		if c.user == "" {
+			return errors.New("the option auth of the mail server needs a user name and password in the address")
+		}
+	case "ehlo":
+		if c.Name = value; !ehloName(value) {
+			return bad("a host name")
+		}
+	case "insecure":
+		insecure, err := strconv.ParseBool(value)
+		if c.insecure = insecure; err != nil {
+			return bad("true or false")
+		}
+	case "connections", "messages", "domain-connections":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > 1_000_000 || (n == 0 && name != "domain-connections") || (n > 1000 && name == "connections") {
+			return bad("a positive number")
+		}
+		*map[string]*int{"connections": &c.Connections, "messages": &c.Messages, "domain-connections": &c.DomainConnections}[name] = n
+	case "timeout", "idle":
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return bad("a duration like 30s")
+		}
+		*map[string]*time.Duration{"timeout": &c.Timeout, "idle": &c.Idle}[name] = d
+	default:
+		return fmt.Errorf("the mail server has no option %s; there are starttls, auth, connections, domain-connections, messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
+	}
+	return nil
+}
+
+// String is the address without user and password.
+func (c *Config) String() string { return net.JoinHostPort(c.Host, c.Port) }
+
+// verified tells whether the server's certificate must be right. Where plain
+// text would do as well, a certificate that nobody vouches for is better than
+// none; a password goes only to a server that proved who it is.
+func (c *Config) verified() bool {
+	if c.insecure {
+		return false
+	}
+	return c.Implicit || c.starttls == startRequired || c.user != ""
+}
+
+func (c *Config) tlsConfig() *tls.Config {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLS != nil {
+		conf = c.TLS.Clone()
+	}
+	if conf.ServerName == "" {
+		conf.ServerName = c.Host
+	}
+	conf.InsecureSkipVerify = !c.verified()
+	return conf
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
+func ehloName(s string) bool {
+	if s == "" || len(s) > 255 {
+		return false
+	}
+	return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789.-_[]:") == ""
+}

@@ -1,0 +1,13 @@
+// Package audience knows who belongs to an audience: it implements
+// notify.Directory over HTTP. Users and scopes come from a UAA-compatible
+// authorization server, spaces and organizations from a platform that speaks
+// Cloud Foundry's v3 API, be they ours or any others.
+//
+// Everything is read in pages, with one token, and answers are bounded. Cursors
+// name the last member seen where the server allows it, so that nobody is
+// missed when members come and go between two pages.
+//
+// It may import notify, fault, uaaclient and the standard library, and otter
+// for its cache. It must not know the code of the authorization server or the
+// platform.
+package audience

@@ -1,0 +1,248 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/template"
+)
+
+// errStore marks that a template could not be read, as opposed to rendered.
+var errStore = errors.New("the store failed")
+
+// contents makes the bodies of messages.
+type contents struct {
+	o Options
+
+	mu        sync.Mutex
+	templates map[templateKey]*chosen
+	bodies    map[bodyKey]*notify.Body
+	order     []bodyKey // of bodies, oldest first
+	bytes     int
+}
+
+// templateKey is what the choice of a template depends on.
+type templateKey struct{ client, kind, campaignType, asked string }
+
+type chosen struct {
+	compiled *template.Compiled
+	id       string
+	updated  time.Time
+	err      error // why it cannot be used
+	until    time.Time
+}
+
+// bodyKey names a body that all recipients of an audience share.
+type bodyKey struct {
+	send     int64
+	audience int
+	with     *template.Compiled
+}
+
+const (
+	// templatesFor is how long a changed template may go unnoticed.
+	templatesFor  = 2 * time.Second
+	manyTemplates = 500
+	// Bodies are kept for sends whose messages come in many batches.
+	manyBodies     = 200
+	manyBodiesSize = 16 << 20
+)
+
+func newContents(o Options) *contents {
+	return &contents{o: o, templates: map[templateKey]*chosen{}, bodies: map[bodyKey]*notify.Body{}}
+}
+
+// body renders a message. own tells that nobody else shares the body.
+func (c *contents) body(ctx context.Context, l *letter) (body *notify.Body, own bool, err error) {
+	with, err := c.template(ctx, l.Send)
+	if err != nil {
+		return nil, false, err
+	}
+	if with.Personal() {
+		body, err := c.render(with, l)
+		return body, true, err
+	}
+	key := bodyKey{l.Send.Number, l.Audience, with}
+	c.mu.Lock()
+	have := c.bodies[key]
+	c.mu.Unlock()
+	if have != nil {
+		return have, false, nil
+	}
+	if body, err = c.render(with, l); err != nil {
+		return nil, false, err
+	}
+	return c.keep(key, body), false, nil
+}
+
+// keep remembers a body, and returns the one that another worker was faster with.
+func (c *contents) keep(key bodyKey, body *notify.Body) *notify.Body {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if have := c.bodies[key]; have != nil {
+		return have
+	}
+	c.bodies[key] = body
+	c.order = append(c.order, key)
+	c.bytes += size(body)
+	for len(c.order) > 1 && (len(c.order) > manyBodies || c.bytes > manyBodiesSize) {
+		c.bytes -= size(c.bodies[c.order[0]])
+		delete(c.bodies, c.order[0])
+		c.order = c.order[1:]
+	}
+	return body
+}
+
+func size(b *notify.Body) int { return len(b.Subject) + len(b.Text) + len(b.HTML) }
+
+// render never panics, whatever the template and the content are.
+func (c *contents) render(with *template.Compiled, l *letter) (body *notify.Body, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			body, err = nil, fmt.Errorf("the template ended unexpectedly: %v", p)
+		}
+	}()
+	return with.Render(c.values(l))
+}
+
+func (c *contents) values(l *letter) template.Values {
+	s := l.Send
+	v := template.Values{
+		From: c.o.From, ReplyTo: s.Content.ReplyTo, To: l.to(),
+		Subject: s.Content.Subject, Text: s.Content.Text, HTML: s.Content.HTML,
+		KindDescription: s.KindDescription, SourceDescription: s.SourceDescription,
+		UserGUID: l.UserID, ClientID: s.ClientID, MessageID: c.o.IDs.Message(l.Number),
+		UnsubscribeID:   c.token(l),
+		RequestReceived: s.Received.UTC().Format(time.RFC3339Nano), Domain: c.o.Domain,
+	}
+	if l.Audience < len(s.Audiences) {
+		a := s.Audiences[l.Audience]
+		v.Endorsement = template.Endorse(a, s.CampaignTypeID != "")
+		switch a.Type {
+		case notify.ToSpace:
+			v.Space, v.SpaceGUID, v.Organization, v.OrganizationGUID = a.SpaceName, a.ID, a.OrgName, a.OrgID
+		case notify.ToOrg:
+			v.Organization, v.OrganizationGUID, v.OrganizationRole = a.OrgName, a.ID, a.Role
+		case notify.ToScope:
+			v.Scope = a.ID
+		}
+	}
+	return v
+}
+
+// token lets the recipient unsubscribe; empty when there is nothing to
+// unsubscribe from, or nobody who could.
+func (c *contents) token(l *letter) string {
+	ref := l.Send.Preferred()
+	if c.o.Unsubscriber == nil || l.UserID == "" || l.Send.Critical || ref.KindID == "" {
+		return ""
+	}
+	return c.o.Unsubscriber.Make(l.UserID, ref)
+}
+
+// link is the address that a mail's List-Unsubscribe names.
+func (c *contents) link(l *letter) string {
+	if c.o.BaseURL == "" {
+		return ""
+	}
+	if t := c.token(l); t != "" {
+		return c.o.BaseURL + "/unsubscribe/" + t
+	}
+	return ""
+}
+
+// template returns the template of a send, chosen and compiled a moment ago at
+// most.
+func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Compiled, error) {
+	key := templateKey{s.ClientID, s.KindID, s.CampaignTypeID, s.TemplateID}
+	now := c.o.Now()
+	c.mu.Lock()
+	have := c.templates[key]
+	c.mu.Unlock()
+	if have != nil && now.Before(have.until) {
+		return have.compiled, have.err
+	}
+	source, err := c.choose(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStore, err)
+	}
+	made := &chosen{id: source.ID, updated: source.Updated, until: now.Add(templatesFor)}
+	if have != nil && have.err == nil && source.ID == have.id && source.Updated.Equal(have.updated) {
+		made.compiled = have.compiled // unchanged: bodies made with it stay good
+	} else {
+		made.compiled, made.err = compile(source)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.templates) >= manyTemplates {
+		clear(c.templates)
+	}
+	c.templates[key] = made
+	return made.compiled, made.err
+}
+
+func compile(source notify.Template) (made *template.Compiled, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			made, err = nil, fmt.Errorf("the template %q cannot be read: %v", source.ID, p)
+		}
+	}()
+	return template.Compile(source)
+}
+
+// choose finds the template: the one asked for, else the kind's, else the
+// client's, else the default. One that was deleted is passed over.
+func (c *contents) choose(ctx context.Context, s *notify.Send) (notify.Template, error) {
+	fallback, builtin := notify.DefaultTemplate, template.Default
+	next := []func() (string, error){
+		func() (string, error) {
+			k, err := c.o.Store.Kind(ctx, notify.KindRef{ClientID: s.ClientID, KindID: s.KindID})
+			return k.TemplateID, err
+		},
+		func() (string, error) {
+			cl, err := c.o.Store.Client(ctx, s.ClientID)
+			return cl.TemplateID, err
+		},
+	}
+	if s.CampaignTypeID != "" {
+		fallback, builtin = notify.DefaultTemplateV2, template.DefaultV2
+		next = []func() (string, error){func() (string, error) {
+			t, err := c.o.Store.CampaignType(ctx, s.CampaignTypeID)
+			return t.TemplateID, err
+		}}
+	}
+	next = append([]func() (string, error){func() (string, error) { return s.TemplateID, nil }}, next...)
+	next = append(next, func() (string, error) { return fallback, nil })
+	for i, candidate := range next {
+		id, err := candidate()
+		switch {
+		case errors.Is(err, notify.ErrNotFound):
+			continue
+		case err != nil:
+			return notify.Template{}, err
+		}
+		if id == notify.DefaultTemplate {
+			if i > 0 && i < len(next)-1 {
+				continue // no choice of its own
+			}
+			id = fallback
+		}
+		if id == "" {
+			continue
+		}
+		t, err := c.o.Store.Template(ctx, id)
+		switch {
+		case err == nil:
+			return t, nil
+		case !errors.Is(err, notify.ErrNotFound):
+			return notify.Template{}, err
+		case id == fallback:
+			return builtin(), nil
+		}
+	}
+	return builtin(), nil
+}

@@ -1,0 +1,216 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+const (
+	// linger is how long an outcome waits for others to share its commit.
+	linger = 50 * time.Millisecond
+	// enough outcomes do not wait for more.
+	enough = 1000
+	// tooMany is when done has to wait: the database cannot keep up.
+	tooMany = 10_000
+)
+
+// finisher records outcomes, many in one transaction.
+type finisher struct {
+	store   notify.Store
+	metrics *Metrics
+	log     *slog.Logger
+	// finished is told what reached its end, and whether anything is to be tried
+	// again.
+	finished func(ctx context.Context, final []notify.Claimed, again bool)
+
+	wake signal
+
+	mu      sync.Mutex
+	room    sync.Cond
+	journal *journal
+	pending []notify.Outcome
+	// behind are those that wait for the commit, because the journal failed.
+	behind []chan struct{}
+	closed bool
+}
+
+func newFinisher(store notify.Store, j *journal, log *slog.Logger, m *Metrics) *finisher {
+	f := &finisher{store: store, journal: j, log: log, metrics: m, wake: newSignal()}
+	f.room.L = &f.mu
+	return f
+}
+
+// add takes an outcome. When it returns, a message that was delivered is not
+// delivered again, even when the process is killed.
+func (f *finisher) add(o notify.Outcome) {
+	if wait := f.put(o); wait != nil {
+		<-wait
+	}
+}
+
+func (f *finisher) put(o notify.Outcome) (wait chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if o.Status == notify.Delivered && o.Attempted {
+		if err := f.journal.append(o.Number); err != nil {
+			f.metrics.journalFailed()
+			if len(f.behind) == 0 {
+				f.log.Error("the journal of deliveries cannot be written; deliveries wait for the database instead: free some disk space", "error", err)
+			}
+			if !f.closed {
+				wait = make(chan struct{})
+				f.behind = append(f.behind, wait)
+			}
+		}
+	}
+	for len(f.pending) >= tooMany && !f.closed {
+		f.room.Wait()
+	}
+	f.pending = append(f.pending, o)
+	if n := len(f.pending); n == 1 || n == enough || wait != nil {
+		f.wake.poke()
+	}
+	return wait
+}
+
+// run commits until ctx ends, and then what is left, for which it has until
+// last ends.
+func (f *finisher) run(ctx, last context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+		}
+		f.gather(ctx)
+		f.commit(last, ctx)
+	}
+	f.commit(last, last)
+	f.mu.Lock()
+	f.closed = true
+	if len(f.pending) == 0 {
+		// A clean end leaves nothing to be read at the next start.
+		for i := range f.journal.files {
+			f.journal.forget(i) //nolint:errcheck // then it is read, and changes nothing
+		}
+	}
+	f.release(f.behind)
+	f.behind = nil
+	f.room.Broadcast()
+	f.mu.Unlock()
+}
+
+// gather waits a little for more outcomes.
+func (f *finisher) gather(ctx context.Context) {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		ready := len(f.pending) >= enough || len(f.behind) > 0
+		f.mu.Unlock()
+		if ready {
+			return
+		}
+		select {
+		case <-f.wake:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *finisher) take() (batch []notify.Outcome, behind []chan struct{}, old int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	batch, behind, old = f.pending, f.behind, -1
+	if len(batch) > 0 {
+		old = f.journal.exchange()
+	}
+	f.pending, f.behind = make([]notify.Outcome, 0, min(len(batch), enough)), nil
+	f.room.Broadcast()
+	return batch, behind, old
+}
+
+func (f *finisher) release(behind []chan struct{}) {
+	for _, c := range behind {
+		close(c)
+	}
+}
+
+// commit records everything that is pending. It tries again until it works, or
+// until one of the contexts has ended: patience bounds trying again, ctx the
+// statement. What is given up then is in the journal, or was not delivered.
+func (f *finisher) commit(ctx, patience context.Context) {
+	batch, behind, old := f.take()
+	defer func() { f.release(behind) }()
+	if len(batch) == 0 {
+		return
+	}
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		changed, err := f.store.Finish(ctx, batch)
+		if err == nil {
+			f.committed(ctx, batch, changed, old)
+			return
+		}
+		f.log.Error("outcomes of deliveries cannot be recorded; trying again", "messages", len(batch), "error", err)
+		if !wait(patience, pause) {
+			f.putBack(batch, behind)
+			behind = nil
+			return
+		}
+	}
+}
+
+// putBack returns what could not be committed to the front, for the last commit.
+func (f *finisher) putBack(batch []notify.Outcome, behind []chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(batch, f.pending...)
+	f.behind = append(behind, f.behind...)
+}
+
+func (f *finisher) committed(ctx context.Context, batch []notify.Outcome, changed []notify.Claimed, old int) {
+	if old >= 0 {
+		f.mu.Lock()
+		err := f.journal.forget(old)
+		f.mu.Unlock()
+		if err != nil {
+			f.log.Error("the journal of deliveries cannot be emptied", "error", err)
+		}
+	}
+	again := false
+	for _, o := range batch {
+		again = again || o.Status == notify.Retry
+	}
+	f.metrics.outcomes(batch)
+	f.finished(ctx, changed, again)
+}
+
+// signal wakes one waiter; pokes while nobody waits count as one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) poke() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,311 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingot/internal/db"
+	"ingot/internal/db/notifydb"
+	"ingot/internal/mail"
+	"ingot/internal/mail/mailtest"
+	"ingot/internal/mail/smtp"
+	"ingot/internal/notify"
+	"ingot/internal/run"
+	"ingot/internal/seal"
+)
+
+// childVariable makes the test binary a server that delivers until it is killed.
+const childVariable = "INGOT_DELIVERY_TEST_CHILD"
+
+// victim is what such a server is given.
+type victim struct {
+	Database, Key, Dir, SMTP string
+	Users                    int
+}
+
+const connections = 8
+
+// open opens the store; close it by closing the database.
+func (v victim) open(ctx context.Context) (*db.DB, *notifydb.Store, error) {
+	keys, err := seal.Parse(v.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := db.Open(ctx, db.Options{URL: v.Database, Keys: keys})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := notifydb.Open(ctx, d, notifydb.Options{})
+	return d, store, err
+}
+
+func (v victim) run(ctx context.Context) error {
+	_, store, err := v.open(ctx)
+	if err != nil {
+		return err
+	}
+	key, err := store.IDKey(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := notify.NewIDs(key)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	channel, err := mail.NewChannel(mail.Options{URL: v.SMTP, Identity: mail.Identity{From: "a@example.com"}, Log: log})
+	if err != nil {
+		return err
+	}
+	d := New(Options{
+		Store: store, Directory: newPeople(v.Users), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
+		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
+	})
+	if err := run.NewGroup(channel, d).Start(ctx); err != nil {
+		return err
+	}
+	// The parent ends it; should the parent end first, its end of the pipe does.
+	os.Stdin.Read(make([]byte, 1)) //nolint:errcheck // any end will do
+	return nil
+}
+
+func child() int {
+	var v victim
+	err := json.Unmarshal([]byte(os.Getenv(childVariable)), &v)
+	if err == nil {
+		err = v.run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the child cannot deliver:", err)
+		return 1
+	}
+	return 0
+}
+
+// spawn starts a child. The end of its standard input ends it.
+func (v victim) spawn(t *testing.T) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	cmd.Stderr = testWriter{t}
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestSoakKill kills the server with SIGKILL again and again while it sends to
+// everyone: everyone gets the mail, and at most one message a connection and kill
+// comes twice. INGOT_SOAK=1 makes it the long form.
+func TestSoakKill(t *testing.T) {
+	t.Parallel()
+	users, kills := 1000, 8
+	if os.Getenv("INGOT_SOAK") == "1" {
+		users, kills = 10_000, 200
+	}
+	ctx := context.Background()
+	sink := mailtest.New(t, mailtest.Options{
+		Keep: 2 * users,
+		// Slow enough that kills come in the middle.
+		Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: 3 * time.Millisecond}),
+	})
+	dir := t.TempDir()
+	v := victim{
+		Database: "sqlite:" + filepath.Join(dir, "test.db"), Key: seal.NewKey(), Dir: filepath.Join(dir, "delivery"),
+		SMTP: sink.URL("", fmt.Sprintf("connections=%d", connections)), Users: users,
+	}
+	d, store, err := v.open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send, _, err := store.Accept(ctx, notify.NewSend{Send: notify.Send{
+		ClientID: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToEveryone}},
+		Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	step := max(1, users/(kills+1))
+	for range kills {
+		cmd := v.spawn(t)
+		// Between at once and when twice a step more was accepted.
+		sink.Wait(min(sink.Accepted()+rand.IntN(2*step), users), time.Minute)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait() //nolint:errcheck // it was killed
+	}
+	before := len(sink.Received())
+	last := v.spawn(t)
+	for len(sink.Received()) < users {
+		changed := sink.Changed()
+		if len(sink.Received()) >= users {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(2 * time.Minute):
+			last.Process.Kill() //nolint:errcheck // the test has failed
+			last.Wait()         //nolint:errcheck // the test has failed
+			t.Fatalf("only %d of %d users got the mail", len(sink.Received()), users)
+		}
+	}
+	if err := last.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	last.Wait() //nolint:errcheck // it was killed
+
+	doubles := sink.Accepted() - len(sink.Received())
+	t.Logf("%d users, %d kills, %d of them got it before the last start, %d duplicates (at most %d)", users, kills, before, doubles, kills*connections)
+	if doubles > kills*connections {
+		t.Errorf("%d duplicates by %d kills with %d connections", doubles, kills, connections)
+	}
+	to := map[string]bool{}
+	for _, m := range sink.Messages() {
+		to[m.To] = true
+	}
+	if len(to) != users {
+		t.Errorf("%d addresses got mail, want %d", len(to), users)
+	}
+
+	// What was recorded by then is true: the rest is in the journal.
+	d, store, err = v.open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	final := New(Options{Store: store, Directory: newPeople(users), Channel: &post{}, IDs: testIDs(t), Dir: v.Dir})
+	if err := final.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	final.Stop()
+	s, err := store.Send(ctx, send.Number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Counts.Total != users {
+		t.Errorf("%+v", s.Counts)
+	}
+}
+
+// TestMailServerFaults breaks the mail server in every way: nothing is lost.
+func TestMailServerFaults(t *testing.T) {
+	t.Parallel()
+	const users = 120
+	for name, c := range map[string]struct {
+		fault func() mailtest.Fault
+		// doubles tells that messages may come twice, since the server took them
+		// and did not say so.
+		doubles bool
+	}{
+		"refuses connections": {fault: func() mailtest.Fault {
+			return mailtest.Times(12, mailtest.At(mailtest.Connect, mailtest.Action{Reply: "421 4.3.2 not now"}))
+		}},
+		"drops connections": {fault: func() mailtest.Fault {
+			return mailtest.Times(12, mailtest.At(mailtest.Connect, mailtest.Action{Drop: true, Reset: true}))
+		}},
+		"hangs": {fault: func() mailtest.Fault {
+			return mailtest.Times(6, mailtest.At(mailtest.Rcpt, mailtest.Action{Hang: true}))
+		}},
+		"hangs after the content": {doubles: true, fault: func() mailtest.Fault {
+			return mailtest.Times(4, mailtest.At(mailtest.Dot, mailtest.Action{Hang: true}))
+		}},
+		"drops in the content": {fault: func() mailtest.Fault {
+			return mailtest.Times(20, mailtest.At(mailtest.Content, mailtest.Action{Drop: true}))
+		}},
+		"greylists": {fault: mailtest.Greylist},
+		"is full": {fault: func() mailtest.Fault {
+			return mailtest.Times(50, mailtest.At(mailtest.Mail, mailtest.Action{Reply: "452 4.3.1 no space"}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sink := mailtest.New(t, mailtest.Options{Fault: c.fault()})
+			w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, sink.URL("", "connections=4")), change: func(o *Options) {
+				o.Log = nil
+				o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
+			}})
+			w.start()
+			got := w.finish(w.send(to(notify.ToEveryone, "")))
+			received := sink.Received()
+			if got.Delivered != users || len(received) != users {
+				t.Errorf("%+v, %d received", got, len(received))
+			}
+			for id, n := range received {
+				if n > 1 && !c.doubles {
+					t.Errorf("%s came %d times", id, n)
+				}
+			}
+			if v := sink.Violations(); len(v) > 0 {
+				t.Errorf("violations of the protocol: %v", v)
+			}
+		})
+	}
+}
+
+// TestMailServerDisappears takes the server away in the middle.
+func TestMailServerDisappears(t *testing.T) {
+	t.Parallel()
+	const users = 400
+	first := mailtest.New(t, mailtest.Options{Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond})})
+	w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, first.URL("", "connections=4")), change: func(o *Options) {
+		o.Log = nil
+		o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
+	}})
+	w.start()
+	send := w.send(to(notify.ToEveryone, ""))
+	if !first.Wait(50, time.Minute) {
+		t.Fatal("nothing was delivered")
+	}
+	first.Close()
+	w.store.until(t, "messages wait for the server", func() bool { return w.counts(send).Retry > 50 })
+	second := mailtest.New(t, mailtest.Options{Addr: first.Addr()})
+	if got := w.finish(send); got.Delivered != users {
+		t.Errorf("%+v", got)
+	}
+	all := first.Received()
+	for id, n := range second.Received() {
+		all[id] += n
+	}
+	if len(all) != users {
+		t.Errorf("%d of %d received", len(all), users)
+	}
+	if doubles := first.Accepted() + second.Accepted() - users; doubles > 4 {
+		t.Errorf("%d duplicates on 4 connections", doubles)
+	}
+}
+
+// newMail is the real mail channel, with little patience.
+func newMail(t testing.TB, url string) *mail.Channel {
+	t.Helper()
+	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: mail.Identity{From: "a@example.com"}, Tune: func(c *smtp.Config) {
+		c.Timeout, c.ContentTimeout, c.Pause = 2*time.Second, 2*time.Second, 20*time.Millisecond
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := channel.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(channel.Stop)
+	return channel
+}

@@ -1,0 +1,128 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/notify"
+)
+
+// Metrics counts what becomes of messages. A nil *Metrics counts nothing.
+type Metrics struct {
+	messages  *prometheus.CounterVec
+	parked    prometheus.Counter
+	inFlight  prometheus.Gauge
+	waiting   prometheus.Gauge
+	expanding prometheus.Gauge
+	lag       prometheus.Gauge
+	journal   prometheus.Counter
+	directory *prometheus.CounterVec
+	webhooks  *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics of the delivery.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_notify_messages_total",
+			Help: "Messages by what became of them: queued, delivered, failed, retry (each refusal for now), undeliverable.",
+		}, []string{"status"}),
+		parked: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ingot_notify_in_flight", Help: "Messages that are being delivered.",
+		}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ingot_notify_waiting", Help: "Messages in the queue that have not reached their end.",
+		}),
+		expanding: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ingot_notify_expanding", Help: "Sends whose recipients this server is reading.",
+		}),
+		lag: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ingot_notify_expansion_lag_seconds", Help: "How long ago the oldest send was accepted whose recipients are not all known.",
+		}),
+		journal: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ingot_notify_journal_errors_total", Help: "Deliveries that could not be written to the journal and waited for the database.",
+		}),
+		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_notify_directory_errors_total", Help: "Questions about recipients that got no answer, by what was asked.",
+		}, []string{"question"}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_notify_webhook_calls_total", Help: "Calls of webhooks by what became of them: ok, again, dropped.",
+		}, []string{"result"}),
+	}
+	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable} {
+		m.messages.WithLabelValues(string(s))
+	}
+	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.directory, m.webhooks)
+	return m
+}
+
+func (m *Metrics) outcomes(all []notify.Outcome) {
+	if m == nil {
+		return
+	}
+	counts := map[notify.Status]int{}
+	for _, o := range all {
+		counts[o.Status]++
+		if o.Parked {
+			m.parked.Inc()
+		}
+	}
+	for status, n := range counts {
+		m.messages.WithLabelValues(string(status)).Add(float64(n))
+	}
+}
+
+// claimed counts messages whose first attempt begins.
+func (m *Metrics) claimed(all []notify.Claimed) {
+	if m == nil {
+		return
+	}
+	n := 0
+	for i := range all {
+		if all[i].Status == notify.Queued {
+			n++
+		}
+	}
+	m.messages.WithLabelValues(string(notify.Queued)).Add(float64(n))
+}
+
+func (m *Metrics) flying(n int) {
+	if m != nil {
+		m.inFlight.Set(float64(n))
+	}
+}
+
+func (m *Metrics) queue(n int) {
+	if m != nil {
+		m.waiting.Set(float64(n))
+	}
+}
+
+func (m *Metrics) expansions(n int, lag time.Duration) {
+	if m != nil {
+		m.expanding.Set(float64(n))
+		m.lag.Set(lag.Seconds())
+	}
+}
+
+func (m *Metrics) journalFailed() {
+	if m != nil {
+		m.journal.Inc()
+	}
+}
+
+func (m *Metrics) directoryFailed(question string) {
+	if m != nil {
+		m.directory.WithLabelValues(question).Inc()
+	}
+}
+
+func (m *Metrics) called(result string) {
+	if m != nil {
+		m.webhooks.WithLabelValues(result).Inc()
+	}
+}

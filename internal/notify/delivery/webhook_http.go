@@ -1,0 +1,146 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+// WebhookOptions bound whom the service calls.
+type WebhookOptions struct {
+	// Private allows addresses of this machine and of private networks. Without
+	// it a client could use the service to reach what only the service can.
+	Private bool
+	// Timeout bounds a call, 10 s without it.
+	Timeout time.Duration
+}
+
+// SignatureHeader carries t=UNIXTIME,v1=HEX, the HMAC-SHA256 of "UNIXTIME.BODY"
+// under the webhook's secret.
+const SignatureHeader = "X-Ingot-Signature"
+
+// Sign makes the value of SignatureHeader.
+func Sign(secret string, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(t + "."))
+	h.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(h.Sum(nil))
+}
+
+// poster makes the calls.
+type poster struct {
+	client    *http.Client
+	transport *http.Transport
+}
+
+func newPoster(o WebhookOptions) poster {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: o.Timeout}
+	if !o.Private {
+		// Checked on the address that is dialled, so that no name can be made to
+		// point elsewhere between a check and the call.
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return public(address) }
+	}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    o.Timeout,
+		MaxIdleConns:           callsFetched,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2:      true,
+	}
+	return poster{transport: transport, client: &http.Client{
+		Transport: transport, Timeout: o.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (p poster) close() { p.transport.CloseIdleConnections() }
+
+// maxAnswer is how much of an answer is read, so that the connection can be used
+// again.
+const maxAnswer = 64 << 10
+
+// do makes one call. Its errors name no address but the webhook's own.
+func (p poster) do(ctx context.Context, cb notify.Callback, now time.Time) error {
+	if err := notify.CheckWebhookURL(cb.URL); err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cb.URL, bytes.NewReader(cb.Payload))
+	if err != nil {
+		return errors.New("the URL cannot be called")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "ingot-notifications")
+	r.Header.Set(SignatureHeader, Sign(cb.Secret, now, cb.Payload))
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("call: %w", err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.CopyN(io.Discard, answer.Body, maxAnswer); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		return fmt.Errorf("it answered %s, want 2xx", answer.Status)
+	}
+	return nil
+}
+
+var errPrivate = errors.New("the address is not public: only an operator can allow calls into private networks")
+
+// refused are the networks that are not the internet, beside those that netip
+// knows by name.
+var refused = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("192.88.99.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	// IPv6 that stands for IPv4, through which anything could be written.
+	netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("fec0::/10"),
+}
+
+// public refuses addresses, as HOST:PORT, that are not on the internet.
+func public(address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return errPrivate
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() {
+		return errPrivate
+	}
+	for _, p := range refused {
+		if p.Contains(ip) {
+			return errPrivate
+		}
+	}
+	return nil
+}

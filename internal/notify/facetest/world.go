@@ -1,0 +1,257 @@
+package facetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/notifydb"
+	"ingot/internal/notify"
+	"ingot/internal/notify/httpext"
+	"ingot/internal/notify/httpv1"
+	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/template"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// signingKey is of the kind that signs fast: tests make hundreds of tokens.
+var signingKey = sync.OnceValue(func() *ecdsa.PrivateKey {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+type keys struct{}
+
+func (keys) Key(context.Context, string) (any, error) { return &signingKey().PublicKey, nil }
+
+// All are the scopes of the service.
+var All = []string{
+	"notifications.write", "notifications.manage", "critical_notifications.write", "emails.write", "notifications.admin",
+	"notification_templates.read", "notification_templates.write", "notification_preferences.admin",
+}
+
+// World is the service without delivery.
+type World struct {
+	t            *testing.T
+	Store        notify.Store
+	Service      *notify.Service
+	Directory    *Directory
+	IDs          *notify.IDs
+	Unsubscriber *notify.Unsubscriber
+	// Kicks counts how often the delivery was woken.
+	Kicks int
+
+	faces  map[int]http.Handler
+	Routes map[int][]web.Route
+	tokens map[string]string
+}
+
+// New returns a service on an empty store with the built-in templates.
+func New(t *testing.T) *World { return Limited(t, notify.Limits{}) }
+
+// Limited is New with other limits.
+func Limited(t *testing.T, limits notify.Limits) *World {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &World{
+		t: t, Store: store, faces: map[int]http.Handler{}, Routes: map[int][]web.Route{}, tokens: map[string]string{},
+		Directory: &Directory{Users: map[string]string{}, Members: map[string][]string{}},
+	}
+	for _, builtIn := range []notify.Template{template.Default(), template.DefaultV2()} {
+		if err := store.SeedTemplate(t.Context(), builtIn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := store.IDKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.IDs, err = notify.NewIDs(key); err != nil {
+		t.Fatal(err)
+	}
+	if w.Unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
+		t.Fatal(err)
+	}
+	kick := func() { w.Kicks++ }
+	w.Service = notify.New(notify.ServiceOptions{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits, Log: quiet, Kick: kick})
+	verifier := token.NewVerifier(token.Options{Issuer: "test", Keys: keys{}})
+	for version, format := range map[int]web.Format{1: web.FormatNotifications, 2: web.FormatNotificationsV2} {
+		mux := web.NewMux(format, quiet, nil)
+		g := mux.Group("notifications", format, verifier)
+		description := httpext.DescriptionV1
+		if version == 1 {
+			httpv1.Register(g, httpv1.Options{Store: store, Service: w.Service, Log: quiet})
+		} else {
+			httpv2.Register(g, httpv2.Options{Store: store, Service: w.Service, Directory: w.Directory, Log: quiet})
+			description = httpext.DescriptionV2
+		}
+		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick, Description: description, Log: quiet})
+		w.faces[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
+	}
+	return w
+}
+
+// Client is a token of a client with scopes; none means All.
+func (w *World) Client(id string, scopes ...string) string {
+	w.t.Helper()
+	if len(scopes) == 0 {
+		scopes = All
+	}
+	return w.sign(token.Claims{ClientID: id, Scope: scopes})
+}
+
+// User is a token of a user.
+func (w *World) User(id string, scopes ...string) string {
+	w.t.Helper()
+	return w.sign(token.Claims{ClientID: "cf", UserID: id, Scope: scopes})
+}
+
+// Expired is a token that is no longer valid.
+func (w *World) Expired() string {
+	w.t.Helper()
+	return w.sign(token.Claims{ClientID: "c", Scope: All, ExpiresAt: time.Now().Add(-time.Hour).Unix()})
+}
+
+func (w *World) sign(c token.Claims) string {
+	w.t.Helper()
+	name := c.ClientID + "\x00" + c.UserID + "\x00" + strings.Join(c.Scope, " ")
+	if raw, ok := w.tokens[name]; ok && c.ExpiresAt == 0 {
+		return raw
+	}
+	c.ID, c.Issuer, c.IssuedAt = "id", "test", time.Now().Add(-2*time.Hour).Unix()
+	if c.ExpiresAt == 0 {
+		c.ExpiresAt = time.Now().Add(time.Hour).Unix()
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: signingKey(), KeyID: "k"}}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	raw, err := jwt.Signed(signer).Claims(c).Serialize()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.tokens[name] = raw
+	return raw
+}
+
+// Answer is what came back.
+type Answer struct {
+	t      *testing.T
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Message is the one message of an error body.
+func (a Answer) Message() string {
+	var body struct {
+		Errors []string `json:"errors"`
+	}
+	_ = json.Unmarshal([]byte(a.Body), &body)
+	return strings.Join(body.Errors, "|")
+}
+
+// Into decodes the body.
+func (a Answer) Into(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal([]byte(a.Body), v); err != nil {
+		a.t.Fatalf("%v in %s", err, a.Body)
+	}
+}
+
+// Call sends a request to version 1 or 2 and checks the answer against the
+// description. Headers are pairs.
+func (w *World) Call(version int, bearer, method, path, body string, headers ...string) Answer {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body))
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	w.faces[version].ServeHTTP(recorder, r)
+	a := Answer{w.t, recorder.Code, recorder.Result().Header, recorder.Body.String()}
+	w.judge(version, r, a)
+	return a
+}
+
+// Expect is Call with what must come back; an empty message is not compared.
+func (w *World) Expect(version int, bearer, method, path, body string, status int, message string) Answer {
+	w.t.Helper()
+	a := w.Call(version, bearer, method, path, body)
+	if a.Status != status || message != "" && a.Message() != message {
+		w.t.Errorf("%s %s %s: %d %s\nwant %d %s", method, path, body, a.Status, a.Body, status, message)
+	}
+	return a
+}
+
+var described = sync.OnceValues(func() (map[int]routers.Router, error) {
+	all := map[int]routers.Router{}
+	for version, text := range map[int][]byte{1: httpext.DescriptionV1, 2: httpext.DescriptionV2} {
+		doc, err := openapi3.NewLoader().LoadFromData(text)
+		if err != nil {
+			return nil, err
+		}
+		if all[version], err = legacy.NewRouter(doc); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+})
+
+// judge compares an answer with the description. What no path matches is not
+// described, and must be 404 or 405.
+func (w *World) judge(version int, r *http.Request, a Answer) {
+	w.t.Helper()
+	all, err := described()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	route, parameters, err := all[version].FindRoute(r)
+	// The description's router takes a path with a slash at its end for the one
+	// without.
+	if err != nil || r.URL.Path != "/" && strings.HasSuffix(r.URL.Path, "/") {
+		if a.Status != http.StatusNotFound && a.Status != http.StatusMethodNotAllowed {
+			w.t.Errorf("%s %s is not described and answers %d", r.Method, r.URL.Path, a.Status)
+		}
+		return
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: parameters, Route: route},
+		Status:                 a.Status, Header: a.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || strings.Contains(a.Header.Get("Content-Type"), "yaml")},
+	}
+	input.SetBodyBytes(bytes.Clone([]byte(a.Body)))
+	if err := openapi3filter.ValidateResponse(w.t.Context(), input); err != nil {
+		w.t.Errorf("%s %s does not answer as described: %v", r.Method, r.URL.Path, err)
+	}
+}

@@ -1,0 +1,200 @@
+package httpext
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/notify/template"
+	"ingot/internal/web"
+)
+
+// preview shows how a template would look, with values for what the request
+// leaves out. Nothing is stored.
+func (f *face) preview(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Template struct {
+			Subject string `json:"subject"`
+			Text    string `json:"text"`
+			HTML    string `json:"html"`
+		} `json:"template"`
+		Message struct {
+			Subject string `json:"subject"`
+			Text    string `json:"text"`
+			HTML    string `json:"html"`
+		} `json:"message"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	t := notify.Template{Name: "preview", Subject: body.Template.Subject, Text: body.Template.Text, HTML: body.Template.HTML}
+	if t.Subject == "" {
+		t.Subject = "{{.Subject}}"
+	}
+	if err := template.Check(t); err != nil {
+		return err
+	}
+	rendered, err := template.Preview(t, template.Values{Subject: body.Message.Subject, Text: body.Message.Text, HTML: body.Message.HTML, ClientID: client(r)})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]string{"subject": rendered.Subject, "text": rendered.Text, "html": rendered.HTML})
+	return nil
+}
+
+type webhookBody struct {
+	ID      string          `json:"id"`
+	URL     string          `json:"url"`
+	Events  []notify.Status `json:"events"`
+	Created time.Time       `json:"created_at"`
+	// Secret is shown once, when it was made here.
+	Secret string `json:"secret,omitempty"`
+}
+
+func presentWebhook(h notify.Webhook) webhookBody {
+	events := h.Events
+	if len(events) == 0 {
+		events = []notify.Status{notify.Delivered, notify.Failed, notify.Undeliverable}
+	}
+	return webhookBody{ID: h.ID, URL: h.URL, Events: events, Created: h.Created}
+}
+
+func (f *face) listWebhooks(w http.ResponseWriter, r *http.Request) error {
+	list, err := f.Store.Webhooks(r.Context(), client(r))
+	if err != nil {
+		return err
+	}
+	out := make([]webhookBody, 0, len(list))
+	for _, h := range list {
+		out = append(out, presentWebhook(h))
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"webhooks": out})
+	return nil
+}
+
+const maxWebhooks = 10
+
+func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		URL    string          `json:"url"`
+		Events []notify.Status `json:"events"`
+		Secret string          `json:"secret"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	var problems []string
+	if u, err := url.Parse(body.URL); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || len(body.URL) > 2000 {
+		problems = append(problems, `"url" must be an http or https address without a user name`)
+	}
+	for _, e := range body.Events {
+		if !e.Final() {
+			problems = append(problems, `"events" may hold "delivered", "failed" and "undeliverable"`)
+			break
+		}
+	}
+	if body.Secret != "" && len(body.Secret) < 16 || len(body.Secret) > 200 {
+		problems = append(problems, `"secret" must have 16 to 200 characters; without one a good one is made`)
+	}
+	if err := fault.Invalid(problems...); err != nil {
+		return err
+	}
+	have, err := f.Store.Webhooks(r.Context(), client(r))
+	if err != nil {
+		return err
+	}
+	if len(have) >= maxWebhooks {
+		return fault.New(fault.Unprocessable, "A client may have %d webhooks; delete one first.", maxWebhooks)
+	}
+	h := notify.Webhook{ID: uuid.NewString(), ClientID: client(r), URL: body.URL, Events: body.Events, Secret: body.Secret, Created: f.Now()}
+	made := h.Secret == ""
+	if made {
+		var b [24]byte
+		_, _ = rand.Read(b[:])
+		h.Secret = base64.RawURLEncoding.EncodeToString(b[:])
+	}
+	if err := f.Store.CreateWebhook(r.Context(), h); err != nil {
+		return err
+	}
+	out := presentWebhook(h)
+	if made {
+		out.Secret = h.Secret
+	}
+	web.WriteJSON(w, http.StatusCreated, out)
+	return nil
+}
+
+func (f *face) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "webhook")
+	if err := f.Store.DeleteWebhook(r.Context(), client(r), id); err != nil {
+		return missing(err, "Webhook", id)
+	}
+	return noContent(w)
+}
+
+type suppressionBody struct {
+	Email   string    `json:"email"`
+	Reason  string    `json:"reason"`
+	Source  string    `json:"source"`
+	Created time.Time `json:"created_at"`
+}
+
+func (f *face) listSuppressions(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "limit", "after")
+	if err != nil {
+		return err
+	}
+	limit, err := limitOf(q)
+	if err != nil {
+		return err
+	}
+	list, err := f.Store.Suppressions(r.Context(), q.Get("after"), limit)
+	if err != nil {
+		return err
+	}
+	out := make([]suppressionBody, 0, len(list))
+	for _, s := range list {
+		out = append(out, suppressionBody(s))
+	}
+	links := map[string]link{"self": {r.URL.RequestURI()}}
+	if len(out) == limit {
+		links["next"] = link{next(r.URL, q, out[len(out)-1].Email)}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"suppressions": out, "_links": links})
+	return nil
+}
+
+// suppress puts an address on the list by hand.
+func (f *face) suppress(w http.ResponseWriter, r *http.Request) error {
+	email := web.Param(r, "email")
+	if decoded, err := url.PathUnescape(email); err == nil {
+		email = decoded
+	}
+	parsed, err := mail.ParseAddress(email)
+	if err != nil || parsed.Address != email {
+		return fault.New(fault.Unprocessable, "%q is not a valid email address", email)
+	}
+	s := notify.Suppression{Email: email, Reason: "put on the list by an administrator", Source: "manual", Created: f.Now()}
+	if err := f.Store.Suppress(r.Context(), s); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (f *face) unsuppress(w http.ResponseWriter, r *http.Request) error {
+	email := web.Param(r, "email")
+	if decoded, err := url.PathUnescape(email); err == nil {
+		email = decoded
+	}
+	if err := f.Store.Unsuppress(r.Context(), email); err != nil {
+		return missing(err, "Suppression", email)
+	}
+	return noContent(w)
+}

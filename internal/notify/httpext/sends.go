@@ -1,0 +1,272 @@
+package httpext
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/web"
+)
+
+const (
+	pageSize    = 50
+	maxPageSize = 1000
+)
+
+type sendBody struct {
+	ID             string            `json:"id"`
+	Status         string            `json:"status"` // "expanding", "sending" or "completed"
+	KindID         string            `json:"kind_id,omitempty"`
+	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
+	Audiences      []notify.Audience `json:"audiences"`
+	Subject        string            `json:"subject"`
+	Received       time.Time         `json:"received_at"`
+	Finished       *time.Time        `json:"completed_at"`
+	Counts         countsBody        `json:"counts"`
+	Links          map[string]link   `json:"_links"`
+}
+
+type countsBody struct {
+	Total         int `json:"total"`
+	Queued        int `json:"queued"`
+	Retry         int `json:"retry"`
+	Delivered     int `json:"delivered"`
+	Failed        int `json:"failed"`
+	Undeliverable int `json:"undeliverable"`
+}
+
+type link struct {
+	Href string `json:"href"`
+}
+
+func (f *face) presentSend(s notify.Send) sendBody {
+	id, c := f.Service.IDs().Send(s.Number), s.Counts
+	out := sendBody{
+		ID: id, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
+		Subject: s.Content.Subject, Received: s.Received,
+		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable},
+		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
+	}
+	if s.Expanded {
+		out.Status = "sending"
+		if c.Delivered+c.Failed+c.Undeliverable >= c.Total {
+			out.Status = "completed"
+		}
+	}
+	if !s.Finished.IsZero() {
+		out.Finished = &s.Finished
+	}
+	return out
+}
+
+// findSend finds one of the caller's sends.
+func (f *face) findSend(r *http.Request, id string) (notify.Send, error) {
+	number, ok := f.Service.IDs().SendNumber(id)
+	if !ok {
+		return notify.Send{}, missing(notify.ErrNotFound, "Send", id)
+	}
+	s, err := f.Store.Send(r.Context(), number)
+	if err == nil && s.ClientID != client(r) {
+		err = notify.ErrNotFound
+	}
+	return s, missing(err, "Send", id)
+}
+
+func (f *face) showSend(w http.ResponseWriter, r *http.Request) error {
+	s, err := f.findSend(r, web.Param(r, "send"))
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, f.presentSend(s))
+	return nil
+}
+
+func (f *face) listSends(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "limit", "after")
+	if err != nil {
+		return err
+	}
+	var before int64
+	if id := q.Get("after"); id != "" {
+		s, err := f.findSend(r, id)
+		if err != nil {
+			return err
+		}
+		before = s.Number
+	}
+	limit, err := limitOf(q)
+	if err != nil {
+		return err
+	}
+	list, err := f.Store.ListSends(r.Context(), client(r), before, limit)
+	if err != nil {
+		return err
+	}
+	out := make([]sendBody, 0, len(list))
+	for _, s := range list {
+		out = append(out, f.presentSend(s))
+	}
+	links := map[string]link{"self": {r.URL.RequestURI()}}
+	if len(out) == limit {
+		links["next"] = link{next(r.URL, q, out[len(out)-1].ID)}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"sends": out, "_links": links})
+	return nil
+}
+
+// next is the address of the page after the one that ends with id.
+func next(here *url.URL, q url.Values, id string) string {
+	q.Set("after", id)
+	return here.Path + "?" + q.Encode()
+}
+
+// readQuery refuses parameters that are not known: a misspelt filter must not
+// show everything.
+func readQuery(r *http.Request, known ...string) (url.Values, error) {
+	q := r.URL.Query()
+	for name := range q {
+		found := false
+		for _, k := range known {
+			found = found || k == name
+		}
+		if !found {
+			return nil, fault.New(fault.BadQuery, "The query parameter %q is not known here.", name)
+		}
+	}
+	return q, nil
+}
+
+func limitOf(q url.Values) (int, error) {
+	text := q.Get("limit")
+	if text == "" {
+		return pageSize, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxPageSize {
+		return 0, fault.New(fault.BadQuery, "limit must be a number from 1 to %d.", maxPageSize)
+	}
+	return n, nil
+}
+
+type messageBody struct {
+	ID       string          `json:"id"`
+	SendID   string          `json:"send_id"`
+	Status   notify.Status   `json:"status"`
+	UserID   string          `json:"user_id,omitempty"`
+	Email    string          `json:"email,omitempty"`
+	Attempts int             `json:"attempts"`
+	Next     *time.Time      `json:"next_attempt_at"`
+	Updated  time.Time       `json:"updated_at"`
+	Reason   string          `json:"reason,omitempty"`
+	Parked   bool            `json:"parked"`
+	Links    map[string]link `json:"_links"`
+}
+
+func (f *face) presentMessage(m notify.Message) messageBody {
+	ids := f.Service.IDs()
+	id, send := ids.Message(m.Number), ids.Send(notify.SendOf(m.Number))
+	out := messageBody{
+		ID: id, SendID: send, Status: m.Status, UserID: m.UserID, Email: m.Email, Attempts: m.Attempts,
+		Updated: m.Updated, Reason: m.Reason, Parked: m.Parked,
+		Links: map[string]link{"status": {"/messages/" + id}, "send": {"/sends/" + send}},
+	}
+	if !m.Status.Final() && !m.Due.IsZero() {
+		out.Next = &m.Due
+	}
+	if m.Status == notify.Failed {
+		out.Links["replay"] = link{"/messages/" + id + "/replay"}
+	}
+	return out
+}
+
+// listMessages searches the caller's own messages.
+func (f *face) listMessages(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "send", "status", "parked", "user_id", "email", "kind_id", "since", "before", "limit", "after")
+	if err != nil {
+		return err
+	}
+	query, err := f.messageQuery(r, q)
+	if err != nil {
+		return err
+	}
+	list, err := f.Store.FindMessages(r.Context(), query)
+	if err != nil {
+		return err
+	}
+	out := make([]messageBody, 0, len(list))
+	for _, m := range list {
+		out = append(out, f.presentMessage(m))
+	}
+	links := map[string]link{"self": {r.URL.RequestURI()}}
+	if len(out) == query.Limit {
+		links["next"] = link{next(r.URL, q, out[len(out)-1].ID)}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"messages": out, "_links": links})
+	return nil
+}
+
+func (f *face) messageQuery(r *http.Request, q url.Values) (notify.MessageQuery, error) {
+	query := notify.MessageQuery{
+		ClientID: client(r), Status: notify.Status(q.Get("status")),
+		UserID: q.Get("user_id"), Email: q.Get("email"), KindID: q.Get("kind_id"),
+	}
+	var err error
+	if query.Limit, err = limitOf(q); err != nil {
+		return query, err
+	}
+	if id := q.Get("send"); id != "" {
+		s, err := f.findSend(r, id)
+		if err != nil {
+			return query, err
+		}
+		query.Send = s.Number
+	}
+	switch query.Status {
+	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable:
+	default:
+		return query, fault.New(fault.BadQuery, "status must be queued, retry, delivered, failed or undeliverable.")
+	}
+	if text := q.Get("parked"); text != "" {
+		if query.Parked, err = strconv.ParseBool(text); err != nil {
+			return query, fault.New(fault.BadQuery, "parked must be true or false.")
+		}
+	}
+	for name, into := range map[string]*time.Time{"since": &query.Since, "before": &query.Before} {
+		if text := q.Get(name); text != "" {
+			if *into, err = time.Parse(time.RFC3339, text); err != nil {
+				return query, fault.New(fault.BadQuery, "%s must be a time such as 2006-01-02T15:04:05Z.", name)
+			}
+		}
+	}
+	if id := q.Get("after"); id != "" {
+		number, ok := f.Service.IDs().MessageNumber(id)
+		if !ok {
+			return query, fault.New(fault.BadQuery, "after must be the id of a message.")
+		}
+		query.After = number
+	}
+	return query, nil
+}
+
+// replay queues a failed message again.
+func (f *face) replay(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "message")
+	number, ok := f.Service.IDs().MessageNumber(id)
+	if !ok {
+		return missing(notify.ErrNotFound, "Message", id)
+	}
+	err := f.Store.Replay(r.Context(), client(r), number)
+	if errors.Is(err, notify.ErrConflict) {
+		return fault.Wrap(err, fault.Conflict, "The message has not failed, so there is nothing to send again.")
+	}
+	if err != nil {
+		return missing(err, "Message", id)
+	}
+	f.Kick()
+	web.WriteJSON(w, http.StatusAccepted, map[string]string{"status": string(notify.Queued)})
+	return nil
+}

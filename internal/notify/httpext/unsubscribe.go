@@ -1,0 +1,157 @@
+package httpext
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/web"
+)
+
+//go:embed pages
+var pageFiles embed.FS
+
+var page = template.Must(template.ParseFS(pageFiles, "pages/unsubscribe.html"))
+
+// holder is what a token says, and what there is to choose.
+type holder struct {
+	user string
+	ref  notify.KindRef
+	// Title is what the mail was about.
+	title    string
+	critical bool
+}
+
+// open reads the token. What it was made for may be gone by now; then there is
+// still the wish to receive nothing at all.
+func (f *face) open(ctx context.Context, sealed string) (holder, error) {
+	user, ref, err := f.Unsubscriber.Open(sealed)
+	if err != nil {
+		return holder{}, fault.Wrap(err, fault.NotFound, "This link is not valid. Take it from the mail as a whole, without a line break.")
+	}
+	h := holder{user: user, ref: ref, title: ref.KindID}
+	if ref.ClientID == "" {
+		t, err := f.Store.CampaignType(ctx, ref.KindID)
+		if err != nil && !errors.Is(err, notify.ErrNotFound) {
+			return h, err
+		}
+		if t.Description != "" {
+			h.title = t.Description
+		}
+		h.critical = t.Critical
+		return h, nil
+	}
+	k, err := f.Store.Kind(ctx, ref)
+	if err != nil && !errors.Is(err, notify.ErrNotFound) {
+		return h, err
+	}
+	if k.Description != "" {
+		h.title = k.Description
+	}
+	h.critical = k.Critical
+	return h, nil
+}
+
+type pageData struct {
+	Title    string
+	Critical bool
+	// Off and Global are the present choice; Done tells that it was just made.
+	Off, Global, Done bool
+	Others            []pageKind
+}
+
+type pageKind struct {
+	Title, Source string
+	Off           bool
+}
+
+// unsubscribePage shows the choice. It changes nothing: mail scanners follow
+// every link.
+func (f *face) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
+	h, err := f.open(r.Context(), web.Param(r, "token"))
+	if err != nil {
+		return err
+	}
+	return f.show(w, r, h, false)
+}
+
+func (f *face) show(w http.ResponseWriter, r *http.Request, h holder, done bool) error {
+	global, kinds, err := f.Store.Preferences(r.Context(), h.user)
+	if err != nil {
+		return err
+	}
+	off, err := f.Store.Unsubscribed(r.Context(), h.ref, []string{h.user})
+	if err != nil {
+		return err
+	}
+	data := pageData{Title: h.title, Critical: h.critical, Off: off[h.user], Global: global, Done: done}
+	for _, k := range kinds {
+		ref := notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
+		if ref == h.ref {
+			continue
+		}
+		title, source := k.Description, k.SourceDescription
+		if title == "" {
+			title = k.ID
+		}
+		if source == "" {
+			source = k.ClientID
+		}
+		data.Others = append(data.Others, pageKind{Title: title, Source: source, Off: k.Unsubscribed})
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	return page.Execute(w, data)
+}
+
+// maxForm is far more than the form has; the route's limit of the body comes
+// before it.
+const maxForm = 64 << 10
+
+// unsubscribe takes the recipient's wish: one click from a mail program (RFC
+// 8058), or the page's form.
+func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
+	h, err := f.open(r.Context(), web.Param(r, "token"))
+	if err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) { //nolint:gosec // bounded by the line above
+		return fault.Wrap(err, fault.BadRequest, "The form could not be read.")
+	}
+	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
+	oneClick := r.PostForm.Get("List-Unsubscribe") == "One-Click"
+	switch choice := r.PostForm.Get("choice"); {
+	case oneClick, choice == "off":
+		if h.critical {
+			return fault.New(fault.Unprocessable, "Notifications of this kind are critical and cannot be unsubscribed from.")
+		}
+		change.Kinds[h.ref] = false
+	case choice == "on":
+		if !h.critical {
+			change.Kinds[h.ref] = true
+		}
+		change.Global = new(bool)
+	case choice == "none":
+		all := true
+		change.Global = &all
+	default:
+		return fault.New(fault.BadRequest, "The form says neither what to stop nor what to send again.")
+	}
+	if err := f.Store.ChangePreferences(r.Context(), h.user, change); err != nil {
+		return err
+	}
+	if oneClick {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	return f.show(w, r, h, true)
+}

@@ -1,0 +1,174 @@
+package httpv1
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/token"
+	"ingot/internal/web"
+)
+
+// The scopes of this API.
+const (
+	scopeWrite          = "notifications.write"
+	scopeManage         = "notifications.manage"
+	scopeCritical       = "critical_notifications.write"
+	scopeEmails         = "emails.write"
+	scopeTemplatesRead  = "notification_templates.read"
+	scopeTemplatesWrite = "notification_templates.write"
+	scopePrefsRead      = "notification_preferences.read"
+	scopePrefsWrite     = "notification_preferences.write"
+	scopePrefsAdmin     = "notification_preferences.admin"
+)
+
+// Options are what the face stands on.
+type Options struct {
+	Store   notify.Store
+	Service notify.Faces
+	// CORSOrigin may call the preferences from a browser; empty means "*".
+	CORSOrigin string
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+type face struct {
+	Options
+}
+
+// Register adds the routes to a group.
+func Register(g *web.Group, o Options) {
+	if o.CORSOrigin == "" {
+		o.CORSOrigin = "*"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	f := &face{o}
+
+	g.Handle("GET", "/info", web.Public("says which version this is"), f.info)
+
+	g.Handle("PUT", "/notifications", web.Scope(scopeManage), f.putNotifications)
+	g.Handle("PUT", "/registration", web.Scope(scopeManage, scopeWrite), f.putRegistration)
+	g.Handle("GET", "/notifications", web.Scope(scopeManage), f.listNotifications)
+	g.Handle("PUT", "/clients/{client}/notifications/{kind}", web.Scope(scopeManage), f.putKind)
+
+	g.Handle("POST", "/templates", web.Scope(scopeTemplatesWrite), f.createTemplate)
+	g.Handle("GET", "/templates", web.Scope(scopeTemplatesRead), f.listTemplates)
+	g.Handle("GET", "/templates/{template}", web.Scope(scopeTemplatesRead), f.showTemplate)
+	g.Handle("PUT", "/templates/{template}", web.Scope(scopeTemplatesWrite), f.putTemplate)
+	g.Handle("DELETE", "/templates/{template}", web.Scope(scopeTemplatesWrite), f.deleteTemplate)
+	g.Handle("GET", "/default_template", web.Scope(scopeTemplatesRead), f.showTemplate)
+	g.Handle("PUT", "/default_template", web.Scope(scopeTemplatesWrite), f.putTemplate)
+	g.Handle("GET", "/templates/{template}/associations", web.Scope(scopeManage), f.associations)
+	g.Handle("PUT", "/clients/{client}/template", web.Scope(scopeManage), f.assign)
+	g.Handle("PUT", "/clients/{client}/notifications/{kind}/template", web.Scope(scopeManage), f.assign)
+
+	p := g.WithHeaders(corsHeaders(o.CORSOrigin))
+	for _, path := range []string{"/user_preferences", "/user_preferences/{user}"} {
+		p.Handle("OPTIONS", path, web.Public("browsers ask before they call"), f.preflight)
+	}
+	p.Handle("GET", "/user_preferences", web.Scope(scopePrefsRead), f.ownPreferences)
+	p.Handle("PATCH", "/user_preferences", web.Scope(scopePrefsWrite), f.patchOwnPreferences)
+	p.Handle("GET", "/user_preferences/{user}", web.Scope(scopePrefsAdmin), f.preferencesOf)
+	p.Handle("PATCH", "/user_preferences/{user}", web.Scope(scopePrefsAdmin), f.patchPreferencesOf)
+
+	for path, audience := range map[string]notify.AudienceType{
+		"/users/{id}": notify.ToUser, "/spaces/{id}": notify.ToSpace, "/organizations/{id}": notify.ToOrg,
+		"/everyone": notify.ToEveryone, "/uaa_scopes/{id}": notify.ToScope,
+	} {
+		g.Handle("POST", path, web.Scope(scopeWrite), f.send(audience))
+	}
+	g.Handle("POST", "/emails", web.Scope(scopeEmails), f.send(notify.ToEmail))
+	g.Handle("GET", "/messages/{id}", web.Scope(scopeWrite, scopeEmails), f.message)
+}
+
+func (f *face) info(w http.ResponseWriter, _ *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]int{"version": 1})
+	return nil
+}
+
+func noContent(w http.ResponseWriter) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// caller is the token of a request that a Scope let in.
+func caller(r *http.Request) *token.Claims { return token.FromContext(r.Context()) }
+
+// clientOf is the client that owns what the caller registers and sends.
+func clientOf(r *http.Request) (string, error) {
+	if id := caller(r).ClientID; id != "" {
+		return id, nil
+	}
+	return "", fault.New(fault.Unprocessable, "The token names no client, and what is sent or registered belongs to one.")
+}
+
+var errParse = fault.New(fault.MessageParse, "Request body could not be parsed")
+
+// readBody reads what the limits let through.
+func readBody(r *http.Request) ([]byte, error) { return io.ReadAll(r.Body) }
+
+// members reads the body as one JSON object.
+func members(r *http.Request) (map[string]json.RawMessage, error) {
+	raw, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+		return nil, fault.Wrap(err, errParse.Code, "%s", errParse.Message)
+	}
+	return object, nil
+}
+
+// parse reads raw into v; a null leaves v as it is.
+func parse(raw json.RawMessage, v any) error {
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fault.Wrap(err, errParse.Code, "%s", errParse.Message)
+	}
+	return nil
+}
+
+// invalid is one message for all problems, as this API's clients know it.
+func invalid(problems []string, separator string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fault.New(fault.Unprocessable, "%s", strings.Join(problems, separator))
+}
+
+// orMissing gives a store's not-found the words of this API.
+func orMissing(err error, format string, args ...any) error {
+	if errors.Is(err, notify.ErrNotFound) {
+		return fault.Wrap(err, fault.NotFound, format, args...)
+	}
+	return err
+}
+
+// mayCritical refuses what only a client with the critical scope may register.
+func mayCritical(r *http.Request) error {
+	if caller(r).HasAny(scopeCritical) {
+		return nil
+	}
+	return fault.New(fault.Unprocessable, "UAA Scopes Error: Client does not have authority to register critical notifications.")
+}
+
+// templateExists checks a template that is about to be assigned.
+func (f *face) templateExists(ctx context.Context, id string) error {
+	t, err := f.Store.Template(ctx, id)
+	if errors.Is(err, notify.ErrNotFound) || err == nil && t.Owner != "" {
+		return fault.New(fault.Unprocessable, "No template with id %q", id)
+	}
+	return err
+}

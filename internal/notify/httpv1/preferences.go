@@ -1,0 +1,180 @@
+package httpv1
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/web"
+)
+
+// corsHeaders let pages of one origin read the answers, refusals too.
+func corsHeaders(origin string) map[string]string {
+	headers := map[string]string{
+		"Access-Control-Allow-Origin":  origin,
+		"Access-Control-Allow-Methods": "GET, PATCH",
+		"Access-Control-Allow-Headers": "Accept, Authorization, Content-Type",
+	}
+	if origin != "*" {
+		headers["Vary"] = "Origin"
+	}
+	return headers
+}
+
+func (f *face) preflight(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
+
+// ownUser is the user of the token.
+func ownUser(r *http.Request) (string, error) {
+	if id := caller(r).UserID; id != "" {
+		return id, nil
+	}
+	return "", fault.New(fault.Unprocessable, "Missing user_id from token claims.")
+}
+
+func (f *face) ownPreferences(w http.ResponseWriter, r *http.Request) error {
+	user, err := ownUser(r)
+	if err != nil {
+		return err
+	}
+	return f.showPreferences(w, r, user)
+}
+
+func (f *face) preferencesOf(w http.ResponseWriter, r *http.Request) error {
+	return f.showPreferences(w, r, web.Param(r, "user"))
+}
+
+func (f *face) patchOwnPreferences(w http.ResponseWriter, r *http.Request) error {
+	user, err := ownUser(r)
+	if err != nil {
+		return err
+	}
+	return f.patchPreferences(w, r, user)
+}
+
+func (f *face) patchPreferencesOf(w http.ResponseWriter, r *http.Request) error {
+	return f.patchPreferences(w, r, web.Param(r, "user"))
+}
+
+func (f *face) showPreferences(w http.ResponseWriter, r *http.Request, user string) error {
+	global, kinds, err := f.Store.Preferences(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		Email             bool   `json:"email"`
+		KindDescription   string `json:"kind_description"`
+		SourceDescription string `json:"source_description"`
+	}
+	clients := map[string]map[string]entry{}
+	for _, k := range kinds {
+		if clients[k.ClientID] == nil {
+			clients[k.ClientID] = map[string]entry{}
+		}
+		e := entry{!k.Unsubscribed, k.Description, k.SourceDescription}
+		if e.KindDescription == "" {
+			e.KindDescription = k.ID
+		}
+		if e.SourceDescription == "" {
+			e.SourceDescription = k.ClientID
+		}
+		clients[k.ClientID][k.ID] = e
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"global_unsubscribe": global, "clients": clients})
+	return nil
+}
+
+// patchPreferences changes what is mentioned and nothing else: all of it, or
+// nothing when something is wrong.
+func (f *face) patchPreferences(w http.ResponseWriter, r *http.Request, user string) error {
+	change, err := readPreferences(r)
+	if err != nil {
+		return err
+	}
+	refs := slices.SortedFunc(maps.Keys(change.Kinds), func(a, b notify.KindRef) int {
+		return bytes.Compare([]byte(a.ClientID+"\x00"+a.KindID), []byte(b.ClientID+"\x00"+b.KindID))
+	})
+	for _, ref := range refs {
+		kind, err := f.Store.Kind(r.Context(), ref)
+		switch {
+		case errors.Is(err, notify.ErrNotFound):
+			return fault.New(fault.Unprocessable, "The kind '%s' cannot be found for client '%s'", ref.KindID, ref.ClientID)
+		case err != nil:
+			return err
+		case kind.Critical:
+			return fault.New(fault.Unprocessable, "The kind '%s' for the '%s' client is critical and cannot be unsubscribed from", ref.KindID, ref.ClientID)
+		}
+	}
+	if err := f.Store.ChangePreferences(r.Context(), user, change); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+// readPreferences reads the body of a PATCH. Members that the read form shows
+// beside email may be sent back as they came.
+func readPreferences(r *http.Request) (notify.PreferenceChange, error) {
+	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
+	raw, err := readBody(r)
+	if err != nil {
+		return change, err
+	}
+	unreadable := func(err error) error { return fault.Wrap(err, fault.Unprocessable, "%s", parserWords(err)) }
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return change, unreadable(err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if key != "global_unsubscribe" && key != "clients" {
+			return change, fault.New(fault.Unprocessable, "Extra field %q is not valid", key)
+		}
+	}
+	if raw, given := object["global_unsubscribe"]; given {
+		if err := json.Unmarshal(raw, &change.Global); err != nil {
+			return change, unreadable(err)
+		}
+	}
+	var clients map[string]map[string]struct {
+		Email *bool `json:"email"`
+	}
+	if raw, given := object["clients"]; given {
+		if err := json.Unmarshal(raw, &clients); err != nil {
+			return change, unreadable(err)
+		}
+	}
+	for _, client := range slices.Sorted(maps.Keys(clients)) {
+		if len(clients[client]) == 0 {
+			return change, fault.New(fault.Unprocessable, "Missing kinds")
+		}
+		for kind, wish := range clients[client] {
+			if wish.Email == nil {
+				return change, fault.New(fault.Unprocessable, "Missing the email field")
+			}
+			change.Kinds[notify.KindRef{ClientID: client, KindID: kind}] = *wish.Email
+		}
+	}
+	return change, nil
+}
+
+// parserWords says what is wrong with a JSON text in words that name the field.
+func parserWords(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		where := wrong.Field
+		if where == "" {
+			where = "the body"
+		}
+		return fmt.Sprintf("%s cannot be a %s", where, wrong.Value)
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset == 0 || errors.Is(err, io.EOF) {
+		return "EOF"
+	}
+	return "The body is not valid JSON: " + err.Error()
+}

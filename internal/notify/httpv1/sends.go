@@ -1,0 +1,260 @@
+package httpv1
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/mail"
+	"strings"
+	"time"
+
+	"ingot/internal/notify"
+	"ingot/internal/web"
+)
+
+// sendBody is the body of every send. Unknown members are ignored: clients of
+// all ages send more than is read.
+type sendBody struct {
+	KindID  string `json:"kind_id"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	HTML    string `json:"html"`
+	ReplyTo string `json:"reply_to"`
+	To      string `json:"to"`
+	Role    string `json:"role"`
+}
+
+var roles = map[string]bool{"": true, "OrgManager": true, "OrgAuditor": true, "BillingManager": true}
+
+// check returns the problems that can be seen in the body alone.
+func (b *sendBody) check(to notify.AudienceType) []string {
+	var problems []string
+	if to == notify.ToEmail {
+		switch {
+		case b.To == "":
+			problems = append(problems, `"to" is a required field`)
+		case address(b.To) == "":
+			problems = append(problems, `"to" is improperly formatted`)
+		}
+	} else {
+		switch {
+		case b.KindID == "":
+			problems = append(problems, `"kind_id" is a required field`)
+		case !kindForm.MatchString(b.KindID):
+			problems = append(problems, `"kind_id" is improperly formatted`)
+		}
+	}
+	if strings.TrimSpace(b.Text) == "" && strings.TrimSpace(b.HTML) == "" {
+		problems = append(problems, `"text" or "html" fields must be supplied`)
+	}
+	if !roles[b.Role] {
+		problems = append(problems, `"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`)
+	}
+	return problems
+}
+
+// address returns the address in "a@b" or "Name <a@b>", and nothing for
+// anything else, a list of addresses included.
+func address(text string) string {
+	if strings.ContainsAny(text, "\r\n\x00") {
+		return ""
+	}
+	parsed, err := mail.ParseAddress(text)
+	if err != nil {
+		return ""
+	}
+	return parsed.Address
+}
+
+// send returns the handler of one kind of audience.
+func (f *face) send(to notify.AudienceType) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		clientID, err := clientOf(r)
+		if err != nil {
+			return err
+		}
+		raw, err := readBody(r)
+		if err != nil {
+			return err
+		}
+		var body sendBody
+		if len(strings.TrimSpace(string(raw))) > 0 {
+			if err := parse(raw, &body); err != nil {
+				return err
+			}
+		}
+		if err := invalid(body.check(to), ","); err != nil {
+			return err
+		}
+		audience := notify.Audience{Type: to, ID: web.Param(r, "id")}
+		switch to {
+		case notify.ToEmail:
+			audience.ID = address(body.To)
+		case notify.ToOrg:
+			audience.Role = body.Role
+		}
+		request := notify.Request{
+			Client:         clientID,
+			MayCritical:    caller(r).HasAny(scopeCritical),
+			KindID:         body.KindID,
+			Audiences:      []notify.Audience{audience},
+			Content:        notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
+			RequestID:      requestID(r),
+			IdempotencyKey: r.Header.Get("Idempotency-Key"),
+			Hash:           notify.RequestHash(r.Method, r.URL.Path, raw),
+			Async:          prefersAsync(r),
+		}
+		receipt, err := f.Service.Send(r.Context(), request)
+		for name, value := range f.Service.RateLimit(clientID).Headers() {
+			w.Header().Set(name, value)
+		}
+		if err != nil {
+			return err
+		}
+		if receipt.Replayed {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		if request.Async {
+			return f.accepted(w, receipt)
+		}
+		return f.list(w, r, receipt.Send)
+	}
+}
+
+// requestID is the caller's own id of the request.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(web.RequestIDHeader); id != "" {
+		return id
+	}
+	return "UNKNOWN"
+}
+
+// prefersAsync reads RFC 7240's header.
+func prefersAsync(r *http.Request) bool {
+	for _, line := range r.Header.Values("Prefer") {
+		for _, preference := range strings.Split(line, ",") {
+			token, _, _ := strings.Cut(preference, ";")
+			if strings.EqualFold(strings.TrimSpace(token), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// accepted answers before the audience is read: the send can be followed at
+// its own address.
+func (f *face) accepted(w http.ResponseWriter, receipt notify.Receipt) error {
+	id := f.Service.IDs().Send(receipt.Send.Number)
+	h := w.Header()
+	h.Set("Location", "/sends/"+id)
+	h.Set("Preference-Applied", "respond-async")
+	web.WriteJSON(w, http.StatusAccepted, map[string]any{"id": id, "status": "accepted", "_links": map[string]any{"self": map[string]string{"href": "/sends/" + id}}})
+	return nil
+}
+
+type queued struct {
+	Status         string `json:"status"`
+	Recipient      string `json:"recipient"`
+	NotificationID string `json:"notification_id"`
+	RequestID      string `json:"vcap_request_id"`
+}
+
+// list answers with one entry a recipient. For a large audience the entries
+// are written while it is still being read, so that neither side holds it all.
+func (f *face) list(w http.ResponseWriter, r *http.Request, s notify.Send) error {
+	entry := func(number int64, recipient string) queued {
+		return queued{string(notify.Queued), recipient, f.Service.IDs().Message(number), s.RequestID}
+	}
+	if a := s.Audiences[0]; len(s.Audiences) == 1 && (a.Type == notify.ToUser || a.Type == notify.ToEmail) {
+		// The one recipient is known without asking.
+		web.WriteJSON(w, http.StatusOK, []queued{entry(notify.MessageNumber(s.Number, 0), a.ID)})
+		return nil
+	}
+	stream := &arrayWriter{w: w}
+	err := f.Service.Messages(r.Context(), s.Number, func(m notify.Message) error {
+		recipient := m.UserID
+		if recipient == "" {
+			recipient = m.Email
+		}
+		return stream.add(entry(m.Number, recipient))
+	})
+	if err != nil && !stream.begun {
+		return err
+	}
+	if err != nil {
+		// The status is out. A list that ends in the middle is no valid JSON, so
+		// that nobody takes it for the whole.
+		f.Log.WarnContext(r.Context(), "the answer to a send was cut off; the send goes on", "send", f.Service.IDs().Send(s.Number), slog.Any("error", err))
+		panic(http.ErrAbortHandler)
+	}
+	return stream.end()
+}
+
+// arrayWriter writes a JSON array element by element.
+type arrayWriter struct {
+	w       http.ResponseWriter
+	begun   bool
+	encoder *json.Encoder
+}
+
+func (a *arrayWriter) begin(opening string) error {
+	h := a.w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	// The whole may take longer than one answer usually may.
+	_ = http.NewResponseController(a.w).SetWriteDeadline(noDeadline)
+	a.begun = true
+	a.encoder = json.NewEncoder(a.w)
+	_, err := io.WriteString(a.w, opening)
+	return err
+}
+
+func (a *arrayWriter) add(v any) error {
+	if !a.begun {
+		if err := a.begin("["); err != nil {
+			return err
+		}
+	} else if _, err := io.WriteString(a.w, ","); err != nil {
+		return err
+	}
+	return a.encoder.Encode(v)
+}
+
+func (a *arrayWriter) end() error {
+	if !a.begun {
+		if err := a.begin("["); err != nil {
+			return nil //nolint:nilerr // the client went away
+		}
+	}
+	_, _ = io.WriteString(a.w, "]\n")
+	return nil
+}
+
+// message shows how far one message is, to the client that sent it.
+func (f *face) message(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "id")
+	missing := func(err error) error { return orMissing(err, "Message with ID %q could not be found", id) }
+	number, ok := f.Service.IDs().MessageNumber(id)
+	if !ok {
+		return missing(notify.ErrNotFound)
+	}
+	m, owner, err := f.Store.Message(r.Context(), number)
+	if err != nil {
+		return missing(err)
+	}
+	clientID, err := clientOf(r)
+	if err != nil {
+		return err
+	}
+	if owner != clientID {
+		return missing(errors.Join(notify.ErrNotFound, errors.New("it belongs to another client")))
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(m.Status)})
+	return nil
+}
+
+// noDeadline lifts a deadline set before.
+var noDeadline time.Time

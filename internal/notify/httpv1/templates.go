@@ -1,0 +1,203 @@
+package httpv1
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+	"ingot/internal/notify/template"
+	"ingot/internal/web"
+)
+
+// templateFields are the members of a template, in the order of the checks.
+var templateFields = []string{"name", "subject", "html", "text", "metadata"}
+
+// readTemplate reads the body of POST and PUT, which is a whole template.
+func readTemplate(r *http.Request) (notify.Template, error) {
+	var t notify.Template
+	object, err := members(r)
+	if err != nil {
+		return t, err
+	}
+	for key := range object {
+		known := false
+		for _, field := range templateFields {
+			known = known || strings.EqualFold(key, field)
+		}
+		if !known {
+			return t, errParse
+		}
+	}
+	for _, key := range []string{"name", "html"} {
+		if _, given := object[key]; !given {
+			return t, fault.New(fault.Unprocessable, "Missing required field '%s'", key)
+		}
+	}
+	t.Metadata = json.RawMessage("{}")
+	for key, into := range map[string]any{"name": &t.Name, "subject": &t.Subject, "html": &t.HTML, "text": &t.Text, "metadata": &t.Metadata} {
+		if err := parse(object[key], into); err != nil {
+			return t, err
+		}
+	}
+	if t.Subject == "" {
+		t.Subject = "{{.Subject}}"
+	}
+	return t, template.Check(t)
+}
+
+// createTemplate answers with nothing but the id, under the name that clients
+// of the documented API read.
+func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
+	t, err := readTemplate(r)
+	if err != nil {
+		return err
+	}
+	t.ID = uuid.NewString()
+	t.Created = f.Now()
+	t.Updated = t.Created
+	if err := f.Store.CreateTemplate(r.Context(), t); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusCreated, map[string]string{"template-id": t.ID})
+	return nil
+}
+
+func (f *face) listTemplates(w http.ResponseWriter, r *http.Request) error {
+	list, err := f.Store.ListTemplates(r.Context(), "")
+	if err != nil {
+		return err
+	}
+	type named struct {
+		Name string `json:"name"`
+	}
+	out := make(map[string]named, len(list))
+	for _, t := range list {
+		out[t.ID] = named{t.Name}
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// findTemplate finds the template of the path, or the default on the path that
+// has none. Templates of the other API are not seen here.
+func (f *face) findTemplate(r *http.Request) (notify.Template, error) {
+	id := web.Param(r, "template")
+	if id == "" {
+		id = notify.DefaultTemplate
+	}
+	t, err := f.Store.Template(r.Context(), id)
+	if err == nil && (t.Owner != "" || t.ID == notify.DefaultTemplateV2) {
+		err = notify.ErrNotFound
+	}
+	return t, orMissing(err, "Template with ID %q could not be found", id)
+}
+
+func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
+	t, err := f.findTemplate(r)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Name     string          `json:"name"`
+		Subject  string          `json:"subject"`
+		HTML     string          `json:"html"`
+		Text     string          `json:"text"`
+		Metadata json.RawMessage `json:"metadata"`
+	}{t.Name, t.Subject, t.HTML, t.Text, t.Metadata})
+	return nil
+}
+
+func (f *face) putTemplate(w http.ResponseWriter, r *http.Request) error {
+	changed, err := readTemplate(r)
+	if err != nil {
+		return err
+	}
+	t, err := f.findTemplate(r)
+	if err != nil {
+		return err
+	}
+	changed.ID, changed.Created, changed.Updated = t.ID, t.Created, f.Now()
+	changed.Overridden = t.ID == notify.DefaultTemplate
+	if err := f.Store.UpdateTemplate(r.Context(), changed); err != nil {
+		return orMissing(err, "Template with ID %q could not be found", t.ID)
+	}
+	return noContent(w)
+}
+
+func (f *face) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
+	t, err := f.findTemplate(r)
+	if err != nil {
+		return err
+	}
+	if t.ID == notify.DefaultTemplate {
+		return fault.New(fault.Unprocessable, "The default template cannot be deleted; change it with PUT /default_template.")
+	}
+	if err := f.Store.DeleteTemplate(r.Context(), t.ID); err != nil {
+		return orMissing(err, "Template with ID %q could not be found", t.ID)
+	}
+	return noContent(w)
+}
+
+func (f *face) associations(w http.ResponseWriter, r *http.Request) error {
+	t, err := f.findTemplate(r)
+	if err != nil {
+		return err
+	}
+	list, err := f.Store.Associations(r.Context(), t.ID)
+	if err != nil {
+		return err
+	}
+	type association struct {
+		Client       string `json:"client"`
+		Notification string `json:"notification,omitempty"`
+	}
+	// Clients first, then kinds.
+	out := make([]association, 0, len(list))
+	for _, kinds := range []bool{false, true} {
+		for _, a := range list {
+			if (a.KindID != "") == kinds {
+				out = append(out, association{a.ClientID, a.KindID})
+			}
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"associations": out})
+	return nil
+}
+
+// assign gives a client or one of its kinds a template; none means the default.
+func (f *face) assign(w http.ResponseWriter, r *http.Request) error {
+	object, err := members(r)
+	if err != nil {
+		return err
+	}
+	var id string
+	if err := parse(object["template"], &id); err != nil {
+		return err
+	}
+	if id == "" {
+		id = notify.DefaultTemplate
+	}
+	to := notify.Association{ClientID: web.Param(r, "client"), KindID: web.Param(r, "kind")}
+	if to.KindID == "" {
+		_, err = f.Store.Client(r.Context(), to.ClientID)
+		err = orMissing(err, "Client with ID %q could not be found", to.ClientID)
+	} else {
+		ref := notify.KindRef(to)
+		_, err = f.Store.Kind(r.Context(), ref)
+		err = missingKind(err, ref)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.templateExists(r.Context(), id); err != nil {
+		return err
+	}
+	if err := f.Store.AssignTemplate(r.Context(), to, id); err != nil {
+		return orMissing(err, "Client with ID %q could not be found", to.ClientID)
+	}
+	return noContent(w)
+}

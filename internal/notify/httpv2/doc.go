@@ -1,0 +1,11 @@
+// Package httpv2 is version 2 of the notification service's HTTP API: what a
+// client reaches that sends X-NOTIFICATIONS-VERSION: 2. Senders have campaign
+// types, and campaigns of a type go to users, spaces, organizations and
+// addresses.
+//
+// Everything belongs to the client of the token; what belongs to another is not
+// found.
+//
+// It may import notify, notify/template, fault, token and web. It must not
+// import a store, delivery, mail or the other faces.
+package httpv2

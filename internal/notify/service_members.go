@@ -1,0 +1,151 @@
+package notify
+
+import (
+	"context"
+	"net/mail"
+	"strings"
+	"unicode/utf8"
+
+	"ingot/internal/fault"
+)
+
+// Reader reads the members of audiences, in chunks, from a Directory. Users and
+// addresses that were named one by one need no Directory.
+type Reader struct {
+	Directory Directory
+	// Page is how many members to ask for at a time.
+	Page int
+	// Near stops before the first audience that needs the Directory.
+	Near bool
+	// Lenient skips audiences that do not exist (any more) and tells Skipped.
+	// Otherwise they are errors.
+	Lenient bool
+	Skipped func(a Audience, err error)
+}
+
+// Read returns the members that follow from, at least want of them unless the
+// audiences end, the place after them, and whether that is the end. A member
+// comes once in a chunk, as one of the last audience that names it. An error
+// comes alone: what was read before it is returned first, without it.
+func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, want int) (members []Recipient, to Cursor, done bool, err error) {
+	seen := map[Recipient]int{}
+	to = from
+	for to.Audience < len(audiences) && len(members) < want {
+		a := audiences[to.Audience]
+		if r.Near && !near(a) {
+			break
+		}
+		page, next, err := r.page(ctx, a, to.Page)
+		switch {
+		case err == nil:
+		case r.Lenient && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.NotAcceptable)):
+			if r.Skipped != nil {
+				r.Skipped(a, err)
+			}
+			page, next = nil, ""
+		case len(members) > 0:
+			return members, to, false, nil
+		default:
+			return nil, to, false, err
+		}
+		for _, m := range page {
+			m.Audience = to.Audience
+			if m = clean(m); m.UserID == "" && m.Email == "" {
+				continue
+			}
+			key := Recipient{UserID: m.UserID}
+			if m.UserID == "" {
+				key.Email = strings.ToLower(m.Email)
+			}
+			if at, ok := seen[key]; ok {
+				members[at].Audience = m.Audience
+				continue
+			}
+			seen[key] = len(members)
+			members = append(members, m)
+		}
+		to.Page = next
+		if next == "" {
+			to.Audience++
+		}
+	}
+	return members, to, to.Audience >= len(audiences), nil
+}
+
+func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipient, string, error) {
+	switch a.Type {
+	case ToUser:
+		return []Recipient{{UserID: a.ID}}, "", nil
+	case ToEmail:
+		return []Recipient{{Email: a.ID}}, "", nil
+	}
+	return r.Directory.Page(ctx, a, cursor, r.Page)
+}
+
+// clean leaves out what no database can hold, so that one strange entry of a
+// directory does not keep all others from getting their mail.
+func clean(m Recipient) Recipient {
+	for _, s := range []*string{&m.UserID, &m.Email} {
+		if strings.ContainsRune(*s, 0) || !utf8.ValidString(*s) {
+			*s = ""
+		}
+	}
+	return m
+}
+
+// near tells that the members of an audience are known without asking anybody.
+func near(a Audience) bool { return a.Type == ToUser || a.Type == ToEmail }
+
+// maxAddress is how long an address may be to fit into an SMTP path.
+const maxAddress = 254
+
+// UsableAddress reports whether mail can be sent to the address: one mailbox,
+// without a display name, that holds nothing a line of SMTP could be ended with.
+func UsableAddress(s string) bool {
+	if len(s) > maxAddress {
+		return false
+	}
+	local, domain, ok := cutLast(s, '@')
+	if !ok || local == "" || domain == "" {
+		return false
+	}
+	if plain(local) && plain(domain) {
+		return true
+	}
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Name != "" {
+		return false
+	}
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == '<' || r == '>' {
+			return false
+		}
+	}
+	return !strings.ContainsAny(domain, " ,;")
+}
+
+func cutLast(s string, sep byte) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// plain tells that s is made of letters, digits and a few marks, with dots only
+// between them: nearly all addresses are, and need no parser.
+func plain(s string) bool {
+	dot := true
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '+':
+			dot = false
+		case c == '.' && !dot:
+			dot = true
+		default:
+			return false
+		}
+	}
+	return !dot
+}

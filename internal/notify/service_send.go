@@ -1,0 +1,260 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/mail"
+	"strings"
+	"time"
+
+	"ingot/internal/fault"
+)
+
+// ServiceOptions are what New needs.
+type ServiceOptions struct {
+	Store     Store
+	Directory Directory
+	IDs       *IDs
+	Limits    Limits
+	Log       *slog.Logger
+	// Now is the clock, time.Now without it.
+	Now func() time.Time
+	// Kick tells the delivery that there is something to do.
+	Kick func()
+}
+
+// Service accepts sends. It implements Faces.
+type Service struct {
+	o     ServiceOptions
+	gates *gates
+	news  news
+}
+
+var _ Faces = (*Service)(nil)
+
+// New returns a Service. It runs nothing: what it accepts, the delivery does.
+func New(o ServiceOptions) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Kick == nil {
+		o.Kick = func() {}
+	}
+	o.Limits = o.Limits.withDefaults()
+	return &Service{o: o, gates: newGates(o.Limits)}
+}
+
+const (
+	// atOnce is up to how many recipients a send is stored in one transaction
+	// before it is answered.
+	atOnce = 1000
+
+	maxAudiences   = 10_000
+	maxSubject     = 2000
+	maxAudienceID  = 1000
+	maxIdempotency = 255
+	keysKept       = 24 * time.Hour
+	// whenFull is how long a caller should wait while the queue is full.
+	whenFull = 30 * time.Second
+
+	noSubject = "[no subject]"
+)
+
+// IDs names messages and sends.
+func (s *Service) IDs() *IDs { return s.o.IDs }
+
+// RateLimit is what the client may still ask for.
+func (s *Service) RateLimit(client string) RateLimit { return s.gates.state(client, s.o.Now()) }
+
+// Kick wakes the delivery, after a face changed the queue by itself.
+func (s *Service) Kick() { s.o.Kick() }
+
+// Send checks a request and accepts it: afterwards its messages reach an end
+// whatever happens to the process.
+func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
+	now := s.o.Now()
+	if err := s.gates.request(r.Client, now); err != nil {
+		return Receipt{}, err
+	}
+	if err := s.check(r); err != nil {
+		return Receipt{}, err
+	}
+	n := NewSend{Send: Send{
+		ClientID:   r.Client,
+		TemplateID: r.Template,
+		Audiences:  append([]Audience(nil), r.Audiences...),
+		Content:    r.Content,
+		RequestID:  r.RequestID,
+		Received:   now,
+	}}
+	if strings.TrimSpace(n.Content.Subject) == "" {
+		n.Content.Subject = noSubject
+	}
+	if r.IdempotencyKey != "" {
+		n.Idempotency = Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
+	}
+	if err := s.describe(ctx, r, &n.Send); err != nil {
+		return Receipt{}, err
+	}
+	if err := s.read(ctx, r, &n); err != nil {
+		return Receipt{}, err
+	}
+	if err := s.quota(n, now); err != nil {
+		return Receipt{}, err
+	}
+	accepted, replayed, err := s.o.Store.Accept(ctx, n)
+	if err != nil {
+		s.gates.giveBack(r.Client, len(n.Recipients), now)
+		return Receipt{}, s.refusal(err, r)
+	}
+	if replayed {
+		s.gates.giveBack(r.Client, len(n.Recipients), now)
+	} else {
+		s.o.Kick()
+	}
+	return Receipt{Send: accepted, Replayed: replayed}, nil
+}
+
+// check looks at what needs no store.
+func (s *Service) check(r Request) error {
+	var problems []string
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	for _, f := range []struct{ name, value string }{{"subject", r.Content.Subject}, {"reply_to", r.Content.ReplyTo}} {
+		if strings.ContainsAny(f.value, "\r\n\x00") {
+			bad("%q must be a single line: it becomes a header of the mail", f.name)
+		}
+		if len(f.value) > maxSubject {
+			bad("%q is %d bytes long, at most %d are possible", f.name, len(f.value), maxSubject)
+		}
+	}
+	if r.Content.ReplyTo != "" {
+		a, err := mail.ParseAddress(r.Content.ReplyTo)
+		if err != nil || !UsableAddress(a.Address) {
+			bad(`"reply_to" is not an email address: give one as name@example.com or Name <name@example.com>`)
+		}
+	}
+	for _, f := range []struct{ name, value string }{{"text", r.Content.Text}, {"html", r.Content.HTML}} {
+		if s.o.Limits.Bytes >= 0 && len(f.value) > s.o.Limits.Bytes {
+			bad("%q is %d bytes long, at most %d are allowed", f.name, len(f.value), s.o.Limits.Bytes)
+		}
+	}
+	if len(r.Audiences) > maxAudiences {
+		bad("the request names %d audiences, at most %d are possible: send to a space, an organization or a scope instead", len(r.Audiences), maxAudiences)
+	}
+	for _, a := range r.Audiences {
+		switch {
+		case len(a.ID) > maxAudienceID:
+			bad("the id of a %s is %d bytes long, at most %d are possible", a.Type, len(a.ID), maxAudienceID)
+		case a.Type == ToEmail && !UsableAddress(a.ID):
+			bad("%q is not a valid email address", a.ID)
+		}
+	}
+	if len(r.IdempotencyKey) > maxIdempotency {
+		bad("the Idempotency-Key is %d bytes long, at most %d are possible", len(r.IdempotencyKey), maxIdempotency)
+	}
+	return fault.Invalid(problems...)
+}
+
+// describe fills in what kind of notification it is, and checks that the client
+// may send it.
+func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
+	if c := r.Campaign; c != nil {
+		if c.Critical && !r.MayCritical {
+			e := fault.New(fault.Forbidden, "Scope critical_notifications.write is required")
+			e.Need = []string{"critical_notifications.write"}
+			return e
+		}
+		n.SenderID, n.CampaignTypeID, n.Critical = c.SenderID, c.ID, c.Critical
+		n.SourceDescription = r.Client
+		return nil
+	}
+	client, err := s.o.Store.Client(ctx, r.Client)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		client = Client{ID: r.Client}
+	case err != nil:
+		return fmt.Errorf("look up the client of a send: %w", err)
+	}
+	n.SourceDescription = or(client.Description, r.Client)
+	if r.KindID == "" {
+		for _, a := range r.Audiences {
+			if a.Type != ToEmail {
+				return fault.New(fault.Unprocessable, `"kind_id" is a required field`)
+			}
+		}
+		return nil
+	}
+	kind, err := s.o.Store.Kind(ctx, KindRef{r.Client, r.KindID})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fault.New(fault.Unprocessable, "The kind %q is not registered for the client %q, so nothing was sent: register it with PUT /notifications first", r.KindID, r.Client)
+	case err != nil:
+		return fmt.Errorf("look up the kind of a send: %w", err)
+	}
+	if kind.Critical && !r.MayCritical {
+		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
+	}
+	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, or(kind.Description, kind.ID)
+	return nil
+}
+
+// read resolves the audiences and reads their first members. Campaigns skip what
+// does not exist, when they are expanded, and are never kept waiting for it.
+func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
+	campaign := r.Campaign != nil
+	for i, a := range n.Audiences {
+		if near(a) {
+			continue
+		}
+		resolved, err := s.o.Directory.Resolve(ctx, a)
+		switch {
+		case err == nil:
+			n.Audiences[i] = resolved
+		case campaign && fault.Is(err, fault.NotFound):
+			s.o.Log.InfoContext(ctx, "a campaign names an audience that does not exist", "client", r.Client, "type", a.Type, "id", a.ID)
+		default:
+			return err
+		}
+	}
+	reader := Reader{Directory: s.o.Directory, Page: atOnce, Near: r.Async || campaign, Lenient: campaign}
+	var err error
+	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, Cursor{}, atOnce)
+	return err
+}
+
+func (s *Service) quota(n NewSend, now time.Time) error {
+	if err := s.gates.recipients(n.ClientID, len(n.Recipients), now); err != nil {
+		return err
+	}
+	if n.Expanded || len(n.Recipients) > 0 {
+		return nil
+	}
+	return s.gates.open(n.ClientID, now)
+}
+
+// refusal puts what the store said into words.
+func (s *Service) refusal(err error, r Request) error {
+	switch {
+	case errors.Is(err, ErrQueueFull):
+		limit := ""
+		if s.o.Limits.Queue > 0 {
+			limit = fmt.Sprintf(": %d messages are waiting to be delivered, which is the limit", s.o.Limits.Queue)
+		}
+		return fault.Wrap(err, fault.Unavailable, "The queue is full%s. Nothing was sent; try again later", limit).After(whenFull)
+	case errors.Is(err, ErrKeyReused):
+		return fault.Wrap(err, fault.Conflict, "The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request", r.IdempotencyKey)
+	}
+	return fmt.Errorf("accept a send: %w", err)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+func testListSends(k *kit) {
+	s := k.store()
+	var want []int64
+	for range 5 {
+		want = append(want, k.accept(s, k.sending("c", "u")).Number)
+		k.accept(s, k.sending("d", "u"))
+	}
+	slices.Reverse(want)
+	list := func(client string, before int64, limit int) (got []int64) {
+		k.Helper()
+		for _, send := range value[[]notify.Send](k)(s.ListSends(k.ctx, client, before, limit)) {
+			got = append(got, send.Number)
+			k.equal("counts", send.Counts, notify.Counts{Total: 1, Queued: 1})
+		}
+		return got
+	}
+	k.equal("all", list("c", 0, 10), want)
+	k.equal("first page", list("c", 0, 2), want[:2])
+	k.equal("second page", list("c", want[1], 2), want[2:4])
+	k.equal("of nobody", list("x", 0, 10), []int64(nil))
+}
+
+func testMessages(k *kit) {
+	s := k.store()
+	k.accept(s, k.sending("c", "before"))
+	send := k.accept(s, k.sending("c", names("u", 7)...))
+	k.accept(s, k.sending("c", "after"))
+	var got []string
+	for after := int64(-1); ; {
+		page := value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, after, 3))
+		if len(page) == 0 {
+			break
+		}
+		for _, m := range page {
+			got = append(got, m.UserID)
+		}
+		after = page[len(page)-1].Number
+	}
+	k.equal("users", got, names("u", 7))
+	_, client, err := s.Message(k.ctx, notify.MessageNumber(send.Number, 6))
+	k.must(err)
+	k.equal("client", client, "c")
+	_, _, err = s.Message(k.ctx, notify.MessageNumber(send.Number, 7))
+	k.wantErr(err, notify.ErrNotFound)
+}
+
+func testFindMessages(k *kit) {
+	s := k.store()
+	// Small and large sends of two clients, and two kinds, among each other.
+	var all []notify.Message
+	kinds := map[int64]string{}
+	for i, size := range []int{1, 3, 110, 1, 2, 101, 4} {
+		n := k.sending("c", names("u", size)...)
+		if i%2 == 1 {
+			n.KindID = "odd"
+		}
+		send := k.accept(s, n)
+		kinds[send.Number] = n.KindID
+		other := k.sending("d", "u-000000")
+		k.accept(s, other)
+		k.clock.move(time.Minute)
+	}
+	var outcomes []notify.Outcome
+	for _, c := range k.claim(s, "w", 1000) {
+		k.clock.move(time.Millisecond)
+		o := notify.Outcome{Number: c.Number, Status: notify.Delivered, At: k.clock.time()}
+		switch c.Number % 5 {
+		case 0:
+			continue
+		case 1:
+			o.Status = notify.Failed
+		case 2:
+			o.Status, o.Parked = notify.Failed, true
+		}
+		outcomes = append(outcomes, o)
+	}
+	value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes))
+	for send := range kinds {
+		all = append(all, value[[]notify.Message](k)(s.MessagesOf(k.ctx, send, -1, 1000))...)
+	}
+	slices.SortFunc(all, func(a, b notify.Message) int { return int(b.Number - a.Number) })
+	middle := all[len(all)/2]
+	large := notify.SendOf(all[slices.IndexFunc(all, func(m notify.Message) bool { return m.UserID == "u-000109" })].Number)
+	for name, test := range map[string]struct {
+		q    notify.MessageQuery
+		want func(m notify.Message) bool
+	}{
+		"All":       {notify.MessageQuery{}, func(notify.Message) bool { return true }},
+		"Status":    {notify.MessageQuery{Status: notify.Queued}, func(m notify.Message) bool { return m.Status == notify.Queued }},
+		"Failed":    {notify.MessageQuery{Status: notify.Failed}, func(m notify.Message) bool { return m.Status == notify.Failed }},
+		"Parked":    {notify.MessageQuery{Parked: true}, func(m notify.Message) bool { return m.Parked }},
+		"User":      {notify.MessageQuery{UserID: "u-000002"}, func(m notify.Message) bool { return m.UserID == "u-000002" }},
+		"Email":     {notify.MessageQuery{Email: "u-000000@example.com"}, func(m notify.Message) bool { return m.UserID == "u-000000" }},
+		"Send":      {notify.MessageQuery{Send: large}, func(m notify.Message) bool { return notify.SendOf(m.Number) == large }},
+		"SendSome":  {notify.MessageQuery{Send: large, Status: notify.Failed}, func(m notify.Message) bool { return notify.SendOf(m.Number) == large && m.Status == notify.Failed }},
+		"Kind":      {notify.MessageQuery{KindID: "odd"}, func(m notify.Message) bool { return kinds[notify.SendOf(m.Number)] == "odd" }},
+		"Since":     {notify.MessageQuery{Since: middle.Updated}, func(m notify.Message) bool { return !m.Updated.Before(middle.Updated) }},
+		"Before":    {notify.MessageQuery{Before: middle.Updated}, func(m notify.Message) bool { return m.Updated.Before(middle.Updated) }},
+		"Unknown":   {notify.MessageQuery{Status: "odd"}, func(notify.Message) bool { return false }},
+		"OtherSend": {notify.MessageQuery{Send: large + 1}, func(notify.Message) bool { return false }},
+	} {
+		var want []notify.Message
+		for _, m := range all {
+			if test.want(m) {
+				want = append(want, m)
+			}
+		}
+		for _, limit := range []int{1000, 37} {
+			test.q.ClientID, test.q.Limit, test.q.After = "c", limit, 0
+			var got []notify.Message
+			for {
+				page := value[[]notify.Message](k)(s.FindMessages(k.ctx, test.q))
+				if len(page) > limit {
+					k.Fatalf("%s: %d messages, limit %d", name, len(page), limit)
+				}
+				got = append(got, page...)
+				if len(page) < limit {
+					break
+				}
+				test.q.After = page[len(page)-1].Number
+			}
+			k.equal(name, got, want)
+		}
+	}
+}

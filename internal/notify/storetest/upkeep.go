@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+func testIDKey(k *kit) {
+	s := k.store()
+	var mu sync.Mutex
+	var keys [][]byte
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			key, err := s.IDKey(k.ctx)
+			if err != nil {
+				k.Error(err)
+			}
+			mu.Lock()
+			keys = append(keys, key)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	keys = append(keys, value[[]byte](k)(k.store().IDKey(k.ctx)))
+	for _, key := range keys {
+		if len(key) != 32 || !bytes.Equal(key, keys[0]) {
+			k.Fatalf("keys differ or have a wrong length: %x and %x", key, keys[0])
+		}
+	}
+	if bytes.Equal(keys[0], make([]byte, 32)) {
+		k.Error("the key is all zero")
+	}
+}
+
+func testPurge(k *kit) {
+	s := k.store()
+	old := k.accept(s, k.sending("c", "u1"))
+	none := k.accept(s, k.sending("c"))
+	waiting := k.accept(s, k.sending("c", "u2"))
+	unread := k.growing(s)
+	keep := keyed(k.sending("c", "u3"), "key", "hash", k.clock.time().Add(time.Hour))
+	replayed := k.accept(s, keep)
+	claimed := k.claim(s, "w", 10)
+	for _, c := range claimed {
+		if c.Send.Number != waiting.Number {
+			k.finish(s, notify.Delivered, c.Number)
+		}
+	}
+	k.equal("too early", value[int](k)(s.Purge(k.ctx, k.clock.time())), 0)
+	before := k.clock.move(time.Nanosecond)
+	k.equal("purged", value[int](k)(s.Purge(k.ctx, before)), 2)
+	for _, n := range []int64{old.Number, none.Number, replayed.Number} {
+		_, err := s.Send(k.ctx, n)
+		k.wantErr(err, notify.ErrNotFound)
+		_, _, err = s.Message(k.ctx, notify.MessageNumber(n, 0))
+		k.wantErr(err, notify.ErrNotFound)
+	}
+	for _, n := range []int64{waiting.Number, unread.Number} {
+		_, err := s.Send(k.ctx, n)
+		k.must(err)
+	}
+	k.waits(s, 1)
+	// A key outlives its send, and ends by itself.
+	again, was, err := s.Accept(k.ctx, keep)
+	k.must(err)
+	k.equal("replayed", was, true)
+	k.equal("number", again.Number, replayed.Number)
+	k.clock.move(time.Hour)
+	k.equal("nothing more", value[int](k)(s.Purge(k.ctx, before)), 0)
+	fresh := k.accept(s, keep)
+	if fresh.Number <= unread.Number {
+		k.Errorf("number %d was used before", fresh.Number)
+	}
+}
+
+// testPurgeCounts sees that counts stay when a part of a send's messages goes.
+func testPurgeCounts(k *kit) {
+	for _, size := range []int{10, 150} {
+		s := k.store()
+		send := k.accept(s, k.sending("c", names("u", size)...))
+		numbers := numbersOf(k.claim(s, "w", 1000))
+		k.finish(s, notify.Delivered, numbers[:3]...)
+		k.finish(s, notify.Failed, numbers[3:5]...)
+		k.clock.move(time.Minute)
+		k.finish(s, notify.Undeliverable, numbers[5])
+		want := notify.Counts{Total: size, Queued: size - 6, Delivered: 3, Failed: 2, Undeliverable: 1}
+		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.time())), 5)
+		k.equal("counts", k.counts(s, send.Number), want)
+		k.equal("messages left", len(value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, -1, 1000))), size-5)
+		k.clock.move(time.Minute)
+		k.finish(s, notify.Delivered, numbers[6:]...)
+		want.Delivered += want.Queued
+		want.Queued = 0
+		end := k.clock.time()
+		k.equal("purged", value[int](k)(s.Purge(k.ctx, end)), 1)
+		got := value[notify.Send](k)(s.Send(k.ctx, send.Number))
+		k.equal("counts", got.Counts, want)
+		k.equal("finished", got.Finished, end)
+		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), size-6)
+		_, err := s.Send(k.ctx, send.Number)
+		k.wantErr(err, notify.ErrNotFound)
+	}
+}
+
+// testPurgeMany sees that Purge goes on after its first step.
+func testPurgeMany(k *kit) {
+	s := k.store()
+	k.accept(s, k.sending("c", names("large", 1100)...))
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 130 {
+				if _, _, err := s.Accept(k.ctx, k.sending("c", fmt.Sprint("u-", w, "-", i))); err != nil {
+					k.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	claimed := numbersOf(k.claim(s, "w", 10_000))
+	k.equal("claimed", len(claimed), 2140)
+	k.finish(s, notify.Delivered, claimed[1:]...)
+	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), 2139)
+	left := value[[]notify.Send](k)(s.ListSends(k.ctx, "c", 0, 10))
+	k.equal("number of sends left", len(left), 1)
+	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
+}
+
+func testWebhooks(k *kit) {
+	s := k.store()
+	a := notify.Webhook{ID: "1", ClientID: "c", URL: "https://x.org/a", Secret: "s3cret", Events: []notify.Status{notify.Failed}, Created: start}
+	b := notify.Webhook{ID: "0", ClientID: "c", URL: "https://x.org/b", Secret: "", Created: start.Add(time.Second)}
+	k.must(s.CreateWebhook(k.ctx, a))
+	k.must(s.CreateWebhook(k.ctx, b))
+	k.wantErr(s.CreateWebhook(k.ctx, a), notify.ErrConflict)
+	k.equal("webhooks", value[[]notify.Webhook](k)(s.Webhooks(k.ctx, "c")), []notify.Webhook{a, b})
+	k.equal("of another", value[[]notify.Webhook](k)(s.Webhooks(k.ctx, "d")), []notify.Webhook{})
+	k.wantErr(s.DeleteWebhook(k.ctx, "d", "1"), notify.ErrNotFound)
+	k.must(s.DeleteWebhook(k.ctx, "c", "1"))
+	k.equal("left", value[[]notify.Webhook](k)(s.Webhooks(k.ctx, "c")), []notify.Webhook{b})
+}
+
+func testCallbacks(k *kit) {
+	s := k.store()
+	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "h", ClientID: "c", URL: "https://x.org", Secret: "s3cret", Created: start}))
+	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "gone", ClientID: "c", URL: "https://y.org", Created: start}))
+	first := notify.Callback{ID: "1", WebhookID: "h", Payload: []byte(`{"ü":1}`)}
+	k.must(s.AddCallbacks(k.ctx, []notify.Callback{first, {ID: "2", WebhookID: "h", Payload: []byte("{}")}, {ID: "3", WebhookID: "gone"}}))
+	k.must(s.AddCallbacks(k.ctx, []notify.Callback{first}))
+	k.must(s.AddCallbacks(k.ctx, nil))
+	k.must(s.DeleteWebhook(k.ctx, "c", "gone"))
+	claim := func(owner string, limit int) []notify.Callback {
+		k.Helper()
+		return value[[]notify.Callback](k)(s.Callbacks(k.ctx, owner, limit, time.Minute))
+	}
+	first.URL, first.Secret = "https://x.org", "s3cret"
+	k.equal("first", claim("w1", 1), []notify.Callback{first})
+	k.equal("second", len(claim("w2", 10)), 1)
+	k.equal("none left", claim("w3", 10), []notify.Callback{})
+	k.clock.move(30 * time.Second)
+	k.must(s.Renew(k.ctx, "w2", time.Hour))
+	k.clock.move(30 * time.Second)
+	k.equal("after the lease", claim("w3", 10), []notify.Callback{first})
+	k.must(s.FinishCallback(k.ctx, "1", k.clock.time().Add(time.Minute)))
+	k.must(s.Release(k.ctx, "w2"))
+	second := claim("w4", 10)
+	k.equal("released", len(second), 1)
+	k.equal("released", second[0].ID, "2")
+	k.must(s.FinishCallback(k.ctx, "2", time.Time{}))
+	k.must(s.FinishCallback(k.ctx, "2", time.Time{}))
+	k.equal("put off", claim("w4", 10), []notify.Callback{})
+	k.clock.move(time.Minute)
+	first.Attempts = 1
+	k.equal("again", claim("w4", 10), []notify.Callback{first})
+	s = k.store()
+	k.must(s.Release(k.ctx, "w4"))
+	k.equal("after a crash", claim("w4", 10), []notify.Callback{first})
+	k.must(s.FinishCallback(k.ctx, "1", time.Time{}))
+	k.clock.move(time.Hour)
+	k.equal("done", claim("w4", 10), []notify.Callback{})
+}

@@ -1,0 +1,354 @@
+package template
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// Clean removes active content: scripts, event handlers, script addresses,
+// frames, embedded objects, and whatever is not known to be harmless. Styles,
+// tables, images and everything else of the layout stay as they are written.
+//
+// Why it is safe: the result is a row of tokens that we wrote. Tags have names
+// and attributes of our lists. Text has no "<". The only elements whose content
+// a parser reads by other rules are style, title and textarea, and those we
+// close ourselves. Elements that change how a parser reads (svg, math, select,
+// template, noscript) are never written. So what comes after us sees the tokens
+// that we saw.
+func Clean(document string) string {
+	var b builder
+	c := cleaner{out: &b}
+	c.run(document)
+	return b.String()
+}
+
+// cleaner reads HTML and writes what may stay.
+type cleaner struct {
+	out *builder
+	// doc collects the parts of a document, when that is wanted.
+	doc *document
+	// office is set in a conditional comment, which only Outlook reads.
+	office bool
+	// nested counts the conditional comments and noscripts we are in.
+	nested int
+
+	source string
+	last   map[string]int // the offset of an element's last end tag
+	at     int            // offset behind the present token
+
+	raw     string // the element whose text comes next by rules of its own
+	rawOpen bool   // raw was written and must be closed
+	skip    string // the element that is being left out, with its content
+	depth   int    // how many of its kind are open
+	full    bool   // saw html, head, body or a doctype
+	headEnd bool   // the end of the head was passed
+	began   bool   // wrote something: a doctype is too late
+
+	attrs []attribute
+	tag   []byte
+}
+
+type attribute struct {
+	name, value string
+	kind        attrKind
+}
+
+const maxNested = 4
+
+func (c *cleaner) run(source string) {
+	// Control characters are skipped by some readers and not by others. A form
+	// feed is white space to all.
+	source = printable(strings.ReplaceAll(source, "\f", " "))
+	c.source = source
+	z := html.NewTokenizer(strings.NewReader(source))
+	for {
+		t := z.Next()
+		if t == html.ErrorToken {
+			c.closeRaw()
+			return
+		}
+		// The tokenizer changes its buffer while names are read.
+		c.tag = append(c.tag[:0], z.Raw()...)
+		c.at += len(c.tag)
+		if t == html.TextToken {
+			c.text(c.tag)
+			continue
+		}
+		c.closeRaw()
+		switch t {
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			c.start(z, string(name), more, t == html.SelfClosingTagToken)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			c.end(string(name))
+		case html.CommentToken:
+			c.comment(string(c.tag))
+		case html.DoctypeToken:
+			c.doctype(string(c.tag))
+		}
+	}
+}
+
+// text writes text. Its "<" are no tags here, but might become some next to
+// what was left out.
+func (c *cleaner) text(raw []byte) {
+	switch {
+	case c.skip != "":
+		return
+	case c.raw != "":
+		c.rawText(string(raw))
+		return
+	}
+	if c.doc != nil && c.doc.inHead && len(bytes.TrimSpace(raw)) > 0 {
+		c.enterBody()
+	}
+	c.began = c.began || len(bytes.TrimSpace(raw)) > 0
+	c.out.text(escapeLess(string(raw)), placeText)
+}
+
+func escapeLess(s string) string { return strings.ReplaceAll(s, "<", "&lt;") }
+
+// rawText is the content of an element that a parser reads as text.
+func (c *cleaner) rawText(s string) {
+	switch c.raw {
+	case "style":
+		c.out.css(s)
+	case "title", "textarea":
+		c.out.text(escapeLess(s), placeTitle)
+	case "xmp", "plaintext":
+		// Both show their content as it is written, as pre does after escaping.
+		c.out.lit("<pre>")
+		c.out.text(escapeLess(strings.ReplaceAll(s, "&", "&amp;")), placeTitle)
+		c.out.lit("</pre>")
+	case "noscript":
+		// Mail is read without scripts, so this is content.
+		c.inner(s, c.office)
+	}
+}
+
+// inner cleans a source within this one.
+func (c *cleaner) inner(s string, office bool) {
+	if c.nested == maxNested {
+		return
+	}
+	in := cleaner{out: c.out, office: office, nested: c.nested + 1, began: true}
+	in.run(s)
+}
+
+func (c *cleaner) closeRaw() {
+	if c.rawOpen {
+		c.out.lit("</" + c.raw + ">")
+	}
+	c.raw, c.rawOpen = "", false
+}
+
+func (c *cleaner) start(z *html.Tokenizer, name string, more, selfClosing bool) {
+	if c.skip != "" {
+		if name == c.skip && !selfClosing {
+			c.depth++
+		}
+		return
+	}
+	switch name {
+	case "script", "iframe", "noembed", "noframes", "xmp", "plaintext", "noscript":
+		c.raw = name
+		return
+	case "select", "option", "optgroup":
+		return
+	}
+	if swallowed[name] {
+		if !selfClosing && c.endFollows(name) {
+			c.skip, c.depth = name, 1
+		}
+		return
+	}
+	if !elements[name] && !office[name] && (!c.office || name != "xml") {
+		return
+	}
+	changed := c.readAttributes(z, name, more)
+	if name == "meta" && !metaAllowed(c.attrs) || name == "link" && !linkAllowed(c.attrs) {
+		return
+	}
+	if c.document(name) {
+		return
+	}
+	c.began = true
+	if name == "body" {
+		c.endHead()
+	}
+	if changed || !plainTag(c.tag) {
+		c.out.tag(name, c.attrs, selfClosing)
+	} else {
+		c.out.lit(string(c.tag))
+	}
+	if name == "style" || name == "title" || name == "textarea" {
+		c.raw, c.rawOpen = name, true
+	}
+}
+
+// readAttributes keeps those that may stay and tells whether any was changed or
+// holds the place of a value.
+func (c *cleaner) readAttributes(z *html.Tokenizer, element string, more bool) (changed bool) {
+	c.attrs = c.attrs[:0]
+	for more {
+		var key, val []byte
+		key, val, more = z.TagAttr()
+		a := attribute{name: string(key), value: string(val)}
+		a.kind = attributeKind(element, a.name)
+		if c.out.slots && (hasSlot(a.name) || hasSlot(a.value)) {
+			changed = true
+			if hasSlot(a.name) || a.kind != attrDrop {
+				c.attrs = append(c.attrs, a)
+			}
+			continue
+		}
+		v, ok := allowedValue(a.kind, a.value)
+		if !ok {
+			changed = true
+			continue
+		}
+		if v != a.value {
+			a.value, changed = v, true
+		}
+		c.attrs = append(c.attrs, a)
+	}
+	return changed
+}
+
+// endFollows tells whether an element is closed somewhere behind. One that is
+// not would take the rest of the message with it.
+func (c *cleaner) endFollows(name string) bool {
+	if c.last == nil {
+		c.last = map[string]int{}
+		lower := asciiLower(c.source)
+		for name := range swallowed {
+			c.last[name] = strings.LastIndex(lower, "</"+name)
+		}
+	}
+	return c.last[name] >= c.at
+}
+
+// asciiLower keeps the length, which strings.ToLower does not.
+func asciiLower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+func (c *cleaner) end(name string) {
+	if c.skip != "" {
+		if name == c.skip {
+			if c.depth--; c.depth == 0 {
+				c.skip = ""
+			}
+		}
+		return
+	}
+	switch name {
+	case "style", "title", "textarea": // written by closeRaw
+		return
+	case "html", "head", "body":
+		if c.doc != nil {
+			if name == "head" && c.doc.inHead {
+				c.enterBody()
+			}
+			return
+		}
+		if name == "head" {
+			c.endHead()
+		}
+	}
+	if elements[name] || office[name] || c.office && name == "xml" {
+		c.out.lit("</" + name + ">")
+	}
+}
+
+// endHead marks where a caller's styles go in a template that is a document.
+func (c *cleaner) endHead() {
+	if c.nested == 0 && !c.headEnd {
+		c.out.mark(placeHead)
+		c.headEnd = true
+	}
+}
+
+var (
+	condition = `\[if [ a-zA-Z0-9()!|&.]{1,80}\]`
+	// hidden is a comment that Outlook reads and others do not.
+	hidden = regexp.MustCompile(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
+	// shown are the comments around what Outlook does not read and others do.
+	shown = regexp.MustCompile(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition + `>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
+)
+
+// comment keeps Outlook's conditional comments; others say nothing to a reader
+// and are a place to hide in.
+func (c *cleaner) comment(raw string) {
+	if c.skip != "" || c.nested > 0 {
+		return
+	}
+	if shown.MatchString(raw) {
+		c.out.lit(raw)
+		return
+	}
+	m := hidden.FindStringSubmatch(raw)
+	if m == nil {
+		return
+	}
+	before := c.out.position()
+	c.out.lit(m[1])
+	c.inner(m[2], true)
+	// What was left out may have brought together what ends a comment.
+	inside := c.out.since(before)[len(m[1]):]
+	if strings.Contains(inside, "-->") || strings.Contains(inside, "--!>") || strings.Contains(inside, "<!--") {
+		c.out.truncate(before)
+		return
+	}
+	c.out.lit(m[3])
+}
+
+var plainDoctype = regexp.MustCompile(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
+
+func (c *cleaner) doctype(raw string) {
+	if c.began || c.skip != "" || c.full || !plainDoctype.MatchString(raw) {
+		return
+	}
+	c.full = true
+	if c.doc != nil {
+		c.doc.doctype = raw
+		return
+	}
+	c.out.lit(raw)
+}
+
+// plainTag tells whether a tag is written so that every reader sees the same
+// attributes in it: no stray quotes, brackets or backquotes.
+func plainTag(raw []byte) bool {
+	body := raw[1 : len(raw)-1]
+	var quote byte
+	for i, c := range body {
+		switch {
+		case c == '<' || c == '>' || c == '`' || c < ' ' && c != '\n' && c != '\r' && c != '\t':
+			return false
+		case quote != 0:
+			if c == quote {
+				quote = 0
+				if i+1 < len(body) && !bytes.ContainsRune([]byte(" \t\r\n/"), rune(body[i+1])) {
+					return false
+				}
+			}
+		case c == '"' || c == '\'':
+			if before := bytes.TrimRight(body[:i], " \t\r\n"); len(before) == 0 || before[len(before)-1] != '=' {
+				return false
+			}
+			quote = c
+		}
+	}
+	return quote == 0
+}

@@ -1,0 +1,361 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"text/template/parse"
+)
+
+// program is a checked part of a template: a tree of steps. It has no loops and
+// no calls of itself, so that it takes at most as many steps as its source has
+// actions.
+type program struct {
+	steps []step
+	used  map[string]bool
+}
+
+// step is one of: text, show (print), or a choice.
+type step struct {
+	text   string
+	show   expr
+	choose *choice
+}
+
+type choice struct {
+	cond            expr
+	with            bool // the condition becomes the dot of then
+	then, otherwise []step
+}
+
+// expr gives a value. dot is the value of the innermost with.
+type expr func(e *evaluation, dot value) value
+
+// compilePart reads one of a template's three sources.
+func compilePart(source string) (*program, *problem) {
+	actions, p := scan(source)
+	if p != nil {
+		return nil, p
+	}
+	tree, err := parseTree(source)
+	if err != nil {
+		return nil, locate(source, actions, err)
+	}
+	c := &compiler{used: map[string]bool{}}
+	steps, p := c.list(tree.Root, kindRoot)
+	if p != nil {
+		return nil, p
+	}
+	return &program{steps, c.used}, nil
+}
+
+func parseTree(source string) (*parse.Tree, error) {
+	// Functions are checked by us, since we know where they stand.
+	t := parse.New("")
+	t.Mode = parse.SkipFuncCheck
+	return t.Parse(source, "", "", map[string]*parse.Tree{})
+}
+
+// locate finds the action that the parser does not understand: the first one
+// with which the source up to it cannot be parsed, for another reason than that
+// the rest is missing.
+func locate(source string, actions []action, err error) *problem {
+	i := sort.Search(len(actions), func(i int) bool {
+		_, err := parseTree(source[:actions[i].end])
+		return err != nil && !strings.Contains(err.Error(), "unexpected EOF")
+	})
+	at := 0
+	if i < len(actions) {
+		at = actions[i].at
+		_, err = parseTree(source[:actions[i].end])
+	}
+	return syntaxProblem(at, "%s", reason(err))
+}
+
+// reason is the parser's message without the place, which we know better.
+func reason(err error) string {
+	what := strings.TrimPrefix(err.Error(), "template: ")
+	if rest, ok := strings.CutPrefix(what, ":"); ok {
+		if _, after, found := strings.Cut(rest, ": "); found {
+			what = after
+		}
+	}
+	return what
+}
+
+type compiler struct{ used map[string]bool }
+
+func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
+	if l == nil {
+		return nil, nil
+	}
+	var out []step
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.TextNode:
+			out = append(out, step{text: string(n.Text)})
+		case *parse.CommentNode:
+		case *parse.ActionNode:
+			e, k, p := c.pipe(n.Pipe, dot)
+			if p != nil {
+				return nil, p
+			}
+			if k == kindRoot || k == kindComponents {
+				return nil, otherProblem(int(n.Pos), "%s holds several values: name the one to show", n.Pipe)
+			}
+			out = append(out, step{show: e})
+		case *parse.IfNode:
+			s, p := c.choice(&n.BranchNode, dot, false)
+			if p != nil {
+				return nil, p
+			}
+			out = append(out, s)
+		case *parse.WithNode:
+			s, p := c.choice(&n.BranchNode, dot, true)
+			if p != nil {
+				return nil, p
+			}
+			out = append(out, s)
+		default:
+			return nil, otherProblem(int(n.Position()), "%s is not available here", n)
+		}
+	}
+	return out, nil
+}
+
+func (c *compiler) choice(n *parse.BranchNode, dot kind, with bool) (step, *problem) {
+	cond, k, p := c.pipe(n.Pipe, dot)
+	if p != nil {
+		return step{}, p
+	}
+	if k == kindRoot || k == kindComponents {
+		cond = func(*evaluation, value) value { return truth(true) }
+	}
+	inner := dot
+	if with {
+		inner = k
+	}
+	then, p := c.list(n.List, inner)
+	if p != nil {
+		return step{}, p
+	}
+	els, p := c.list(n.ElseList, dot)
+	if p != nil {
+		return step{}, p
+	}
+	return step{choose: &choice{cond, with, then, els}}, nil
+}
+
+// pipe compiles a | b | c: each result is the next one's last argument.
+func (c *compiler) pipe(n *parse.PipeNode, dot kind) (expr, kind, *problem) {
+	if len(n.Decl) > 0 {
+		return nil, 0, otherProblem(int(n.Pos), "variables cannot be set here; write the value where it is shown")
+	}
+	var (
+		e    expr
+		k    kind
+		last *argument
+	)
+	for _, cmd := range n.Cmds {
+		var p *problem
+		if e, k, p = c.command(cmd, dot, last); p != nil {
+			return nil, 0, p
+		}
+		last = &argument{e, k, nil, int(cmd.Pos)}
+	}
+	return e, k, nil
+}
+
+// argument is a compiled operand. constant is set when it is a literal.
+type argument struct {
+	expr
+	kind     kind
+	constant *value
+	at       int
+}
+
+func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr, kind, *problem) {
+	first := n.Args[0]
+	name, isCall := first.(*parse.IdentifierNode)
+	if !isCall {
+		if len(n.Args) > 1 || last != nil {
+			return nil, 0, otherProblem(int(first.Position()), "%s is not a function and takes no arguments", first)
+		}
+		a, p := c.operand(first, dot)
+		if p != nil {
+			return nil, 0, p
+		}
+		return a.expr, a.kind, nil
+	}
+	fn, ok := functions[name.Ident]
+	if !ok {
+		return nil, 0, syntaxProblem(int(name.Pos), "function %q not defined; there are %s", name.Ident,
+			strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
+	}
+	var args []argument
+	for _, n := range n.Args[1:] {
+		a, p := c.operand(n, dot)
+		if p != nil {
+			return nil, 0, p
+		}
+		args = append(args, a)
+	}
+	if last != nil {
+		args = append(args, *last)
+	}
+	for _, a := range args {
+		if a.kind == kindRoot || a.kind == kindComponents {
+			return nil, 0, otherProblem(a.at, "%s cannot be given several values at once: name one", name.Ident)
+		}
+	}
+	e, k, err := fn(args)
+	if err != nil {
+		return nil, 0, otherProblem(int(name.Pos), "%s %s", name.Ident, err)
+	}
+	return e, k, nil
+}
+
+func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
+	at := int(n.Position())
+	literal := func(v value) (argument, *problem) {
+		return argument{func(*evaluation, value) value { return v }, v.kind, &v, at}, nil
+	}
+	switch n := n.(type) {
+	case *parse.DotNode:
+		return argument{func(_ *evaluation, dot value) value { return dot }, dot, nil, at}, nil
+	case *parse.FieldNode:
+		return c.field(at, dot, n.Ident)
+	case *parse.VariableNode: // $ is the root, and there are no others
+		if n.Ident[0] != "$" {
+			return argument{}, otherProblem(at, "there is no variable %s", n.Ident[0])
+		}
+		return c.field(at, kindRoot, n.Ident[1:])
+	case *parse.ChainNode:
+		inner, p := c.operand(n.Node, dot)
+		if p != nil {
+			return argument{}, p
+		}
+		return c.field(at, inner.kind, n.Field)
+	case *parse.PipeNode:
+		e, k, p := c.pipe(n, dot)
+		return argument{e, k, nil, at}, p
+	case *parse.StringNode:
+		return literal(text(n.Text))
+	case *parse.BoolNode:
+		return literal(truth(n.True))
+	case *parse.NumberNode:
+		if !n.IsInt || int64(int(n.Int64)) != n.Int64 {
+			return argument{}, otherProblem(at, "%s is not a whole number", n.Text)
+		}
+		return literal(value{kind: kindInt, n: int(n.Int64)})
+	case *parse.IdentifierNode:
+		e, k, p := c.command(&parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{n}}, dot, nil)
+		return argument{e, k, nil, at}, p
+	default:
+		return argument{}, otherProblem(at, "%s is not available here", n)
+	}
+}
+
+// field resolves a chain of names, which is known before any value is.
+func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
+	prefix := ""
+	for i, name := range names {
+		switch on {
+		case kindRoot, kindComponents:
+		default:
+			return argument{}, otherProblem(at, "unknown variable .%s: what it is asked of is a single value; inside with, write $.%s", strings.Join(names, "."), name)
+		}
+		if on == kindComponents && prefix == "" {
+			prefix = components + "."
+		}
+		if on == kindRoot && name == components {
+			on, prefix = kindComponents, components+"."
+			continue
+		}
+		v, ok := findVariable(prefix + name)
+		if !ok || on == kindRoot && strings.Contains(name, ".") {
+			return argument{}, otherProblem(at, "unknown variable .%s; known are %s", prefix+name, known())
+		}
+		if i < len(names)-1 {
+			return argument{}, otherProblem(at, "unknown variable .%s: .%s has no parts", strings.Join(names, "."), v.name)
+		}
+		c.used[v.name] = true
+		k := v.kind
+		if k == kindAny {
+			k = kindText
+		}
+		return argument{func(e *evaluation, _ value) value { return v.value(e.scene) }, k, nil, at}, nil
+	}
+	return argument{func(*evaluation, value) value { return truth(true) }, on, nil, at}, nil
+}
+
+func known() string {
+	names := make([]string, 0, len(variables))
+	for _, v := range variables {
+		names = append(names, "."+v.name)
+	}
+	return strings.Join(names, " ")
+}
+
+var errWork = errors.New("the template takes too much work")
+
+// evaluation is one run of a program.
+type evaluation struct {
+	scene *scene
+	html  bool // the part is HTML: the place decides how a value is escaped
+	work  int  // bytes that functions may still handle
+	path  []byte
+	shown []value
+	err   error
+}
+
+// spend counts the bytes that a function looks at, so that the time of a run is
+// bounded by more than the number of its steps.
+func (e *evaluation) spend(n int) bool {
+	e.work -= n
+	if e.work < 0 && e.err == nil {
+		e.err = errWork
+	}
+	return e.err == nil
+}
+
+// walk runs the steps. each is told of every text and every value in order.
+func (e *evaluation) walk(steps []step, dot value, each func(text string, v value, isValue bool)) {
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case e.err != nil:
+			return
+		case s.show != nil:
+			each("", s.show(e, dot), true)
+		case s.choose != nil:
+			v := s.choose.cond(e, dot)
+			if v.true() {
+				e.path = append(e.path, '1')
+				inner := dot
+				if s.choose.with {
+					inner = v
+				}
+				e.walk(s.choose.then, inner, each)
+			} else {
+				e.path = append(e.path, '0')
+				e.walk(s.choose.otherwise, dot, each)
+			}
+		default:
+			each(s.text, value{}, false)
+		}
+	}
+}
+
+func (v value) String() string {
+	switch v.kind {
+	case kindBool:
+		return fmt.Sprint(v.n == 1)
+	case kindInt:
+		return fmt.Sprint(v.n)
+	}
+	return v.s
+}

@@ -1,0 +1,245 @@
+package template
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+)
+
+// function makes a call of checked arguments. Functions have no effects, and
+// what they return is at most a small multiple of what they are given.
+type function func(args []argument) (expr, kind, error)
+
+var functions map[string]function
+
+func init() {
+	functions = map[string]function{
+		"and": choose(false), "or": choose(true), "not": not,
+		"eq": compare(true), "ne": compare(false),
+		"lt": order(func(c int) bool { return c < 0 }), "le": order(func(c int) bool { return c <= 0 }),
+		"gt": order(func(c int) bool { return c > 0 }), "ge": order(func(c int) bool { return c >= 0 }),
+		"len": length, "print": printed(""), "println": printed("\n"), "printf": formatted,
+		"html": escaping(template.HTMLEscapeString, true), "js": escaping(template.JSEscapeString, false),
+		"urlquery": escaping(func(s string) string { return template.URLQueryEscaper(s) }, false),
+	}
+}
+
+func count(args []argument, least, most int) error {
+	switch {
+	case len(args) < least:
+		return fmt.Errorf("needs at least %d argument(s), not %d", least, len(args))
+	case len(args) > most:
+		return fmt.Errorf("takes at most %d argument(s), not %d", most, len(args))
+	}
+	return nil
+}
+
+const manyArgs = 100
+
+// choose is and/or: the first argument that decides, else the last.
+func choose(on bool) function {
+	return func(args []argument) (expr, kind, error) {
+		if err := count(args, 1, manyArgs); err != nil {
+			return nil, 0, err
+		}
+		k := args[0].kind
+		for _, a := range args[1:] {
+			if a.kind != k {
+				k = kindAny
+			}
+		}
+		return func(e *evaluation, dot value) value {
+			var v value
+			for _, a := range args {
+				if v = a.expr(e, dot); v.true() == on {
+					break
+				}
+			}
+			return v
+		}, k, nil
+	}
+}
+
+func not(args []argument) (expr, kind, error) {
+	if err := count(args, 1, 1); err != nil {
+		return nil, 0, err
+	}
+	return func(e *evaluation, dot value) value { return truth(!args[0].expr(e, dot).true()) }, kindBool, nil
+}
+
+func alike(a, b kind) bool {
+	return a == kindAny || b == kindAny || a == b || a.isString() && b.isString()
+}
+
+func same(e *evaluation, a, b value) bool {
+	if !alike(a.kind, b.kind) || !e.spend(min(len(a.s), len(b.s))) {
+		return false
+	}
+	return a.s == b.s && a.n == b.n
+}
+
+// compare is eq, true when the first equals any other, and ne of two.
+func compare(equal bool) function {
+	return func(args []argument) (expr, kind, error) {
+		most := manyArgs
+		if !equal {
+			most = 2
+		}
+		if err := count(args, 2, most); err != nil {
+			return nil, 0, err
+		}
+		for _, a := range args[1:] {
+			if !alike(args[0].kind, a.kind) {
+				return nil, 0, errors.New("cannot compare values of different types")
+			}
+		}
+		return func(e *evaluation, dot value) value {
+			first := args[0].expr(e, dot)
+			for _, a := range args[1:] {
+				if same(e, first, a.expr(e, dot)) {
+					return truth(equal)
+				}
+			}
+			return truth(!equal)
+		}, kindBool, nil
+	}
+}
+
+func order(is func(int) bool) function {
+	return func(args []argument) (expr, kind, error) {
+		if err := count(args, 2, 2); err != nil {
+			return nil, 0, err
+		}
+		if args[0].kind == kindBool || args[1].kind == kindBool || !alike(args[0].kind, args[1].kind) {
+			return nil, 0, errors.New("compares two texts or two numbers")
+		}
+		return func(e *evaluation, dot value) value {
+			a, b := args[0].expr(e, dot), args[1].expr(e, dot)
+			if !alike(a.kind, b.kind) || !e.spend(min(len(a.s), len(b.s))) {
+				return truth(false)
+			}
+			if a.kind == kindInt {
+				return truth(is(cmp.Compare(a.n, b.n)))
+			}
+			return truth(is(strings.Compare(a.s, b.s)))
+		}, kindBool, nil
+	}
+}
+
+func length(args []argument) (expr, kind, error) {
+	if err := count(args, 1, 1); err != nil {
+		return nil, 0, err
+	}
+	if k := args[0].kind; !k.isString() && k != kindAny {
+		return nil, 0, errors.New("needs a text")
+	}
+	return func(e *evaluation, dot value) value {
+		return value{kind: kindInt, n: len(args[0].expr(e, dot).s)}
+	}, kindInt, nil
+}
+
+// joined returns the arguments' texts, or nothing when they are too much.
+func joined(e *evaluation, dot value, args []argument) []string {
+	out := make([]string, 0, len(args))
+	for _, a := range args {
+		s := a.expr(e, dot).String()
+		if !e.spend(len(s)) {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// printed joins as fmt.Sprint does: no space next to a text. println puts one
+// between all.
+func printed(end string) function {
+	return func(args []argument) (expr, kind, error) {
+		if err := count(args, 0, manyArgs); err != nil {
+			return nil, 0, err
+		}
+		return func(e *evaluation, dot value) value {
+			separator := ""
+			if end != "" {
+				separator = " "
+			}
+			return text(strings.Join(joined(e, dot, args), separator) + end)
+		}, kindText, nil
+	}
+}
+
+// formatted is printf with a format that is written in the template and has
+// plain verbs only: a width or a precision could make any size of a small value.
+func formatted(args []argument) (expr, kind, error) {
+	if err := count(args, 1, manyArgs); err != nil {
+		return nil, 0, err
+	}
+	if args[0].constant == nil || args[0].kind != kindText {
+		return nil, 0, errors.New("needs its format as a text in quotes")
+	}
+	format, verbs := args[0].constant.s, ""
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			continue
+		}
+		i++
+		if i == len(format) || !strings.ContainsRune("%svqdt", rune(format[i])) {
+			return nil, 0, errors.New("understands %s, %v, %q, %d, %t and %%, without widths")
+		}
+		if format[i] != '%' {
+			verbs += string(format[i])
+		}
+	}
+	if len(verbs) != len(args)-1 {
+		return nil, 0, fmt.Errorf("has %d verb(s) for %d value(s)", len(verbs), len(args)-1)
+	}
+	return func(e *evaluation, dot value) value {
+		values := joined(e, dot, args[1:])
+		if e.err != nil {
+			return text("")
+		}
+		var b strings.Builder
+		for i, n := 0, 0; i < len(format); i++ {
+			switch {
+			case format[i] != '%':
+				b.WriteByte(format[i])
+				continue
+			case format[i+1] == '%':
+				b.WriteByte('%')
+			case format[i+1] == 'q':
+				b.WriteString(strconv.Quote(values[n]))
+				n++
+			default:
+				b.WriteString(values[n])
+				n++
+			}
+			i++
+		}
+		return text(b.String())
+	}, kindText, nil
+}
+
+// escaping is one of html, js and urlquery. In the HTML part html does nothing:
+// values are escaped for their place anyway.
+func escaping(escape func(string) string, placed bool) function {
+	return func(args []argument) (expr, kind, error) {
+		if err := count(args, 1, manyArgs); err != nil {
+			return nil, 0, err
+		}
+		return func(e *evaluation, dot value) value {
+			if placed && e.html && len(args) == 1 {
+				v := args[0].expr(e, dot)
+				return text(v.String())
+			}
+			s := strings.Join(joined(e, dot, args), "")
+			if !utf8.ValidString(s) {
+				s = strings.ToValidUTF8(s, "�")
+			}
+			return text(escape(s))
+		}, kindText, nil
+	}
+}

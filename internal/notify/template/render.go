@@ -1,0 +1,299 @@
+package template
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"ingot/internal/fault"
+	"ingot/internal/notify"
+)
+
+// Check reads a template's subject, text and HTML. It returns nil, or a fault
+// that names each part that is wrong, the place as line:column, and why.
+func Check(t notify.Template) error {
+	c, err := Compile(t)
+	if err != nil {
+		return err
+	}
+	// What cannot show even the sample is found now and not by every recipient.
+	_, err = c.Render(sample(Values{}))
+	return err
+}
+
+// Compiled is a template that was checked. It may be used by several goroutines
+// at once.
+type Compiled struct {
+	source             notify.Template
+	subject, text, web *program
+
+	mu        sync.Mutex
+	skeletons map[string]*skeleton // by the path through web
+	docs      [keptDocuments]keptDocument
+	nextDoc   int
+}
+
+const (
+	// keptSkeletons is more than the choices of any template make in practice.
+	keptSkeletons = 128
+	// keptDocuments is how many callers' documents stay taken apart: as many as
+	// there are sends under way with one template.
+	keptDocuments = 8
+)
+
+type keptDocument struct {
+	source string
+	doc    *document
+}
+
+// Compile checks a template and makes it ready to render.
+func Compile(t notify.Template) (*Compiled, error) {
+	c := &Compiled{source: t, skeletons: map[string]*skeleton{}}
+	var problems []string
+	for _, part := range []struct {
+		name   string
+		source string
+		into   **program
+	}{{"Subject", t.Subject, &c.subject}, {"Text", t.Text, &c.text}, {"HTML", t.HTML, &c.web}} {
+		compiled, p := compilePart(part.source)
+		if p != nil {
+			problems = append(problems, p.describe(part.name, part.source))
+			continue
+		}
+		*part.into = compiled
+	}
+	if err := fault.Invalid(problems...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// describe begins as the original service's message does, for the clients that
+// look for it.
+func (p *problem) describe(part, source string) string {
+	if p.syntax {
+		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part, place(source, p.at), p.what)
+	}
+	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, place(source, p.at), p.what)
+}
+
+// Personal tells whether the template shows, or decides by, anything that
+// differs between the recipients of one audience of a send. If not, a body may
+// be shared by them. Recipients of different audiences have different
+// endorsements, spaces, and so on, and never share one.
+func (c *Compiled) Personal() bool {
+	for _, v := range variables {
+		if v.personal && (c.subject.used[v.name] || c.text.used[v.name] || c.web.used[v.name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// work is how many bytes the functions of one part may look at.
+const work = 8 << 20
+
+// maxSubject bounds the subject, in bytes. It is far more than is ever shown.
+const maxSubject = 4096
+
+// Render makes a message. Without text, the text part is made of the HTML; an
+// HTML part there is only when the values have HTML and the template has a
+// place for it.
+func (c *Compiled) Render(v Values) (*notify.Body, error) {
+	if v.SourceDescription == "" {
+		v.SourceDescription = v.ClientID
+	}
+	s := &scene{Values: v, source: c.source, doc: c.document(v.HTML)}
+	if strings.TrimSpace(s.Text) == "" {
+		s.Text = s.doc.plain
+	}
+	subject, err := c.plain(c.subject, s)
+	if err != nil {
+		return nil, c.failed("subject", err)
+	}
+	body := &notify.Body{Subject: oneLine(subject)}
+	if body.Subject == "" {
+		body.Subject = noSubject
+	}
+	if s.doc.body != "" && strings.TrimSpace(c.source.HTML) != "" {
+		if body.HTML, err = c.page(s); err != nil {
+			return nil, c.failed("HTML", err)
+		}
+	}
+	if body.Text, err = c.plain(c.text, s); err != nil {
+		return nil, c.failed("text", err)
+	}
+	// A message always has a text part, and one that says something.
+	for _, other := range []func() string{
+		func() string { return ToText(body.HTML) }, func() string { return s.Text }, func() string { return body.Subject },
+	} {
+		if strings.TrimSpace(body.Text) != "" {
+			break
+		}
+		body.Text = other()
+	}
+	if len(body.Text) > maxPart {
+		return nil, c.failed("text", errTooLarge)
+	}
+	return body, nil
+}
+
+const noSubject = "[no subject]"
+
+func (c *Compiled) failed(part string, err error) error {
+	return fault.Wrap(err, fault.Unprocessable, "The %s of template %q cannot be rendered: %v. Make the template or the message smaller.", part, c.source.Name, err)
+}
+
+// plain renders the subject or the text, in which nothing is escaped.
+func (c *Compiled) plain(p *program, s *scene) (string, error) {
+	e := evaluation{scene: s, work: work}
+	var out []byte
+	e.walk(p.steps, value{}, func(t string, v value, isValue bool) {
+		if isValue {
+			t = v.String()
+		}
+		if out = append(out, t...); len(out) > maxPart && e.err == nil {
+			e.err = errTooLarge
+		}
+	})
+	if e.err != nil {
+		return "", e.err
+	}
+	return strings.TrimSuffix(printable(string(out)), "\n"), nil
+}
+
+// page renders the HTML part.
+func (c *Compiled) page(s *scene) (string, error) {
+	e := evaluation{scene: s, html: true, work: work}
+	e.walk(c.web.steps, value{}, func(_ string, v value, isValue bool) {
+		if isValue {
+			e.shown = append(e.shown, v)
+		}
+	})
+	if e.err != nil {
+		return "", e.err
+	}
+	k := c.skeleton(s, string(e.path))
+	d := s.doc
+	head := d.head
+	if c.web.used[components+".Head"] {
+		head = ""
+	}
+	out := make([]byte, 0, k.size+len(d.body)+len(d.head)+512)
+	var err error
+	if k.full {
+		out, err = k.fill(out, e.shown, head)
+		return string(out), err
+	}
+	if d.doctype != "" {
+		out = append(append(out, d.doctype...), '\n')
+	}
+	out = append(append(append(out, "<html"...), d.htmlAttrs...), ">\n<head>"...)
+	out = append(append(out, head...), "</head>\n<body"...)
+	out = append(append(out, d.bodyAttrs...), ">\n"...)
+	if out, err = k.fill(out, e.shown, ""); err != nil {
+		return "", err
+	}
+	out = append(out, "\n</body>\n</html>\n"...)
+	return string(out), nil
+}
+
+// skeleton returns the cleaned HTML of a path, which is made when it is first
+// taken.
+func (c *Compiled) skeleton(s *scene, path string) *skeleton {
+	c.mu.Lock()
+	k := c.skeletons[path]
+	c.mu.Unlock()
+	if k != nil {
+		return k
+	}
+	var source strings.Builder
+	slots := 0
+	e := evaluation{scene: s, html: true, work: work}
+	e.walk(c.web.steps, value{}, func(t string, _ value, isValue bool) {
+		if isValue {
+			t = slot(slots)
+			slots++
+		}
+		source.WriteString(t)
+	})
+	k = newSkeleton(source.String())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.skeletons) < keptSkeletons {
+		c.skeletons[path] = k
+	}
+	return k
+}
+
+// document takes a caller's HTML apart, once for all recipients of a send.
+func (c *Compiled) document(source string) *document {
+	c.mu.Lock()
+	for i := range c.docs {
+		if d := &c.docs[i]; d.doc != nil && d.source == source {
+			c.mu.Unlock()
+			return d.doc
+		}
+	}
+	c.mu.Unlock()
+	doc := split(source)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.docs[c.nextDoc] = keptDocument{source, doc}
+	c.nextDoc = (c.nextDoc + 1) % keptDocuments
+	return doc
+}
+
+// oneLine makes a subject: no line breaks or other control characters, which
+// would be headers of their own, and no more than fits.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\u2028' || r == '\u2029' || unicode.IsControl(r):
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+	s = strings.TrimSpace(s)
+	if len(s) > maxSubject {
+		cut := maxSubject
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut]
+	}
+	return s
+}
+
+// printable removes what no mail may contain: NUL, other controls, and bytes
+// that are no characters.
+func printable(s string) string {
+	clean := true
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
+			clean = false
+			break
+		}
+	}
+	if clean && utf8.ValidString(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+}
+
+// Preview renders a template as a recipient might see it. Values that are
+// missing are filled with samples.
+func Preview(t notify.Template, v Values) (*notify.Body, error) {
+	c, err := Compile(t)
+	if err != nil {
+		return nil, err
+	}
+	return c.Render(sample(v))
+}

@@ -1,0 +1,120 @@
+package template
+
+import (
+	"slices"
+
+	"ingot/internal/notify"
+)
+
+// Values are what a template can show. HTML is the caller's document as it was
+// given: Render splits and cleans it. KindDescription is the kind's id where it
+// has no description; SourceDescription becomes the client's id by itself.
+type Values struct {
+	From, ReplyTo, To                                string
+	Subject, Text, HTML                              string
+	KindDescription, SourceDescription               string
+	UserGUID, ClientID, MessageID                    string
+	Space, SpaceGUID, Organization, OrganizationGUID string
+	UnsubscribeID                                    string
+	Scope, Endorsement, OrganizationRole             string
+	RequestReceived, Domain                          string
+}
+
+// kind is what a value is. Static analysis knows it, except that and/or may
+// give either of two, which is kindAny.
+type kind uint8
+
+const (
+	kindAny    kind = iota
+	kindText        // a string, to be escaped
+	kindMarkup      // a string of cleaned HTML
+	kindAttrs       // a string of cleaned attributes
+	kindBool
+	kindInt
+	kindRoot       // all variables
+	kindComponents // .HTMLComponents
+)
+
+func (k kind) isString() bool { return k == kindText || k == kindMarkup || k == kindAttrs }
+
+type value struct {
+	kind kind
+	s    string
+	n    int // of kindInt; 1 or 0 of kindBool
+}
+
+func text(s string) value { return value{kind: kindText, s: s} }
+
+func truth(b bool) value {
+	if b {
+		return value{kind: kindBool, n: 1}
+	}
+	return value{kind: kindBool}
+}
+
+func (v value) true() bool { return v.s != "" || v.n != 0 }
+
+// scene is everything that one rendering can see.
+type scene struct {
+	Values
+	source notify.Template
+	doc    *document // the parts of HTML; of an empty one if there is none
+}
+
+// variable is a name that templates may use.
+type variable struct {
+	name string
+	kind kind
+	// personal variables differ between the recipients of one audience.
+	personal bool
+	get      func(*scene) string
+}
+
+var variables = []variable{
+	{name: "From", get: func(s *scene) string { return s.From }},
+	{name: "ReplyTo", get: func(s *scene) string { return s.ReplyTo }},
+	{name: "To", personal: true, get: func(s *scene) string { return s.To }},
+	{name: "Subject", get: func(s *scene) string { return s.Subject }},
+	{name: "Text", get: func(s *scene) string { return s.Text }},
+	{name: "HTML", kind: kindMarkup, get: func(s *scene) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyContent", kind: kindMarkup, get: func(s *scene) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyAttributes", kind: kindAttrs, get: func(s *scene) string { return s.doc.bodyAttrs }},
+	{name: "HTMLComponents.Head", kind: kindMarkup, get: func(s *scene) string { return s.doc.head }},
+	{name: "HTMLComponents.Doctype", kind: kindMarkup, get: func(s *scene) string { return s.doc.doctype }},
+	{name: "TextTemplate", get: func(s *scene) string { return s.source.Text }},
+	{name: "HTMLTemplate", get: func(s *scene) string { return s.source.HTML }},
+	{name: "SubjectTemplate", get: func(s *scene) string { return s.source.Subject }},
+	{name: "KindDescription", get: func(s *scene) string { return s.KindDescription }},
+	{name: "SourceDescription", get: func(s *scene) string { return s.SourceDescription }},
+	{name: "UserGUID", personal: true, get: func(s *scene) string { return s.UserGUID }},
+	{name: "ClientID", get: func(s *scene) string { return s.ClientID }},
+	{name: "MessageID", personal: true, get: func(s *scene) string { return s.MessageID }},
+	{name: "Space", get: func(s *scene) string { return s.Space }},
+	{name: "SpaceGUID", get: func(s *scene) string { return s.SpaceGUID }},
+	{name: "Organization", get: func(s *scene) string { return s.Organization }},
+	{name: "OrganizationGUID", get: func(s *scene) string { return s.OrganizationGUID }},
+	{name: "UnsubscribeID", personal: true, get: func(s *scene) string { return s.UnsubscribeID }},
+	{name: "Scope", get: func(s *scene) string { return s.Scope }},
+	{name: "Endorsement", get: func(s *scene) string { return s.Endorsement }},
+	{name: "OrganizationRole", get: func(s *scene) string { return s.OrganizationRole }},
+	{name: "RequestReceived", get: func(s *scene) string { return s.RequestReceived }},
+	{name: "Domain", get: func(s *scene) string { return s.Domain }},
+}
+
+const components = "HTMLComponents"
+
+func findVariable(name string) (*variable, bool) {
+	i := slices.IndexFunc(variables, func(v variable) bool { return v.name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &variables[i], true
+}
+
+func (v *variable) value(s *scene) value {
+	k := v.kind
+	if k == kindAny {
+		k = kindText
+	}
+	return value{kind: k, s: v.get(s)}
+}

@@ -1,0 +1,72 @@
+package notify
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrToken is what Unsubscriber.Open says to what it did not make.
+var ErrToken = errors.New("not an unsubscribe token of this service")
+
+// Unsubscriber makes the tokens that let a recipient leave a kind without
+// logging in: who holds one may unsubscribe that user from that kind and learns
+// neither. The same user and kind always give the same token, so that a mail
+// that is sent again is the same mail.
+type Unsubscriber struct {
+	aead     cipher.AEAD
+	nonceKey []byte
+}
+
+// NewUnsubscriber derives its keys from the one that Store.IDKey returns.
+func NewUnsubscriber(key []byte) (*Unsubscriber, error) {
+	if len(key) != 32 {
+		return nil, fmt.Errorf("the key of unsubscribe tokens has %d bytes, want 32", len(key))
+	}
+	block, err := aes.NewCipher(mac(key, "notify unsubscribe token: encryption"))
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Unsubscriber{aead, mac(key, "notify unsubscribe token: nonce")}, nil
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+// Make returns a token that fits into the path of a URL.
+func (u *Unsubscriber) Make(userID string, ref KindRef) string {
+	plain := strings.Join([]string{userID, ref.ClientID, ref.KindID}, "\x00")
+	// The nonce follows from the text: equal nonces then mean equal texts, and
+	// no number of tokens wears the key out by chance.
+	nonce := mac(u.nonceKey, plain)[:u.aead.NonceSize()]
+	return base64.RawURLEncoding.EncodeToString(u.aead.Seal(nonce, nonce, []byte(plain), nil))
+}
+
+// Open is the inverse of Make.
+func (u *Unsubscriber) Open(token string) (userID string, ref KindRef, err error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(sealed) < u.aead.NonceSize() || strings.ContainsAny(token, "\r\n") {
+		return "", KindRef{}, ErrToken
+	}
+	plain, err := u.aead.Open(nil, sealed[:u.aead.NonceSize()], sealed[u.aead.NonceSize():], nil)
+	if err != nil {
+		return "", KindRef{}, ErrToken
+	}
+	parts := strings.Split(string(plain), "\x00")
+	if len(parts) != 3 {
+		return "", KindRef{}, ErrToken
+	}
+	return parts[0], KindRef{ClientID: parts[1], KindID: parts[2]}, nil
+}

@@ -1,0 +1,104 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience is how long a server may take to end before it is killed.
+const patience = 20 * time.Second
+
+// EndLeftover ends what runs program on the data directory: a server whose
+// supervisor was killed. It returns when none is left.
+func EndLeftover(ctx context.Context, program, data, pidFile string, stop syscall.Signal) error {
+	for _, pid := range leftovers(program, data, pidFile) {
+		if err := end(ctx, pid, stop, func() bool { return !runs(pid, program, data) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end signals a process that is not our child and waits until it is gone.
+func end(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(patience)
+	for sig := stop; !gone(); {
+		if err := syscall.Kill(pid, sig); errors.Is(err, syscall.ESRCH) {
+			return nil
+		} else if err != nil {
+			return os.NewSyscallError("kill", err)
+		}
+		for !gone() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			if time.Now().After(deadline) {
+				sig, deadline = syscall.SIGKILL, time.Now().Add(patience)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// leftovers are the processes that run program on the data directory. The pid
+// file names one; where the system shows all processes, they are looked
+// through too, because a server may be killed before its file is written.
+func leftovers(program, data, pidFile string) []int {
+	var pids []int
+	if text, err := os.ReadFile(pidFile); err == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+		if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 1 && runs(pid, program, data) {
+			pids = append(pids, pid)
+		}
+	}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err == nil && pid > 1 && (len(pids) == 0 || pids[0] != pid) && runs(pid, program, data) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// runs tells whether a process is this program on this data directory, by the
+// arguments it was started with: a pid alone may be somebody else's by now.
+func runs(pid int, program, data string) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat("/proc/self"); err == nil {
+			return false
+		}
+		// Systems without /proc have ps.
+		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it prints a line and ends
+		if err != nil {
+			return false
+		}
+		args = strings.Fields(string(out))
+	} else if err != nil {
+		return false
+	}
+	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
+		return false
+	}
+	for _, a := range args[1:] {
+		if a == data || strings.HasSuffix(a, "="+data) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,202 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ingot/internal/run"
+	"ingot/internal/run/runtest"
+	"ingot/internal/servers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script is a server: it writes its pid, answers by a file, and ends when told.
+const script = `trap 'rm -f "$0/up"; exit 0' TERM
+mkdir -p "$0"; echo $$ >"$0/../pid"; echo $$ >>"$0/../starts"; : >"$0/up"
+while :; do sleep 0.05; done`
+
+func spec(t *testing.T) servers.Spec {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	return servers.Spec{
+		Name: "test", Dir: dir, Program: "/bin/sh", Args: []string{"-c", script, data}, Data: data, PIDFile: filepath.Join(dir, "pid"),
+		Stop: syscall.SIGTERM, Log: slog.New(slog.DiscardHandler),
+		Prepare: func(context.Context) error { return os.RemoveAll(filepath.Join(data, "up")) },
+		Answers: func(context.Context) error { _, err := os.Stat(filepath.Join(data, "up")); return err },
+	}
+}
+
+func started(t *testing.T, s servers.Spec) *servers.Daemon {
+	t.Helper()
+	d := servers.New(s)
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Stop)
+	return d
+}
+
+func starts(t *testing.T, s servers.Spec) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Dir, "starts"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 60 s: %s", what)
+		}
+	}
+}
+
+func TestHonoursTheContract(t *testing.T) {
+	t.Parallel()
+	runtest.Stress(t, func(t *testing.T) run.Service {
+		d := servers.New(spec(t))
+		d.Wake()
+		return d
+	})
+}
+
+func TestStartsOnFirstUse(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	d := started(t, s)
+	if d.Up() || d.PID() != 0 || len(starts(t, s)) != 0 {
+		t.Error("it runs before anybody asked")
+	}
+	for range 2 {
+		if err := d.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := starts(t, s); len(got) != 1 || strconv.Itoa(d.PID()) != got[0] {
+		t.Errorf("started as %v, pid %d", got, d.PID())
+	}
+	pid := d.PID()
+	d.Stop()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("it is left: %v", err)
+	}
+	if err := d.Ensure(t.Context()); !errors.Is(err, run.ErrStopped) {
+		t.Errorf("after Stop: %v", err)
+	}
+}
+
+func TestIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	d := started(t, s)
+	if err := d.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n < 4; n++ {
+		if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "another start", func() bool { return len(starts(t, s)) == n && d.Up() })
+	}
+}
+
+// What a supervisor that was killed left running is ended first: never do two
+// run on one directory.
+func TestEndsWhatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"by pid file", "without pid file", "pid of another"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := spec(t)
+			old := exec.Command(s.Program, s.Args...)
+			if err := old.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = old.Wait() }()
+			eventually(t, "the first runs", func() bool { return s.Answers(t.Context()) == nil })
+			switch how {
+			case "without pid file":
+				if err := os.Remove(s.PIDFile); err != nil {
+					t.Fatal(err)
+				}
+			case "pid of another": // ours must survive
+				if err := os.WriteFile(s.PIDFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := started(t, s)
+			if err := d.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+			default:
+				t.Error("two run")
+			}
+			if d.PID() == old.Process.Pid {
+				t.Error("it is the old one")
+			}
+		})
+	}
+}
+
+func TestEnsureSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	var tries atomic.Int32
+	why := errors.New("the disk is full")
+	s.Prepare = func(context.Context) error { tries.Add(1); return why }
+	d := started(t, s)
+	if err := d.Ensure(t.Context()); !errors.Is(err, why) {
+		t.Errorf("%v, want %v", err, why)
+	}
+	eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
+	s = spec(t)
+	s.Args = []string{"-c", "echo broken >&2; exit 3", s.Data}
+	if err := started(t, s).Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("%v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(s.Dir, "log")); err != nil || !strings.Contains(string(text), "broken") {
+		t.Errorf("its log: %q, %v", text, err)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	// Whatever is installed: a path that works, or words that help.
+	if dir, err := servers.Postgres(); err != nil && !errors.Is(err, servers.ErrNoPostgres) || err == nil && dir == "" {
+		t.Errorf("%q, %v", dir, err)
+	}
+	if server, install, err := servers.MariaDB(); err != nil && !errors.Is(err, servers.ErrNoMariaDB) || err == nil && (server == "" || install == "") {
+		t.Errorf("%q, %q, %v", server, install, err)
+	}
+	if path, err := servers.Redis(); err != nil && !errors.Is(err, servers.ErrNoRedis) || err == nil && path == "" {
+		t.Errorf("%q, %v", path, err)
+	}
+	if who, err := servers.Unprivileged("no-such-user-here"); err != nil || os.Geteuid() == 0 && (who == nil || who.Uid == 0) {
+		t.Errorf("%v, %v", who, err)
+	}
+}

@@ -1,0 +1,228 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+	"ingot/internal/services/osb"
+)
+
+// BrokerChange is what is to be different about a broker. What is nil stays.
+type BrokerChange struct {
+	Name     *string `json:"name,omitempty"`
+	URL      *string `json:"url,omitempty"`
+	Username *string `json:"username,omitempty"`
+	Password *string `json:"password,omitempty"`
+	// Public makes new plans of it public.
+	Public bool `json:"public,omitempty"`
+}
+
+func (c *BrokerChange) apply(b *cf.ServiceBroker) {
+	for _, set := range []struct {
+		from *string
+		to   *string
+	}{{c.Name, &b.Name}, {c.URL, &b.URL}, {c.Username, &b.Username}, {c.Password, &b.Password}} {
+		if set.from != nil {
+			*set.to = *set.from
+		}
+	}
+}
+
+func checkBroker(tx cf.Tx, b *cf.ServiceBroker) error {
+	var problems []string
+	if strings.TrimSpace(b.Name) == "" {
+		problems = append(problems, "Name can't be blank")
+	} else if len([]rune(b.Name)) > 255 {
+		problems = append(problems, "Name is too long (maximum is 255 characters)")
+	}
+	u, err := url.Parse(b.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		problems = append(problems, fmt.Sprintf("'%s' is not a valid URL: it must begin with http:// or https://", strings.ToValidUTF8(b.URL, "?")))
+	case u.User != nil:
+		problems = append(problems, "URL must not contain authentication: give user name and password by themselves")
+	}
+	if b.Username == "" || b.Password == "" {
+		problems = append(problems, "Authentication needs a username and a password")
+	}
+	if len(problems) > 0 {
+		return fault.Invalid(problems...)
+	}
+	taken, err := tx.ServiceBrokers().Count(cf.Where("name", b.Name).And(cf.Cond{Field: "guid", Op: cf.OpNotIn, Values: []any{b.GUID}}))
+	if err == nil && taken > 0 {
+		err = fault.New(fault.Unprocessable, "Name must be unique")
+	}
+	return err
+}
+
+func brokerTarget(b *cf.ServiceBroker) platform.Target {
+	return platform.Target{GUID: b.GUID, Type: "service_broker", Name: b.Name, SpaceGUID: b.SpaceGUID}
+}
+
+// CreateBroker stores a broker and the job that reads its catalog.
+func (s *Services) CreateBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker) (*cf.Job, error) {
+	if err := checkBroker(tx, b); err != nil {
+		return nil, err
+	}
+	b.State = cf.BrokerSynchronizing
+	if err := tx.ServiceBrokers().Insert(b); err != nil {
+		return nil, err
+	}
+	if err := s.Platform.Record(tx, "audit.service_broker.create", by, brokerTarget(b), map[string]any{"request": map[string]any{"name": b.Name, "broker_url": b.URL}}); err != nil {
+		return nil, err
+	}
+	return s.insertJob(tx, "service_broker.catalog.synchronize", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID})
+}
+
+// UpdateBroker returns the job that changes a broker, once its catalog could be
+// read with the new values.
+func (s *Services) UpdateBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker, c BrokerChange) (*cf.Job, error) {
+	if b.State == cf.BrokerSynchronizing {
+		return nil, fault.New(fault.Unprocessable, "Cannot update a broker when other operation is already in progress")
+	}
+	wanted := *b
+	c.apply(&wanted)
+	if err := checkBroker(tx, &wanted); err != nil {
+		return nil, err
+	}
+	b.State = cf.BrokerSynchronizing
+	if err := tx.ServiceBrokers().Update(b); err != nil {
+		return nil, err
+	}
+	return s.insertJob(tx, "service_broker.update", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID, BrokerChange: &c})
+}
+
+// DeleteBroker removes a broker of which there are no instances.
+func (s *Services) DeleteBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker) error {
+	return s.Platform.RemoveBroker(tx, by, b)
+}
+
+// synchronize reads a broker's catalog and stores what it offers.
+func (s *Services) synchronize(ctx context.Context, job *cf.Job, w *work) error {
+	var broker *cf.ServiceBroker
+	err := s.Store.View(ctx, func(tx cf.Tx) (err error) {
+		broker, err = tx.ServiceBrokers().Get(w.Broker)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return s.commit(ctx, job, func(_ cf.Tx, mine *cf.Job) error {
+			finish(mine, cf.JobFailed, s.jobError(ctx, fault.New(fault.Unprocessable, "The service broker was removed.")))
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if w.BrokerChange != nil {
+		w.BrokerChange.apply(broker)
+	}
+	catalog, err := s.readCatalog(ctx, brokerOf(broker))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error { return s.notSynchronized(ctx, tx, mine, w, err) })
+	}
+	var refused *fault.Error
+	err = s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error {
+		finish(mine, cf.JobComplete)
+		b, err := tx.ServiceBrokers().Get(w.Broker)
+		if err != nil {
+			return err
+		}
+		public := false
+		if w.BrokerChange != nil {
+			w.BrokerChange.apply(b)
+			public = w.BrokerChange.Public
+		}
+		if err := checkBroker(tx, b); err != nil {
+			return err
+		}
+		b.State = cf.BrokerAvailable
+		if err := tx.ServiceBrokers().Update(b); err != nil {
+			return err
+		}
+		mine.Warnings, err = applyCatalog(tx, b, catalog, public)
+		if err != nil || w.BrokerChange == nil {
+			return err
+		}
+		return s.Platform.Record(tx, "audit.service_broker.update", w.Actor, brokerTarget(b), nil)
+	})
+	if errors.As(err, &refused) && refused.Code != fault.Internal {
+		return s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error { return s.notSynchronized(ctx, tx, mine, w, refused) })
+	}
+	return err
+}
+
+// notSynchronized ends the job of a broker whose catalog was of no use. A broker
+// that worked before stays as it was.
+func (s *Services) notSynchronized(ctx context.Context, tx cf.Tx, mine *cf.Job, w *work, why error) error {
+	finish(mine, cf.JobFailed, s.jobError(ctx, why))
+	b, err := tx.ServiceBrokers().Get(w.Broker)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	offers, err := tx.ServiceOfferings().Count(cf.Where("broker_guid", b.GUID))
+	if err != nil {
+		return err
+	}
+	b.State = cf.BrokerFailed
+	if offers > 0 {
+		b.State = cf.BrokerAvailable
+	}
+	return tx.ServiceBrokers().Update(b)
+}
+
+func (s *Services) readCatalog(ctx context.Context, b osb.Broker) (*osb.Catalog, error) {
+	catalog, err := s.client.Catalog(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if problems := schemaProblems(catalog); len(problems) > 0 {
+		return nil, &osb.Error{Outcome: osb.Refused, Title: "ServiceBrokerCatalogInvalid", Message: "Service broker catalog is invalid: \n" + strings.Join(problems, "\n")}
+	}
+	return catalog, nil
+}
+
+// Register makes a broker of this name known with what it offers, or brings
+// what is known of it up to date; its plans are for everybody unless somebody
+// changes that. It may be called at every start.
+func (s *Services) Register(ctx context.Context, name, address, username, password string) error {
+	broker := osb.Broker{Name: name, URL: address, Username: username, Password: password}
+	catalog, err := s.readCatalog(ctx, broker)
+	if err != nil {
+		return err
+	}
+	return s.Store.Update(ctx, func(tx cf.Tx) error {
+		b, err := tx.ServiceBrokers().First(cf.Where("name", name))
+		found := err == nil
+		if fault.Is(err, fault.NotFound) {
+			b, err = &cf.ServiceBroker{Name: name}, nil
+		}
+		if err != nil {
+			return err
+		}
+		if b.SpaceGUID != "" {
+			return fault.New(fault.Conflict, "the broker '%s' belongs to a space; rename or delete it", name)
+		}
+		same := found && b.URL == address && b.Username == username && b.Password == password && b.State == cf.BrokerAvailable
+		b.URL, b.Username, b.Password, b.State = address, username, password, cf.BrokerAvailable
+		switch {
+		case !found:
+			err = tx.ServiceBrokers().Insert(b)
+		case !same:
+			err = tx.ServiceBrokers().Update(b)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = applyCatalog(tx, b, catalog, true)
+		return err
+	})
+}

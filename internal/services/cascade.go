@@ -1,0 +1,257 @@
+package services
+
+import (
+	"context"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+)
+
+// The jobs that wait for others: a manifest for its bindings, and the deleting
+// of apps, routes, spaces and organizations for that of their services.
+
+// between is how long such a job waits before it looks again.
+const between = 200 * time.Millisecond
+
+// Follow stores a job that is done when all children are.
+func (s *Services) Follow(tx cf.Tx, by platform.Actor, operation, resource, guid string, children []Child) (*cf.Job, error) {
+	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children})
+}
+
+// The operations that delete with services.
+const (
+	deleteApp   = "app.delete"
+	deleteRoute = "route.delete"
+	deleteSpace = "space.delete"
+	deleteOrg   = "organization.delete"
+)
+
+// DeleteApp deletes an app: at once when no broker has to know, else there is
+// the job that does.
+func (s *Services) DeleteApp(tx cf.Tx, by platform.Actor, app *cf.App) (*cf.Job, error) {
+	return s.delete(tx, by, deleteApp, app.GUID, func() error { return s.Platform.DeleteApp(tx, by, app) })
+}
+
+// DeleteRoute is DeleteApp for routes.
+func (s *Services) DeleteRoute(tx cf.Tx, by platform.Actor, r *cf.Route) (*cf.Job, error) {
+	return s.delete(tx, by, deleteRoute, r.GUID, func() error { return s.Platform.DeleteRoute(tx, by, r) })
+}
+
+// DeleteSpace is DeleteApp for spaces.
+func (s *Services) DeleteSpace(tx cf.Tx, by platform.Actor, space *cf.Space) (*cf.Job, error) {
+	return s.delete(tx, by, deleteSpace, space.GUID, func() error { return s.Platform.DeleteSpace(tx, by, space) })
+}
+
+// DeleteOrganization is DeleteApp for organizations.
+func (s *Services) DeleteOrganization(tx cf.Tx, by platform.Actor, o *cf.Organization) (*cf.Job, error) {
+	return s.delete(tx, by, deleteOrg, o.GUID, func() error { return s.Platform.DeleteOrganization(tx, by, o) })
+}
+
+func (s *Services) delete(tx cf.Tx, by platform.Actor, operation, guid string, now func() error) (*cf.Job, error) {
+	bindings, instances, err := belongings(tx, operation, guid)
+	if err != nil {
+		return nil, err
+	}
+	if len(bindings)+len(instances) == 0 {
+		return nil, now()
+	}
+	return s.insertJob(tx, operation, "", "", &work{Actor: by, Target: guid})
+}
+
+// belongings are the bindings and instances that brokers made and that have to
+// go first.
+func belongings(tx cf.Tx, operation, guid string) (bindings []*cf.ServiceBinding, instances []*cf.ServiceInstance, err error) {
+	var bound []*cf.ServiceBinding
+	switch operation {
+	case deleteApp:
+		bound, _, err = tx.ServiceBindings().List(cf.Where("app_guid", guid))
+	case deleteRoute:
+		bound, _, err = tx.ServiceBindings().List(cf.Where("route_guid", guid))
+	default:
+		field := map[string]string{deleteSpace: "space_guid", deleteOrg: "organization_guid"}[operation]
+		if instances, _, err = tx.ServiceInstances().List(cf.Where(field, guid).And(cf.In("type", cf.ServiceManaged))); err != nil {
+			return nil, nil, err
+		}
+		if bound, _, err = tx.ServiceBindings().List(cf.Where(field, guid)); err != nil {
+			return nil, nil, err
+		}
+		// Instances may be bound in spaces that they are shared with.
+		for _, i := range instances {
+			more, _, err := tx.ServiceBindings().List(cf.Where("instance_guid", i.GUID).And(cf.Cond{Field: field, Op: cf.OpNotIn, Values: []any{guid}}))
+			if err != nil {
+				return nil, nil, err
+			}
+			bound = append(bound, more...)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, b := range bound {
+		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i.Type == cf.ServiceManaged {
+			bindings = append(bindings, b)
+		}
+	}
+	return bindings, instances, nil
+}
+
+// follow looks whether a job can end.
+func (s *Services) follow(ctx context.Context, job *cf.Job, w *work) error {
+	var apps []string
+	done, routes := false, false
+	err := s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error {
+		next := *w
+		done, apps = false, nil
+		waiting, errs, err := s.children(tx, &next)
+		if err != nil {
+			return err
+		}
+		if len(errs) > 0 && !waiting {
+			finish(mine, cf.JobFailed, errs...)
+			return nil
+		}
+		if !waiting && next.Target != "" {
+			if waiting, err = s.clear(tx, mine.Operation, &next); err != nil {
+				return err
+			}
+			if !waiting {
+				routes = true
+				if apps, err = s.deleteTarget(tx, mine.Operation, &next); err != nil {
+					return err
+				}
+			}
+		}
+		if waiting {
+			return reschedule(mine, &next, s.Now().Add(between))
+		}
+		done = true
+		finish(mine, cf.JobComplete)
+		return nil
+	})
+	switch {
+	case err == nil && done && s.Signals != nil:
+		s.Signals.AppsChanged(apps...)
+		if routes {
+			s.Signals.RoutesChanged()
+		}
+	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy), fault.Is(err, fault.NotFound):
+		return s.commit(ctx, job, func(_ cf.Tx, mine *cf.Job) error {
+			finish(mine, cf.JobFailed, s.jobError(ctx, err))
+			return nil
+		})
+	}
+	return err
+}
+
+// children says whether some are still at it, and what went wrong with others.
+// The work keeps those that are.
+func (s *Services) children(tx cf.Tx, w *work) (waiting bool, errs []cf.JobError, err error) {
+	var left []Child
+	for _, c := range w.Children {
+		j, err := tx.Jobs().Get(c.Job)
+		if err != nil {
+			return false, nil, err
+		}
+		if active(j) {
+			waiting = true
+		}
+		if active(j) || j.State == cf.JobFailed {
+			left = append(left, c)
+		}
+		if j.State == cf.JobFailed {
+			for _, e := range j.Errors {
+				e.Detail = c.Prefix + e.Detail
+				errs = append(errs, e)
+			}
+		}
+	}
+	w.Children = left
+	return waiting, errs, nil
+}
+
+// clear starts to remove what brokers made, bindings first, and reports whether
+// something is left to wait for.
+func (s *Services) clear(tx cf.Tx, operation string, w *work) (waiting bool, err error) {
+	bindings, instances, err := belongings(tx, operation, w.Target)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range bindings {
+		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+		if err != nil {
+			return false, err
+		}
+		if b.Last.InProgress() || i.Last.InProgress() {
+			continue // it is looked at again
+		}
+		j, err := s.Unbind(tx, w.Actor, b)
+		if err != nil {
+			return false, err
+		}
+		w.Children = append(w.Children, Child{Job: j.GUID, Prefix: "Unbinding of '" + i.Name + "' failed: "})
+	}
+	if len(bindings) > 0 {
+		return true, nil
+	}
+	for _, i := range instances {
+		if i.Last.InProgress() {
+			continue
+		}
+		i.SharedSpaces = nil
+		j, err := s.DeleteInstance(tx, w.Actor, i)
+		if err != nil {
+			return false, err
+		}
+		w.Children = append(w.Children, Child{Job: j.GUID, Prefix: "Deletion of service instance '" + i.Name + "' failed: "})
+	}
+	return len(instances) > 0, nil
+}
+
+// deleteTarget deletes what everything was removed from, and returns the apps
+// that went.
+func (s *Services) deleteTarget(tx cf.Tx, operation string, w *work) (apps []string, err error) {
+	appsOf := func(field string) error {
+		all, _, err := tx.Apps().List(cf.Where(field, w.Target))
+		for _, a := range all {
+			apps = append(apps, a.GUID)
+		}
+		return err
+	}
+	switch operation {
+	case deleteApp:
+		app, err := tx.Apps().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []string{app.GUID}, s.Platform.DeleteApp(tx, w.Actor, app)
+	case deleteRoute:
+		route, err := tx.Routes().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return nil, s.Platform.DeleteRoute(tx, w.Actor, route)
+	case deleteSpace:
+		space, err := tx.Spaces().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		if err := appsOf("space_guid"); err != nil {
+			return nil, err
+		}
+		return apps, s.Platform.DeleteSpace(tx, w.Actor, space)
+	}
+	org, err := tx.Organizations().Get(w.Target)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	if err := appsOf("organization_guid"); err != nil {
+		return nil, err
+	}
+	return apps, s.Platform.DeleteOrganization(tx, w.Actor, org)
+}

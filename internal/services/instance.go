@@ -1,0 +1,401 @@
+package services
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+	"ingot/internal/platform"
+)
+
+// Change is what is to be different about a service instance. What is nil or
+// empty stays.
+type Change struct {
+	Name     *string   `json:"name,omitempty"`
+	Tags     *[]string `json:"tags,omitempty"`
+	PlanGUID string    `json:"plan_guid,omitempty"`
+	// Maintenance is the version to upgrade to.
+	Maintenance string         `json:"maintenance,omitempty"`
+	Parameters  map[string]any `json:"-"` // in the work
+}
+
+func (c *Change) apply(i *cf.ServiceInstance) {
+	if c.Name != nil {
+		i.Name = *c.Name
+	}
+	if c.Tags != nil {
+		i.Tags = *c.Tags
+	}
+	if c.PlanGUID != "" {
+		i.PlanGUID = c.PlanGUID
+	}
+}
+
+// maxTags is how many characters the tags of an instance have together.
+const maxTags = 2048
+
+// CheckInstance says what is wrong with the name and tags of an instance.
+func CheckInstance(i *cf.ServiceInstance) error {
+	var problems []string
+	switch {
+	case strings.TrimSpace(i.Name) == "":
+		problems = append(problems, "Name can't be blank")
+	case len([]rune(i.Name)) > 255:
+		problems = append(problems, "Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(i.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		problems = append(problems, "Name must not contain control characters")
+	}
+	n := 0
+	for _, t := range i.Tags {
+		n += len([]rune(t))
+	}
+	if n > maxTags {
+		problems = append(problems, "Tags combined length must be at most 2048 characters")
+	}
+	return fault.Invalid(problems...)
+}
+
+// nameTaken reports whether another instance in one of the spaces of i has a
+// name.
+func nameTaken(tx cf.Tx, i *cf.ServiceInstance, name *string) (bool, error) {
+	if name == nil {
+		return false, nil
+	}
+	for _, space := range append([]string{i.SpaceGUID}, i.SharedSpaces...) {
+		n, err := tx.ServiceInstances().Count(cf.Where("visible_in_space_guid", space).And(cf.In("name", *name)).
+			And(cf.Cond{Field: "guid", Op: cf.OpNotIn, Values: []any{i.GUID}}))
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+	return false, nil
+}
+
+func (s *Services) checkName(tx cf.Tx, i *cf.ServiceInstance, name string) error {
+	taken, err := nameTaken(tx, i, &name)
+	if err == nil && taken {
+		err = fault.New(fault.Unprocessable, "The service instance name is taken: %s.", name)
+	}
+	return err
+}
+
+// CreateUserProvided stores what a user says about a service.
+func (s *Services) CreateUserProvided(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) error {
+	i.Type = cf.ServiceUserProvided
+	if err := s.checkProvided(tx, i); err != nil {
+		return err
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationSucceeded, Description: "Operation succeeded", Created: now, Updated: now}
+	if err := tx.ServiceInstances().Insert(i); err != nil {
+		return err
+	}
+	return s.Platform.RecordInstance(tx, "create", by, i, map[string]any{"name": i.Name})
+}
+
+func (s *Services) checkProvided(tx cf.Tx, i *cf.ServiceInstance) error {
+	if err := CheckInstance(i); err != nil {
+		return err
+	}
+	if err := platform.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https"); err != nil {
+		return err
+	}
+	if err := platform.CheckServiceURL("Route service url", i.RouteServiceURL, "https"); err != nil {
+		return err
+	}
+	return s.checkName(tx, i, i.Name)
+}
+
+// UpdateUserProvided stores a changed one. It returns the routes whose service
+// it is.
+func (s *Services) UpdateUserProvided(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) (routes []string, err error) {
+	if err := s.checkProvided(tx, i); err != nil {
+		return nil, err
+	}
+	bound, _, err := tx.ServiceBindings().List(cf.Where("instance_guid", i.GUID).And(cf.In("type", cf.BindingRoute)))
+	if err != nil {
+		return nil, err
+	}
+	if len(bound) > 0 && i.RouteServiceURL == "" {
+		return nil, fault.New(fault.Unprocessable, "The service instance is bound to routes: its route service url can't be removed.")
+	}
+	for _, b := range bound {
+		routes = append(routes, b.RouteGUID)
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationUpdate, State: cf.OperationSucceeded, Description: "Operation succeeded", Created: now, Updated: now}
+	if err := tx.ServiceInstances().Update(i); err != nil {
+		return nil, err
+	}
+	return routes, s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
+}
+
+// planParts are a plan with what it belongs to.
+type planParts struct {
+	plan     *cf.ServicePlan
+	offering *cf.ServiceOffering
+	broker   *cf.ServiceBroker
+}
+
+func partsOf(tx cf.Tx, planGUID string) (p planParts, err error) {
+	if p.plan, err = tx.ServicePlans().Get(planGUID); err != nil {
+		return p, err
+	}
+	if p.offering, err = tx.ServiceOfferings().Get(p.plan.OfferingGUID); err != nil {
+		return p, err
+	}
+	p.broker, err = tx.ServiceBrokers().Get(p.offering.BrokerGUID)
+	return p, err
+}
+
+// usable refuses plans that cannot be had in the instance's space.
+func (p planParts) usable(tx cf.Tx, spaceGUID string, admin bool) error {
+	n, err := tx.ServicePlans().Count(cf.Where("guid", p.plan.GUID).And(cf.In("usable_in_space_guid", spaceGUID)))
+	if err != nil {
+		return err
+	}
+	if n == 0 && !(admin && p.plan.Visibility != cf.VisibleSpace) {
+		return noPlan()
+	}
+	if !p.plan.Available || !p.offering.Available {
+		return fault.New(fault.Unprocessable, "Invalid service plan. The plan '%s' of '%s' is no longer offered by its broker.", p.plan.Name, p.offering.Name)
+	}
+	if p.broker.State == cf.BrokerDeleting {
+		return fault.New(fault.Unprocessable, "The service instance cannot be created because there is an operation in progress for the service broker.")
+	}
+	return nil
+}
+
+func noPlan() error {
+	return fault.New(fault.Unprocessable, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+}
+
+func (p planParts) work(k kind, by platform.Actor, instance string) *work {
+	return &work{
+		Kind: k, Phase: calling, Actor: by, Broker: p.broker.GUID, Instance: instance, ServiceID: p.offering.CatalogID, PlanID: p.plan.CatalogID,
+		MaxPolling: time.Duration(p.plan.MaxPollingSeconds) * time.Second,
+	}
+}
+
+// CreateInstance stores a managed instance and the job that makes it.
+func (s *Services) CreateInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance, parameters map[string]any) (*cf.Job, *cf.ServicePlan, error) {
+	i.Type = cf.ServiceManaged
+	if err := CheckInstance(i); err != nil {
+		return nil, nil, err
+	}
+	parts, err := partsOf(tx, i.PlanGUID)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil, noPlan()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := parts.usable(tx, i.SpaceGUID, by.Admin); err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkName(tx, i, i.Name); err != nil {
+		return nil, nil, err
+	}
+	if err := checkParameters(parts.plan.Schemas, parameters, "service_instance", "create"); err != nil {
+		return nil, nil, err
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationInProgress, Created: now, Updated: now}
+	if err := tx.ServiceInstances().Insert(i); err != nil {
+		return nil, nil, err
+	}
+	w := parts.work(create, by, i.GUID)
+	w.Parameters = parameters
+	job, err := s.insertJob(tx, "service_instance.create", "service_instance", i.GUID, w)
+	return job, parts.plan, err
+}
+
+func instanceBusy(i *cf.ServiceInstance) error {
+	return fault.New(fault.InstanceBusy, "An operation for service instance %s is in progress.", i.Name)
+}
+
+// UpdateInstance changes a managed instance: at once when no broker has to
+// know, else by the job it returns.
+func (s *Services) UpdateInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance, c Change) (*cf.Job, error) {
+	if i.Last.InProgress() {
+		return nil, instanceBusy(i)
+	}
+	wanted := *i
+	c.apply(&wanted)
+	if err := CheckInstance(&wanted); err != nil {
+		return nil, err
+	}
+	renamed := wanted.Name != i.Name
+	if renamed {
+		if len(i.SharedSpaces) > 0 {
+			return nil, fault.New(fault.Unprocessable, "Renaming a service instance that has been shared with other spaces is not allowed; unshare it first.")
+		}
+		if err := s.checkName(tx, i, wanted.Name); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := partsOf(tx, i.PlanGUID)
+	if err != nil {
+		return nil, err
+	}
+	target, err := s.targetPlan(tx, by, i, parts, &c)
+	if err != nil {
+		return nil, err
+	}
+	asks := c.PlanGUID != "" || c.Parameters != nil || c.Maintenance != "" || renamed && parts.offering.AllowContextUpdates
+	if !asks {
+		if err := tx.ServiceInstances().Update(&wanted); err != nil {
+			return nil, err
+		}
+		*i = wanted
+		return nil, s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
+	}
+	if !i.Last.Exists() {
+		return nil, fault.New(fault.Unprocessable, "The service instance '%s' was not created: delete it and create it again.", i.Name)
+	}
+	if err := checkParameters(target.plan.Schemas, c.Parameters, "service_instance", "update"); err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationUpdate, State: cf.OperationInProgress, Created: now, Updated: now}
+	if err := tx.ServiceInstances().Update(i); err != nil {
+		return nil, err
+	}
+	w := target.work(update, by, i.GUID)
+	w.Parameters, w.Change = c.Parameters, &c
+	return s.insertJob(tx, "service_instance.update", "service_instance", i.GUID, w)
+}
+
+// targetPlan is the plan that an update leads to. A change to the plan that it
+// has already is none.
+func (s *Services) targetPlan(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance, now planParts, c *Change) (planParts, error) {
+	target := now
+	if c.PlanGUID == i.PlanGUID {
+		c.PlanGUID = ""
+	}
+	if c.PlanGUID != "" {
+		var err error
+		if target, err = partsOf(tx, c.PlanGUID); fault.Is(err, fault.NotFound) {
+			return target, noPlan()
+		} else if err != nil {
+			return target, err
+		}
+		if target.offering.GUID != now.offering.GUID {
+			return target, fault.New(fault.Unprocessable, "Invalid service plan. The plan must belong to the service offering '%s' of the instance.", now.offering.Name)
+		}
+		if err := target.usable(tx, i.SpaceGUID, by.Admin); err != nil {
+			return target, err
+		}
+		if !now.plan.PlanUpdateable {
+			return target, fault.New(fault.Unprocessable, "The service does not support changing plans.")
+		}
+	}
+	if c.Maintenance == i.MaintenanceVersion {
+		c.Maintenance = ""
+	}
+	if c.Maintenance != "" && c.Maintenance != target.plan.MaintenanceVersion {
+		return target, fault.New(fault.Unprocessable, "maintenance_info.version requested is invalid: the plan has %q. Update the client's view of the marketplace and try again.", target.plan.MaintenanceVersion)
+	}
+	return target, nil
+}
+
+// DeleteInstance removes an instance that nobody uses: at once when no broker
+// knows of it, else by the job it returns.
+func (s *Services) DeleteInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) (*cf.Job, error) {
+	if err := s.unused(tx, i); err != nil {
+		return nil, err
+	}
+	if i.Type == cf.ServiceUserProvided {
+		return nil, s.Platform.RemoveInstance(tx, by, i, "delete")
+	}
+	if i.Last.InProgress() {
+		if err := s.overtake(tx, i); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := partsOf(tx, i.PlanGUID)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationDelete, State: cf.OperationInProgress, Created: now, Updated: now}
+	if err := tx.ServiceInstances().Update(i); err != nil {
+		return nil, err
+	}
+	return s.insertJob(tx, "service_instance.delete", "service_instance", i.GUID, parts.work(remove, by, i.GUID))
+}
+
+// overtake ends a create that the broker works on, so that a delete can follow.
+// While the broker has not answered at all it cannot be overtaken: the delete
+// could come first.
+func (s *Services) overtake(tx cf.Tx, i *cf.ServiceInstance) error {
+	if i.Last.Type != cf.OperationCreate {
+		return instanceBusy(i)
+	}
+	jobs, _, err := tx.Jobs().List(cf.Where("resource_guid", i.GUID).And(cf.In("state", cf.JobProcessing, cf.JobPolling)))
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.State != cf.JobPolling {
+			return instanceBusy(i)
+		}
+	}
+	for _, j := range jobs {
+		finish(j, cf.JobFailed, cf.JobError{Code: 10008, Title: "CF-UnprocessableEntity", Detail: "The service instance is being deleted."})
+		if err := tx.Jobs().Update(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unused refuses to delete what is bound or shared, and says by what.
+func (s *Services) unused(tx cf.Tx, i *cf.ServiceInstance) error {
+	bound, _, err := tx.ServiceBindings().List(cf.Where("instance_guid", i.GUID))
+	if err != nil {
+		return err
+	}
+	if len(bound) > 0 {
+		var by []string
+		for _, b := range bound {
+			name, err := boundName(tx, b)
+			if err != nil {
+				return err
+			}
+			by = append(by, name)
+		}
+		slices.Sort(by)
+		if len(by) > 5 {
+			by = append(by[:5], fmt.Sprintf("%d more", len(by)-5))
+		}
+		return fault.New(fault.NotEmpty, "Please delete the service_bindings, service_keys, and routes associations for your service_instances. '%s' is still bound: %s.",
+			i.Name, strings.Join(by, ", "))
+	}
+	if len(i.SharedSpaces) > 0 {
+		return fault.New(fault.StillShared, "Service instances must be unshared before they can be deleted. Unsharing %s will automatically delete any bindings that have been made to applications in other spaces.", i.Name)
+	}
+	return nil
+}
+
+func boundName(tx cf.Tx, b *cf.ServiceBinding) (string, error) {
+	switch b.Type {
+	case cf.BindingApp:
+		app, err := tx.Apps().Get(b.AppGUID)
+		if err != nil {
+			return "app " + b.AppGUID, ignoreGone(err)
+		}
+		return "app '" + app.Name + "'", nil
+	case cf.BindingRoute:
+		return "route " + b.RouteGUID, nil
+	}
+	return "key '" + b.Name + "'", nil
+}
+
+// PurgeInstance forgets an instance with its bindings and asks no broker.
+func (s *Services) PurgeInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) error {
+	return s.Platform.RemoveInstance(tx, by, i, "purge")
+}

@@ -1,0 +1,127 @@
+package osb
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Catalog is what a broker offers.
+type Catalog struct {
+	Services []*Service `json:"services"`
+}
+
+// Service is an offering.
+type Service struct {
+	ID                   string         `json:"id"`
+	Name                 string         `json:"name"`
+	Description          string         `json:"description"`
+	Bindable             bool           `json:"bindable"`
+	Tags                 []string       `json:"tags"`
+	Requires             []string       `json:"requires"`
+	Metadata             map[string]any `json:"metadata"`
+	PlanUpdateable       bool           `json:"plan_updateable"`
+	InstancesRetrievable bool           `json:"instances_retrievable"`
+	BindingsRetrievable  bool           `json:"bindings_retrievable"`
+	AllowContextUpdates  bool           `json:"allow_context_updates"`
+	Plans                []*Plan        `json:"plans"`
+}
+
+// Plan is a size of an offering.
+type Plan struct {
+	ID                     string           `json:"id"`
+	Name                   string           `json:"name"`
+	Description            string           `json:"description"`
+	Free                   *bool            `json:"free"`
+	Bindable               *bool            `json:"bindable"`
+	PlanUpdateable         *bool            `json:"plan_updateable"`
+	Metadata               map[string]any   `json:"metadata"`
+	Schemas                map[string]any   `json:"schemas"`
+	MaximumPollingDuration int              `json:"maximum_polling_duration"`
+	MaintenanceInfo        *MaintenanceInfo `json:"maintenance_info"`
+}
+
+// Catalog reads what a broker offers and checks it.
+func (c *Client) Catalog(ctx context.Context, b Broker) (*Catalog, error) {
+	r, err := c.do(ctx, b, call{method: http.MethodGet, path: "catalog", limit: maxCatalog})
+	if err != nil {
+		return nil, err
+	}
+	if r.status != http.StatusOK {
+		return nil, r.failure(b)
+	}
+	var out Catalog
+	if err := decode(r.body, &out); err != nil {
+		return nil, r.garbage(b, err)
+	}
+	if problems := out.problems(); len(problems) > 0 {
+		return nil, &Error{Outcome: Refused, Title: "ServiceBrokerCatalogInvalid", Status: r.status,
+			Message: "Service broker catalog is invalid: \n" + strings.Join(problems, "\n")}
+	}
+	return &out, nil
+}
+
+// problems says what is wrong with a catalog, in the words of Cloud Foundry.
+func (c *Catalog) problems() []string {
+	var out []string
+	add := func(format string, args ...any) {
+		if len(out) < 20 { // a broken catalog has many
+			out = append(out, clean(fmt.Sprintf(format, args...)))
+		}
+	}
+	if len(c.Services) == 0 {
+		add("Service broker must provide at least one service")
+	}
+	ids, names := map[string]bool{}, map[string]bool{}
+	for _, s := range c.Services {
+		if s == nil {
+			add("Service must be an object")
+			continue
+		}
+		if s.ID == "" {
+			add("Service '%s': Service id must be a string and must not be empty", s.Name)
+		}
+		if s.Name == "" {
+			add("Service id '%s': Service name must be a string and must not be empty", s.ID)
+		}
+		if s.Description == "" {
+			add("Service '%s': Service description is required", s.Name)
+		}
+		if ids[s.ID] {
+			add("Service ids must be unique: '%s'", s.ID)
+		}
+		if names[s.Name] {
+			add("Service names must be unique within a broker: '%s'", s.Name)
+		}
+		ids[s.ID], names[s.Name] = true, true
+		s.problems(add)
+	}
+	return out
+}
+
+func (s *Service) problems(add func(string, ...any)) {
+	if len(s.Plans) == 0 {
+		add("Service '%s': At least one plan is required", s.Name)
+	}
+	ids, names := map[string]bool{}, map[string]bool{}
+	for _, p := range s.Plans {
+		if p == nil {
+			add("Service '%s': Plan must be an object", s.Name)
+			continue
+		}
+		if p.ID == "" || p.Name == "" || p.Description == "" {
+			add("Service '%s': Plan '%s' must have an id, a name and a description", s.Name, p.Name)
+		}
+		if ids[p.ID] {
+			add("Service '%s': Plan ids must be unique: '%s'", s.Name, p.ID)
+		}
+		if names[p.Name] {
+			add("Service '%s': Plan names must be unique within a service: '%s'", s.Name, p.Name)
+		}
+		if p.MaximumPollingDuration < 0 {
+			add("Service '%s': Plan '%s': maximum_polling_duration must not be negative", s.Name, p.Name)
+		}
+		ids[p.ID], names[p.Name] = true, true
+	}
+}

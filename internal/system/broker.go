@@ -1,0 +1,47 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"ingot/internal/broker"
+	"ingot/internal/engine/container"
+)
+
+// bundledBroker is the name under which the platform knows the broker that
+// comes with the server.
+const bundledBroker = "ingot"
+
+// openBroker makes the bundled broker. Its servers run as users of their own,
+// and apps reach them on the network of their engine.
+func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime) (*broker.Broker, error) {
+	c := s.config
+	if err := dir.letThrough(); err != nil {
+		return nil, err
+	}
+	reach := broker.Reach{}
+	if e, ok := r.engine.(*container.Engine); ok {
+		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Allow: e.Allow}
+	}
+	return broker.New(broker.Config{
+		Dir: dir.file("services"), Keys: secrets.keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
+	})
+}
+
+// startBroker starts the bundled broker and makes it known to the platform. A
+// marketplace that is empty for now is no reason not to run apps.
+func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) error {
+	if err := s.run(ctx, b); err != nil {
+		return fmt.Errorf("service broker: %w", err)
+	}
+	missing := b.Missing()
+	for _, offering := range slices.Sorted(maps.Keys(missing)) {
+		s.config.Log.Info("the marketplace does not offer this", "offering", offering, "why", missing[offering])
+	}
+	if err := r.registerBroker(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
+		s.config.Log.Warn("the bundled services could not be put on the marketplace", "error", err)
+	}
+	return nil
+}

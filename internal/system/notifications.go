@@ -1,0 +1,296 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/auth"
+	"ingot/internal/db"
+	"ingot/internal/db/notifydb"
+	"ingot/internal/mail"
+	"ingot/internal/mail/dsn"
+	"ingot/internal/mail/mailbox"
+	"ingot/internal/notify"
+	"ingot/internal/notify/audience"
+	"ingot/internal/notify/delivery"
+	"ingot/internal/notify/httpext"
+	"ingot/internal/notify/httpv1"
+	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/template"
+	"ingot/internal/run"
+	"ingot/internal/token"
+	"ingot/internal/uaaclient"
+	"ingot/internal/web"
+)
+
+// MailConfig is how notifications leave.
+type MailConfig struct {
+	// SMTPURL is the mail server; without it mail goes to the built-in mailbox.
+	SMTPURL string
+	// MailFrom is the sender of all mail; empty means notifications@DOMAIN.
+	MailFrom string
+	// NotificationsURL is where recipients reach the service, for the links in
+	// mail; empty means the address it listens on.
+	NotificationsURL string
+	// DKIMKeyFile is a private key to sign mail with, DKIMSelector its name in
+	// the DNS.
+	DKIMKeyFile  string
+	DKIMSelector string
+	// BounceListen takes reports of mail that could not be delivered; empty
+	// takes none.
+	BounceListen string
+	// MessagesKept is how long the end of a message can be asked for.
+	MessagesKept time.Duration
+	// QueueLimit is how many messages may wait.
+	QueueLimit int
+}
+
+// The defaults of MailConfig.
+const (
+	DefaultMessagesKept = 7 * 24 * time.Hour
+	DefaultQueueLimit   = 5_000_000
+)
+
+// notificationAudiences are what tokens for the notification service name as
+// their audience: a UAA derives it from the scopes.
+var notificationAudiences = []string{"notifications", "critical_notifications", "notification_templates", "notification_preferences", "emails"}
+
+// notifications is the notification service, put together.
+type notifications struct {
+	store        *notifydb.Store
+	service      *notify.Service
+	directory    *audience.Directory
+	delivery     *delivery.Delivery
+	unsubscriber *notify.Unsubscriber
+	mailbox      *mailbox.Mailbox // nil when mail leaves
+	others       []run.Service
+	log          *slog.Logger
+}
+
+type notificationsOptions struct {
+	MailConfig
+	// Dir is a folder of its own.
+	Dir         string
+	DB          *db.DB
+	UAA         *uaaclient.Client
+	PlatformURL string
+	Domain      string
+	Registry    prometheus.Registerer
+	Log         *slog.Logger
+}
+
+// openNotifications puts the service together; nothing runs yet.
+func openNotifications(ctx context.Context, o notificationsOptions) (*notifications, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	n := &notifications{log: o.Log}
+	var err error
+	if n.store, err = notifydb.Open(ctx, o.DB, notifydb.Options{QueueLimit: o.QueueLimit, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	for _, builtIn := range []notify.Template{template.Default(), template.DefaultV2()} {
+		if err := n.store.SeedTemplate(ctx, builtIn); err != nil {
+			return nil, fmt.Errorf("default templates: %w", err)
+		}
+	}
+	key, err := n.store.IDKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := notify.NewIDs(key)
+	if err != nil {
+		return nil, err
+	}
+	if n.unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
+		return nil, err
+	}
+	if o.MailFrom == "" {
+		o.MailFrom = "notifications@" + o.Domain
+	}
+	channel, err := n.openChannel(o)
+	if err != nil {
+		return nil, err
+	}
+	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, Log: o.Log})
+	n.service = notify.New(notify.ServiceOptions{
+		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
+		Kick: func() { n.delivery.Kick() },
+	})
+	n.delivery = delivery.New(delivery.Options{
+		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
+		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
+		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
+	})
+	if err := n.openBounces(o); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// openChannel is the way to the mail server, or the mailbox without one.
+func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, error) {
+	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain}
+	if o.SMTPURL == "" {
+		var err error
+		n.mailbox, err = mailbox.New(mailbox.Options{Dir: filepath.Join(o.Dir, "mailbox"), Identity: identity, Log: o.Log})
+		return n.mailbox, err
+	}
+	options := mail.Options{URL: o.SMTPURL, Identity: identity, Log: o.Log}
+	if o.DKIMKeyFile != "" {
+		key, err := os.ReadFile(o.DKIMKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--dkim-key: %w", err)
+		}
+		options.DKIM = &mail.DKIM{Selector: o.DKIMSelector, Key: key}
+	}
+	channel, err := mail.NewChannel(options)
+	if err != nil {
+		return nil, fmt.Errorf("--smtp-url, --mail-from or --dkim-key: %w", err)
+	}
+	n.others = append(n.others, channel)
+	return channel, nil
+}
+
+// openBounces takes reports about addresses that refuse mail for good.
+func (n *notifications) openBounces(o notificationsOptions) error {
+	if o.BounceListen == "" {
+		return nil
+	}
+	listener, err := dsn.New(dsn.Options{
+		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
+		Bounce: func(ctx context.Context, b dsn.Bounce) error {
+			// Anybody can send a report: only one about a message of ours that went
+			// to this address counts.
+			if ours, err := n.sentTo(ctx, b.MessageID, b.Recipient); err != nil || !ours || !b.Permanent {
+				return err
+			}
+			return n.store.Suppress(ctx, notify.Suppression{
+				Email: b.Recipient, Reason: strings.TrimSpace(b.Status + " " + b.Diagnostic), Source: "bounce", Created: time.Now(),
+			})
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("--bounce-listen: %w", err)
+	}
+	n.others = append(n.others, listener)
+	return nil
+}
+
+// sentTo tells whether a message with this id went to an address.
+func (n *notifications) sentTo(ctx context.Context, id, address string) (bool, error) {
+	number, ok := n.service.IDs().MessageNumber(id)
+	if !ok {
+		return false, nil
+	}
+	m, _, err := n.store.Message(ctx, number)
+	if errors.Is(err, notify.ErrNotFound) {
+		return false, nil
+	}
+	return strings.EqualFold(m.Email, address), err
+}
+
+// parts are what has to be started, in order.
+func (n *notifications) parts() []run.Service {
+	return append(n.others[:len(n.others):len(n.others)], n.delivery)
+}
+
+// routes builds the tables of both versions.
+func (n *notifications) routes(verifier *token.Verifier, metrics *web.Metrics, h *readiness) (v1, v2 *web.Mux) {
+	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, Log: n.log}
+
+	v1 = web.NewMux(web.FormatNotifications, n.log, metrics)
+	g := v1.Group("notifications", web.FormatNotifications, verifier)
+	httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
+	extensions.Description = httpext.DescriptionV1
+	httpext.Register(g, extensions)
+	healthRoutes(v1, h)
+
+	v2 = web.NewMux(web.FormatNotificationsV2, n.log, metrics)
+	g = v2.Group("notifications", web.FormatNotificationsV2, verifier)
+	httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
+	extensions.Description = httpext.DescriptionV2
+	httpext.Register(g, extensions)
+	healthRoutes(v2, h)
+	return v1, v2
+}
+
+// mailboxPath is where the built-in mailbox is, on the admin address.
+const mailboxPath = "/mailbox"
+
+// mountMailbox shows caught mail on the admin address. Whoever can connect
+// there sees it, which is why it needs more when that is not this machine
+// alone.
+func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token.Verifier) {
+	if n.mailbox == nil {
+		return
+	}
+	access := web.Public("mail is caught only where no mail server is configured, and the admin address is on loopback: whoever connects is on this machine")
+	if !local {
+		access = web.Scope("notifications.admin")
+	}
+	n.mailbox.Mount(admin.Group("mailbox", web.FormatNotifications, verifier), mailboxPath, access)
+}
+
+// versionHeader chooses the version of the notification service's API.
+const versionHeader = "X-NOTIFICATIONS-VERSION"
+
+// notificationsVersion is the version that a request asks for; 0 is none that
+// there is.
+func notificationsVersion(r *http.Request) int {
+	switch strings.TrimSpace(r.Header.Get(versionHeader)) {
+	case "", "1":
+		return 1
+	case "2":
+		return 2
+	}
+	return 0
+}
+
+// notificationsDatabase is the database of the service: a file of its own, so that
+// mail and the platform do not wait for each other's writes, or the same
+// PostgreSQL.
+func notificationsDatabase(databaseURL, dir string) string {
+	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
+		if filepath.Dir(path) == dir {
+			return "sqlite:" + filepath.Join(dir, "notifications.db")
+		}
+		return "sqlite:" + path + ".notifications"
+	}
+	return databaseURL
+}
+
+// openNotifications opens the service as a part of the whole: it reaches the
+// platform and the authorization server as it would if they were elsewhere.
+func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client) (*notifications, error) {
+	c := s.config
+	d, err := db.Open(ctx, db.Options{URL: notificationsDatabase(c.DatabaseURL, c.DataDir), Keys: secrets.keys, Log: c.Log})
+	if err != nil {
+		return nil, err
+	}
+	s.later(func() { _ = d.Close() })
+	mailing := c.MailConfig
+	if mailing.NotificationsURL == "" {
+		mailing.NotificationsURL = b.endpoints.Notifications
+	}
+	n, err := openNotifications(ctx, notificationsOptions{
+		MailConfig: mailing, Dir: dir.file("notifications"), DB: d, PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+		UAA: uaaclient.New(uaaclient.Options{
+			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.components[auth.ClientNotifications], HTTP: client,
+		}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.later(n.directory.Close)
+	return n, s.run(ctx, &background{work: func(ctx context.Context) { s.reseal(ctx, d, notifydb.SealedColumns()) }})
+}

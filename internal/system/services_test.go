@@ -1,0 +1,51 @@
+package system
+
+import (
+	"testing"
+
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/platform"
+	"ingot/internal/services/brokertest"
+)
+
+// TestRegisterBroker sees that a broker of the server itself can be registered
+// at every start, also when its address and password have changed, and that
+// its plans are for everybody.
+func TestRegisterBroker(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	r := &runtime{store: platformdb.New(d), platform: platform.New()}
+	r.services = openServices(testConfig(t), r)
+	defer r.services.Stop()
+	for range 2 {
+		b := brokertest.New(t, &brokertest.Broker{})
+		for range 2 {
+			if err := r.registerBroker(t.Context(), "bundled", b.URL, brokertest.Username, brokertest.Password); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := r.store.View(t.Context(), func(tx cf.Tx) error {
+			brokers, n, err := tx.ServiceBrokers().List(cf.Query{})
+			if err != nil || n != 1 || brokers[0].URL != b.URL || brokers[0].State != cf.BrokerAvailable {
+				t.Errorf("brokers: %v, %v", brokers, err)
+			}
+			plans, err := tx.ServicePlans().Count(cf.Where("visibility", cf.VisiblePublic))
+			if plans != 6 {
+				t.Errorf("%d plans for everybody", plans)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if drains, err := r.Drains(t.Context(), "none"); err != nil || len(drains) != 0 {
+		t.Errorf("drains: %v, %v", drains, err)
+	}
+}
