@@ -217,7 +217,15 @@ func rowServices(t *testing.T, s *site, c *tool, app string) {
 	c.ok(t, "create-service-key", instance, "key", "--wait")
 	contains(t, c.ok(t, "service-key", instance, "key"), "{")
 	c.ok(t, "unbind-service", app, instance)
-	c.ok(t, "curl", "-X", "DELETE", "/v3/service_instances/"+strings.TrimSpace(c.ok(t, "service", instance, "--guid"))+"?purge=true")
+	keys := "/v3/service_credential_bindings?type=key&service_instance_guids=" + strings.TrimSpace(c.ok(t, "service", instance, "--guid"))
+	for _, key := range s.list(t, token, keys) {
+		c.ok(t, "curl", "-X", "DELETE", "/v3/service_credential_bindings/"+key["guid"].(string))
+	}
+	await(t, "the key is deleted", func() bool { return len(s.list(t, token, keys)) == 0 })
+	c.ok(t, "delete-service", instance, "-f", "--wait")
+	if strings.Contains(c.ok(t, "services"), instance) {
+		t.Errorf("%s is there after it was deleted", instance)
+	}
 }
 
 func rowShell(t *testing.T, s *site, c *tool, app string) {

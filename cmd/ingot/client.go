@@ -5,20 +5,27 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jessevdk/go-flags"
 	"golang.org/x/term"
 
 	"ingot/internal/cli"
 )
 
 // others are the commands beside the client's.
-var others = []cli.Other{
-	{Name: "up", Summary: "Run the server"},
-	{Name: "keys", Summary: "Manage encryption keys"},
-	{Name: "version", Summary: "Say which version this is"},
-	{Name: "help", Summary: "Say how a command is used"},
+func others() []cli.Other {
+	parser := flags.NewNamedParser("ingot", 0)
+	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
+		return nil // parse says so
+	}
+	var all []cli.Other
+	for _, c := range parser.Commands() {
+		all = append(all, cli.Other{Name: c.Name, Summary: c.ShortDescription})
+	}
+	return all
 }
 
 // forClient tells whether the client answers: always when the program is called
@@ -35,18 +42,16 @@ func (p *process) forClient() bool {
 		return len(p.args) == 1 || !isOther(p.args[1])
 	case first == "--help" || first == "-h":
 		return true
+	case isOther(first):
+		// A name can be both: then the client has what is below it.
+		return cli.IsCommand(first) && len(p.args) > 1 && !strings.HasPrefix(p.args[1], "-")
 	default:
-		return !isOther(first) && !strings.HasPrefix(first, "-")
+		return !strings.HasPrefix(first, "-")
 	}
 }
 
 func isOther(name string) bool {
-	for _, o := range others {
-		if o.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
 }
 
 // program is the name it is called by.
@@ -100,7 +105,7 @@ func (p *process) client() int {
 	}()
 	w := &cli.World{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
-		DataDir: p.defaultDataDir(), Now: time.Now, Others: others, Machine: p.machine,
+		DataDir: p.defaultDataDir(), Now: time.Now, Others: others(), Machine: p.machine,
 	}
 	if p.program() == "cf" {
 		w.Others = nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -153,11 +154,12 @@ type credentials struct {
 }
 
 func (c *credentials) show(p *term.Printer) {
-	var v any
-	_ = json.Unmarshal(c.Credentials, &v) // it was part of valid JSON
-	pretty, _ := json.MarshalIndent(v, "", "  ")
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, c.Credentials, "", "  ") != nil {
+		return // it was part of valid JSON
+	}
 	p.Println("")
-	p.Println(string(pretty))
+	p.Println(pretty.String())
 }
 
 func (c *serviceKeyCommand) run(ctx context.Context, s *session) (result, error) {

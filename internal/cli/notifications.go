@@ -349,5 +349,8 @@ func (m *messageStatus) show(p *term.Printer) { p.Println(p.State(m.Status)) }
 
 func (c *notifyStatus) run(ctx context.Context, s *session) (result, error) {
 	out := &messageStatus{ID: c.Args.ID}
-	return out, c.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(c.Args.ID), nil, out)
+	if err := c.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(c.Args.ID), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }

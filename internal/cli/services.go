@@ -234,7 +234,10 @@ type servicesCommand struct{}
 func (c *servicesCommand) run(ctx context.Context, s *session) (result, error) {
 	s.doing("Getting service instances")
 	rows, err := s.instances(ctx, s.in("order_by", "name", "per_page", "5000"))
-	return &serviceList{rows}, err
+	if err != nil {
+		return nil, err
+	}
+	return &serviceList{rows}, nil
 }
 
 type serviceCommand struct {
