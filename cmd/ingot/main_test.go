@@ -109,7 +109,7 @@ func TestExitCodes(t *testing.T) {
 		err  string // part of standard error
 	}{
 		"no command":       {nil, env(), 2, "", "ingot help"},
-		"unknown command":  {[]string{"upp"}, env(), 2, "", "Unknown command 'upp'"},
+		"unknown command":  {[]string{"upp"}, env(), 2, "", "there is no command \"upp\"; did you mean up?"},
 		"unknown flag":     {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
 		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
 		"short flag":       {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},
@@ -136,6 +136,9 @@ func TestExitCodes(t *testing.T) {
 		"help flag":        {[]string{"--help"}, env(), 0, "Available commands", ""},
 		"help on up":       {[]string{"help", "up"}, env(), 0, "$INGOT_LISTEN", ""},
 		"up help":          {[]string{"up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
+		"client help":      {[]string{"help", "push"}, env(), 0, "ingot push: ", ""},
+		"client usage":     {[]string{"push", "--no-sart"}, env(), 2, "", "did you mean --no-start?"},
+		"client alone":     {[]string{"apps"}, env("INGOT_HOME", "/nonexistent/ingot"), 1, "", "No API is targeted"},
 		"keys alone":       {[]string{"keys"}, env(), 2, "", "rotate-encryption"},
 		"nothing to turn":  {[]string{"keys", "rotate-encryption", "--data-dir", "/nonexistent/ingot"}, env(), 1, "", "has `ingot up` been run"},
 		"keys in variable": {[]string{"keys", "rotate-encryption"}, env("INGOT_ENCRYPTION_KEY", "x"), 1, "", "INGOT_ENCRYPTION_KEY is set"},
@@ -294,18 +297,6 @@ func TestSignals(t *testing.T) {
 	signals <- syscall.SIGINT
 	if code := <-ended; code != exitFailure {
 		t.Errorf("a second signal ends with %d, want 1", code)
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"lisen", "listen", 1}, {"listen", "listen", 0}, {"kitten", "sitting", 3}} {
-		if got := editDistance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
-		}
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 
 // run does what the arguments say and returns the exit code.
 func (p *process) run() int {
+	if p.forClient() {
+		return p.client()
+	}
 	o, command, err := p.parse()
 	if err == nil {
 		switch command {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -41,8 +42,8 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		fmt.Fprintf(p.out, "\nThe first secrets of the user and of the client admin are kept in %s.\n", s.SecretsDir())
 	}
 	fmt.Fprint(p.out, "\nWhat to type next:\n\n")
-	for _, line := range next(s, c) {
-		fmt.Fprintf(p.out, "  %s\n", line)
+	for _, line := range append(p.here(s, c), next(s, c)...) {
+		fmt.Fprintln(p.out, strings.TrimRight("  "+line, " "))
 	}
 	fmt.Fprintln(p.out)
 }
@@ -62,6 +63,23 @@ func engineText(d engine.Description) string {
 		return "in containers"
 	}
 	return "as plain processes WITHOUT isolation (" + d.Name + " engine)"
+}
+
+// here is what to type on this machine, where our client finds the server and
+// its first secrets by itself.
+func (p *process) here(s *system.System, c system.Config) []string {
+	if _, err := os.Stat(filepath.Join(s.SecretsDir(), "admin-password")); err != nil || c.AuthURL != "" || !c.PasswordGrant {
+		return nil
+	}
+	prefix := ""
+	if c.DataDir != p.defaultDataDir() {
+		prefix = "INGOT_DATA_DIR=" + shellQuote(c.DataDir) + " "
+	}
+	line := prefix + "ingot push NAME"
+	if !c.Demo {
+		line = prefix + "ingot create-org ORG"
+	}
+	return []string{line + "   # here: needs no login", "", "or, with any client:", ""}
 }
 
 // next are the commands by which a user gets in.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+var clientSection = Section{
+	Name:  "client",
+	About: "push of a small static program with our client, wall clock, beside the real cf client",
+	Run:   measureClient,
+}
+
+// clientShare is the part of the time of cf that our client may take.
+const clientShare = 1.0 / 3
+
+// cfProgram is the real client: the one of CF_BIN, or that of the tools.
+func cfProgram() (string, error) {
+	path := os.Getenv("CF_BIN")
+	if path == "" {
+		path = filepath.Join(".tools", "bin", "cf")
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the cf client is missing (%w); run: make setup-test", err)
+	}
+	return path, nil
+}
+
+// pusher is a client and where it keeps its configuration.
+type pusher struct{ name, program, home string }
+
+func (c *pusher) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.program, args...)
+	cmd.Dir = c.home
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CF_HOME=" + c.home, "TERM=dumb"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", c.name, args[0], err, out)
+	}
+	return nil
+}
+
+func measureClient(ctx context.Context, r *Report) (err error) {
+	rounds := 5
+	if r.Short {
+		rounds = 1
+	}
+	cf, err := cfProgram()
+	if err != nil {
+		return err
+	}
+	program, err := r.demoApp(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := r.StartPlatform(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	pushers := []*pusher{{name: "ingot", program: r.Binary}, {name: "cf", program: cf}}
+	for _, c := range pushers {
+		c.home = filepath.Join(r.Scratch, "home-"+c.name)
+		if err := os.MkdirAll(c.home, 0o700); err != nil {
+			return err
+		}
+		if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s", "dev"); err != nil {
+			return err
+		}
+	}
+	times := map[string][]time.Duration{}
+	for round := range rounds + 1 {
+		for _, c := range pushers {
+			took, err := clientPush(ctx, p, c, program, round)
+			if err != nil {
+				return err
+			}
+			if round > 0 { // the first one finds nothing prepared
+				times[c.name] = append(times[c.name], took)
+			}
+		}
+	}
+	ours, oursWorst := medianAndWorst(times["ingot"])
+	peer, peerWorst := medianAndWorst(times["cf"])
+	r.Add(Figure{
+		Name: "ingot push, median", Value: ours, Unit: "ms", Beside: &Beside{"cf push, median", peer}, Goal: Below(peer * clientShare),
+		Detail: fmt.Sprintf("worst %s ms, of cf %s ms", number(oursWorst), number(peerWorst)),
+	})
+	p.noteEngine(r)
+	r.Note("%d rounds in turn, each of another app whose files the server has not seen, from the start of the client's process to its end; by then the app runs and its state is shown.", rounds)
+	return nil
+}
+
+// clientPush pushes one app and removes it again.
+func clientPush(ctx context.Context, p *Platform, c *pusher, program string, round int) (took time.Duration, err error) {
+	name := fmt.Sprintf("%s-%d", c.name, round)
+	dir := filepath.Join(c.home, name)
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, err
+	}
+	// What stands behind a program does not matter to it.
+	if err := os.WriteFile(filepath.Join(dir, "app"), append(content, name...), 0o700); err != nil { //nolint:gosec // it is a program
+		return 0, err
+	}
+	defer func() {
+		var found struct{ Resources []struct{ GUID string } }
+		findErr := p.Do(context.WithoutCancel(ctx), http.MethodGet, "/v3/apps?names="+name, nil, &found)
+		for _, app := range found.Resources {
+			findErr = errors.Join(findErr, p.Remove(ctx, &App{GUID: app.GUID}))
+		}
+		err = errors.Join(err, findErr)
+	}()
+	began := time.Now()
+	err = c.run(ctx, "push", name, "-p", dir, "-b", "binary_buildpack", "-c", "./app", "-m", "64M", "-k", "64M")
+	return time.Since(began), err
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jessevdk/go-flags"
+	"golang.org/x/term"
+
+	"ingot/internal/cli"
+)
+
+// others are the commands beside the client's.
+func others() []cli.Other {
+	parser := flags.NewNamedParser("ingot", 0)
+	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
+		return nil // parse says so
+	}
+	var all []cli.Other
+	for _, c := range parser.Commands() {
+		all = append(all, cli.Other{Name: c.Name, Summary: c.ShortDescription})
+	}
+	return all
+}
+
+// forClient tells whether the client answers: always when the program is called
+// cf, otherwise for every word that is not one of the program's own commands.
+func (p *process) forClient() bool {
+	if p.program() == "cf" {
+		return len(p.args) == 0 || p.args[0] != "version" && p.args[0] != "--version"
+	}
+	if len(p.args) == 0 {
+		return false
+	}
+	switch first := p.args[0]; {
+	case first == "help":
+		return len(p.args) == 1 || !isOther(p.args[1])
+	case first == "--help" || first == "-h":
+		return true
+	case isOther(first):
+		// A name can be both: then the client has what is below it.
+		return cli.IsCommand(first) && len(p.args) > 1 && !strings.HasPrefix(p.args[1], "-")
+	default:
+		return !strings.HasPrefix(first, "-")
+	}
+}
+
+func isOther(name string) bool {
+	return slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
+}
+
+// program is the name it is called by.
+func (p *process) program() string {
+	if strings.TrimSuffix(filepath.Base(p.name), ".exe") == "cf" {
+		return "cf"
+	}
+	return "ingot"
+}
+
+// readPassword reads without showing. An interrupt gives the terminal back as
+// it was.
+func readPassword(ctx context.Context, fd int) (string, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		secret []byte
+		err    error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		secret, err := term.ReadPassword(fd)
+		got <- answer{secret, err}
+	}()
+	select {
+	case a := <-got:
+		return string(a.secret), a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
+}
+
+// client runs a command of the client.
+func (p *process) client() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // the first signal ends the command, the second the process
+		for n := 0; ; n++ {
+			select {
+			case <-p.signals:
+			case <-ctx.Done():
+				return
+			}
+			if n > 0 {
+				p.exit(exitFailure)
+			}
+			cancel()
+		}
+	}()
+	w := &cli.World{
+		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
+		DataDir: p.defaultDataDir(), Now: time.Now, Others: others(), Machine: p.machine,
+	}
+	if p.program() == "cf" {
+		w.Others = nil
+	}
+	if dir, err := os.Getwd(); err == nil {
+		w.Dir = dir
+	}
+	if in, ok := p.in.(*os.File); ok {
+		w.InTerminal = term.IsTerminal(int(in.Fd()))
+		w.Password = func(ctx context.Context) (string, error) { return readPassword(ctx, int(in.Fd())) }
+	}
+	if out, ok := p.out.(*os.File); ok {
+		w.OutTerminal = term.IsTerminal(int(out.Fd()))
+	}
+	if errs, ok := p.err.(*os.File); ok {
+		w.Width = func() int {
+			columns, _, err := term.GetSize(int(errs.Fd()))
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
+	}
+	return cli.Run(ctx, w)
+}

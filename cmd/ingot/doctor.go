@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"ingot/internal/cli"
+	"ingot/internal/system"
+)
+
+// machine looks at what a server would find here.
+func (p *process) machine(ctx context.Context) []cli.Finding {
+	findings := []cli.Finding{
+		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
+		{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir()},
+	}
+	if p.defaultDataDir() == "" {
+		findings[1] = cli.Finding{Name: "data directory", State: cli.FindingMissing, Get: "neither HOME nor XDG_DATA_HOME is set: give --data-dir to 'ingot up'"}
+	}
+	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
+	findings = append(findings, tools()...)
+	return append(findings, p.engine(ctx))
+}
+
+// programs are those that a server starts.
+func programs(dir string) []cli.Finding {
+	if dir == "" {
+		if own, err := os.Executable(); err == nil {
+			dir = filepath.Dir(own)
+		}
+	}
+	var all []cli.Finding
+	for _, name := range []string{"ingot-init", "ingot-builder", "ingot-static"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err != nil {
+			path, _ = exec.LookPath(name) // empty when it is nowhere
+		}
+		f := cli.Finding{Name: name, State: cli.FindingOK, Found: path}
+		if path == "" {
+			f.State, f.Get = cli.FindingMissing, "no app runs without it: 'make build' puts it beside ingot, or name its folder with INGOT_PROGRAMS"
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// tools are programs of others, with what is lost without them.
+func tools() []cli.Finding {
+	var all []cli.Finding
+	for _, tool := range []struct{ name, pkg, use string }{
+		{"runc", "runc", "apps run in containers with it"},
+		{"mkfs.ext4", "e2fsprogs", "containers have a disk limit with it"},
+		{"git", "git", "buildpacks can be named by the URL of a repository with it"},
+		{"java", "default-jre-headless", "apps on the process engine can be in Java with it"},
+		{"postgres", "postgresql", "the marketplace has PostgreSQL with it"},
+		{"mariadbd", "mariadb-server", "the marketplace has MariaDB with it"},
+		{"redis-server", "redis-server", "the marketplace has Redis with it"},
+	} {
+		path := find(tool.name)
+		f := cli.Finding{Name: tool.name, State: cli.FindingOK, Found: path}
+		if path == "" {
+			f.State, f.Get = cli.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// find looks where programs for administrators are too, and where Debian keeps
+// the PostgreSQL server.
+func find(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/postgresql/*/bin"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	return ""
+}
+
+// engine says which engine --engine auto would pick, by trying.
+func (p *process) engine(ctx context.Context) cli.Finding {
+	if runtime.GOOS != "linux" {
+		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux alone; the client runs everywhere"}
+	}
+	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a trial container worked)"}
+	if err := system.TryContainers(ctx, p.getenv("INGOT_PROGRAMS")); err != nil {
+		f = cli.Finding{
+			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
+			Get: fmt.Sprintf("a trial container did not work: %v. Containers need root and runc; --engine process needs nothing", err),
+		}
+	}
+	return f
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// summary is how an app is.
+type summary struct {
+	Name       string           `json:"name"`
+	GUID       string           `json:"guid"`
+	State      string           `json:"requested_state"`
+	Routes     []string         `json:"routes"`
+	Uploaded   time.Time        `json:"last_uploaded,omitzero"`
+	Stack      string           `json:"stack,omitempty"`
+	Buildpacks []string         `json:"buildpacks,omitempty"`
+	Processes  []processSummary `json:"processes"`
+}
+
+type processSummary struct {
+	Type      string            `json:"type"`
+	Command   string            `json:"command,omitempty"`
+	Sidecars  []string          `json:"sidecars"`
+	Running   int               `json:"running"`
+	Wanted    int               `json:"instances"`
+	MemoryMB  int64             `json:"memory_in_mb"`
+	Instances []instanceSummary `json:"instance_details"`
+}
+
+type instanceSummary struct {
+	Index   int     `json:"index"`
+	State   string  `json:"state"`
+	Since   string  `json:"since,omitempty"`
+	CPU     float64 `json:"cpu"`
+	Memory  int64   `json:"memory"`
+	MemMax  int64   `json:"memory_quota"`
+	Disk    int64   `json:"disk"`
+	DiskMax int64   `json:"disk_quota"`
+	Details string  `json:"details,omitempty"`
+}
+
+func (a *summary) show(p *term.Printer) {
+	p.Println("")
+	p.Pairs(
+		[2]string{"name", p.Bold(a.Name)}, [2]string{"requested state", p.State(a.State)},
+		[2]string{"routes", strings.Join(a.Routes, ", ")}, [2]string{"last uploaded", date(a.Uploaded)},
+		[2]string{"stack", a.Stack}, [2]string{"buildpacks", strings.Join(a.Buildpacks, ", ")},
+	)
+	for _, pr := range a.Processes {
+		p.Println("")
+		rows := [][2]string{{"type", p.Bold(pr.Type)}, {"sidecars", strings.Join(pr.Sidecars, ", ")}, {"instances", fmt.Sprintf("%d/%d", pr.Running, pr.Wanted)}}
+		rows = append(rows, [2]string{"memory usage", strconv.FormatInt(pr.MemoryMB, 10) + "M"})
+		if pr.Command != "" {
+			rows = append(rows, [2]string{"start command", pr.Command})
+		}
+		p.Pairs(rows...)
+		if len(pr.Instances) == 0 {
+			p.Println("There are no instances of this process.")
+			continue
+		}
+		t := term.Table{Heading: []string{"", "state", "since", "cpu", "memory", "disk", "details"}}
+		for _, i := range pr.Instances {
+			t.Rows = append(t.Rows, []term.Cell{
+				{Text: "#" + strconv.Itoa(i.Index)}, {Text: i.State, Paint: p.State}, {Text: i.Since}, {Text: fmt.Sprintf("%.1f%%", i.CPU*100)},
+				{Text: term.Size(i.Memory) + " of " + term.Size(i.MemMax)}, {Text: term.Size(i.Disk) + " of " + term.Size(i.DiskMax)}, {Text: i.Details},
+			})
+		}
+		p.Table(t)
+	}
+}
+
+// summarize asks for everything about an app, side by side.
+func (s *session) summarize(ctx context.Context, app client.App) (*summary, error) {
+	a := &summary{Name: app.Name, GUID: app.GUID, State: strings.ToLower(app.State), Routes: []string{}}
+	var routes []client.Route
+	var droplet client.Droplet
+	err := together(
+		func() (err error) {
+			a.Processes, err = s.summarizeProcesses(ctx, app.GUID)
+			return err
+		},
+		func() (err error) {
+			routes, err = client.List[client.Route](ctx, s.api, "/v3/apps/"+app.GUID+"/routes", nil)
+			return err
+		},
+		func() error {
+			err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &droplet)
+			if client.Status(err) == 404 {
+				return nil // nothing was pushed yet
+			}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range routes {
+		a.Routes = append(a.Routes, r.URL)
+	}
+	a.Uploaded, a.Stack = droplet.CreatedAt, droplet.Stack
+	for _, b := range droplet.Buildpacks {
+		a.Buildpacks = append(a.Buildpacks, strings.TrimSpace(b.Name+" "+b.Version))
+	}
+	return a, nil
+}
+
+func (s *session) summarizeProcesses(ctx context.Context, app string) ([]processSummary, error) {
+	processes, err := client.List[client.Process](ctx, s.api, "/v3/apps/"+app+"/processes", nil)
+	if err != nil {
+		return nil, err
+	}
+	sortProcesses(processes, func(p client.Process) string { return p.Type })
+	all := make([]processSummary, len(processes))
+	var work []func() error
+	for i, pr := range processes {
+		work = append(work, func() (err error) {
+			all[i], err = s.summarizeProcess(ctx, pr)
+			return err
+		})
+	}
+	return all, together(work...)
+}
+
+func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (processSummary, error) {
+	out := processSummary{Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB, Sidecars: []string{}, Instances: []instanceSummary{}}
+	var single client.Process
+	var sidecars []client.Sidecar
+	var stats []client.Stat
+	err := together(
+		// Only the process itself tells its command, lists keep it secret.
+		func() error { return s.api.Get(ctx, "/v3/processes/"+pr.GUID, nil, &single) },
+		func() (err error) {
+			sidecars, err = client.List[client.Sidecar](ctx, s.api, "/v3/processes/"+pr.GUID+"/sidecars", nil)
+			return err
+		},
+		func() (err error) {
+			stats, err = s.stats(ctx, pr.GUID)
+			return err
+		})
+	if err != nil {
+		return out, err
+	}
+	out.Command, out.Running = single.Command, running(stats)
+	for _, sc := range sidecars {
+		out.Sidecars = append(out.Sidecars, sc.Name)
+	}
+	for _, st := range stats {
+		i := instanceSummary{
+			Index: st.Index, State: strings.ToLower(st.State), CPU: st.Usage.CPU, Memory: st.Usage.Mem, MemMax: st.MemQuota,
+			Disk: st.Usage.Disk, DiskMax: st.DiskQuota, Details: st.Details,
+		}
+		if st.Uptime > 0 || st.State == "RUNNING" {
+			i.Since = s.w.Now().Add(-time.Duration(st.Uptime) * time.Second).UTC().Format(time.RFC3339)
+		}
+		out.Instances = append(out.Instances, i)
+	}
+	return out, nil
+}
+
+type appCommand struct {
+	GUID bool `long:"guid" description:"Show the guid alone"`
+	Args struct {
+		App string `positional-arg-name:"APP" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// text is a result of one line.
+type text struct {
+	key, value string
+}
+
+func (t *text) MarshalJSON() ([]byte, error) { return marshal(map[string]string{t.key: t.value}) }
+func (t *text) show(p *term.Printer)         { p.Println(t.value) }
+
+func (c *appCommand) run(ctx context.Context, s *session) (result, error) {
+	if !c.GUID {
+		s.doing("Showing health and status of app %s", c.Args.App)
+	}
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if c.GUID {
+		return &text{"guid", app.GUID}, nil
+	}
+	return orNil(s.summarize(ctx, app))
+}
+
+// orNil keeps a nil pointer from becoming a result.
+func orNil[T any, P interface {
+	*T
+	result
+}](r P, err error) (result, error) {
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return r, nil
+}

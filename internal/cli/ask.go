@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// confirm asks before something is lost. Without a terminal nobody can answer.
+func (s *session) confirm(ctx context.Context, question string) error {
+	if !s.w.InTerminal {
+		return &problem{What: "Nothing was done.", Why: "this has to be confirmed, and input is no terminal", Try: "-f does it without asking"}
+	}
+	fmt.Fprintf(s.w.Err, "%s? [y/N] ", question)
+	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.w.In).ReadString('\n') }) // nothing is no
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return &problem{What: "Nothing was done.", Why: "it was not confirmed"}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, errNotFound) }

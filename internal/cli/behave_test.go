@@ -1,0 +1,256 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"ingot/internal/cli"
+	"ingot/internal/cli/config"
+	"ingot/internal/cli/term/termtest"
+)
+
+// A push on a narrow terminal leaves the same lines as one without: what shows
+// the progress is gone, and never in between.
+func TestPushOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	const width = 34
+	prepare := func() *world {
+		w := loggedIn(t)
+		w.file(t, "app/shop", strings.Repeat("x", 1<<20))
+		return w
+	}
+	args := []string{"push", "shop", "-p", "app"}
+	plain, _, _ := prepare().run(args...)
+	w := prepare()
+	control, tty, err := pty.Open()
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	defer control.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: width}); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(control)
+		read <- string(text)
+	}()
+	code := cli.Run(t.Context(), &cli.World{
+		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty, Out: tty, Err: tty,
+		InTerminal: true, OutTerminal: true, ErrTerminal: true, Width: func() int { return width },
+		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
+	})
+	tty.Close()
+	text := <-read
+	screen := termtest.NewScreen(width)
+	screen.Feed(text)
+	if got, want := screen.Lines(), strings.Split(strings.TrimRight(plain, "\n"), "\n"); code != 0 || !slices.Equal(got, want) {
+		t.Errorf("code %d, the screen shows\n%s\nwant\n%s", code, strings.Join(got, "\n"), plain)
+	}
+	if !strings.Contains(text, "\x1b[2K") {
+		t.Error("no progress was shown")
+	}
+}
+
+// The manifest that a push sends says what flags and file say.
+func TestPushManifest(t *testing.T) {
+	t.Parallel()
+	manifest := "applications:\n- name: shop\n  path: app\n  memory: ((mem))\n  processes:\n  - type: web\n    disk_quota: 1G\n- name: other\n"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+		code int
+	}{
+		"named, flags to the web process": {[]string{"push", "shop", "--var", "mem=32M", "-m", "64M", "-i", "2", "-k", "2G", "-u", "http", "--endpoint", "/ok", "-b", "binary_buildpack"},
+			"applications:\n- name: shop\n  memory: 32M\n  processes:\n  - type: web\n    instances: 2\n    disk_quota: 2G\n    memory: 64M\n    health-check-type: http\n    health-check-http-endpoint: /ok\n  buildpacks:\n  - binary_buildpack\n  default-route: true\n", 0},
+		"without manifest": {[]string{"push", "shop", "--no-manifest", "-p", "app", "-c", "null", "--no-route", "-t", "5", "-k", "1G"},
+			"applications:\n- name: shop\n  no-route: true\n  timeout: 5\n  command: null\n  disk-quota: 1G\n", 0},
+		"variable missing":   {[]string{"push", "shop"}, "", 1},
+		"flags for several":  {[]string{"push", "--var", "mem=1G", "-m", "1G"}, "", 2},
+		"no such app":        {[]string{"push", "nobody", "--var", "mem=1G"}, "", 1},
+		"nothing to push":    {[]string{"push", "shop", "--no-manifest", "-p", "nowhere"}, "", 1},
+		"not an archive":     {[]string{"push", "shop", "--no-manifest", "-p", "manifest.yml"}, "", 1},
+		"wrong strategy":     {[]string{"push", "shop", "--strategy", "slow"}, "", 2},
+		"strategy, no start": {[]string{"push", "shop", "--strategy", "rolling", "--no-start"}, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := loggedIn(t)
+			w.file(t, "manifest.yml", manifest)
+			w.file(t, "app/shop", "x")
+			out, errs, code := w.run(tc.args...)
+			const call = "POST /v3/spaces/space-guid/actions/apply_manifest"
+			w.api.mu.Lock()
+			defer w.api.mu.Unlock()
+			if got := w.api.bodies[call]; code != tc.code || got != tc.want {
+				t.Errorf("code %d, sent\n%s\nwant\n%s\n%s%s", code, got, tc.want, out, errs)
+			}
+			if tc.code != 0 && len(w.api.calls) > 0 {
+				t.Errorf("something was changed before it failed: %v", w.api.calls)
+			}
+		})
+	}
+}
+
+// A token that is about to end is renewed and kept; only the owner can read it.
+func TestTokensAreRenewed(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.change(t, func(c *config.Config) { c.AccessToken = userToken(time.Second) })
+	if out, errs, code := w.run("apps"); code != 0 {
+		t.Fatalf("%d\n%s%s", code, out, errs)
+	}
+	if !w.api.body("POST /oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"refresh"}}.Encode()) {
+		t.Error("the token was not renewed")
+	}
+	path := filepath.Join(w.home, "config.json")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.api.calls = nil
+	if _, _, code := w.run("apps"); code != 0 || slices.Contains(w.api.calls, "POST /oauth/token") {
+		t.Errorf("it is renewed again: %d %v", code, w.api.calls)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Error("the configuration changed without a reason")
+	}
+}
+
+// A server on this machine is found, and found again when it has moved.
+func TestLocalServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	data := t.TempDir()
+	w.env["INGOT_DATA_DIR"] = data
+	if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "ingot up --demo") {
+		t.Errorf("without a server: %d %s", code, errs)
+	}
+	if err := os.Mkdir(filepath.Join(data, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "secrets", "admin-password"), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs := func(api *fake, pid int) {
+		t.Helper()
+		content, _ := json.Marshal(map[string]any{"api": api.URL, "notifications": api.URL + "/notify", "pid": pid})
+		if err := os.WriteFile(filepath.Join(data, "endpoints.json"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs(w.api, 1)
+	out, errs, code := w.run("apps")
+	if code != 0 || !strings.Contains(errs, "Using the server on this machine: http://api.test as admin, org acme, space dev") || !strings.Contains(out, "shop") {
+		t.Fatalf("%d\n%s%s", code, out, errs)
+	}
+	if _, errs, code := w.run("apps"); code != 0 || errs != "" {
+		t.Errorf("the second time: %d %s", code, errs)
+	}
+	other := newFake(t)
+	runs(other, 2)
+	if _, errs, code := w.run("target"); code != 0 || errs != "" || len(other.calls) == 0 {
+		t.Errorf("after it moved: %d %s %v", code, errs, other.calls)
+	}
+	// Who logs out stays logged out.
+	if _, _, code := w.run("logout"); code != 0 {
+		t.Error(code)
+	}
+	if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "Nobody is logged in") {
+		t.Errorf("after the logout: %d %s", code, errs)
+	}
+}
+
+// Live logs go on until they are interrupted, and are no failure then.
+func TestLiveLogs(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, pipe := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Run(ctx, &cli.World{
+			Program: "ingot", Args: []string{"logs", "shop", "--process", "web"}, Getenv: func(name string) string { return w.env[name] }, Out: pipe, Err: io.Discard, Now: time.Now,
+		})
+		pipe.Close()
+	}()
+	var text strings.Builder
+	buffer := make([]byte, 4096)
+	for !strings.Contains(text.String(), "no config") {
+		n, err := r.Read(buffer)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, &text)
+		}
+		text.Write(buffer[:n])
+	}
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	if c := <-code; c != 0 || strings.Contains(text.String(), "RTR") || strings.Count(text.String(), "listening") != 1 {
+		t.Errorf("%d\n%s", c, &text)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	for line, want := range map[string]string{
+		"pus": "push\n", "app ": "shop\n", "push sh": "shop\n", "logs shop --s": "--sidecar\n", "notifications pre": "preferences\n",
+		"completion ": "bash\nfish\nzsh\n", "bind-service shop ": "db\n", "help crea": "create-app\ncreate-org\ncreate-service\ncreate-service-key\ncreate-space\n", "nonsense ": "",
+	} {
+		if out, _, code := w.run(append([]string{"__complete"}, strings.Split(line, " ")...)...); out != want || code != 0 {
+			t.Errorf("%q: %d %q, want %q", line, code, out, want)
+		}
+	}
+}
+
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	if out, errs, code := w.run("stop", "shop", "-q"); out != "" || errs != "" || code != 0 {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.api.Close()
+	out, errs, code := w.run("apps")
+	if code != 1 || !strings.Contains(errs, "cannot be reached") || !strings.Contains(errs, "nothing listens there") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
+
+// A raw request is sent as it is, and --fail makes an error one.
+func TestCurl(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.file(t, "body.json", `{"a":1}`)
+	out, _, code := w.run("curl", "-X", "PATCH", "-i", "-H", "X-A: b", "/v3/nothing", "-d", "@body.json")
+	if code != 0 || !strings.HasPrefix(out, "HTTP/1.1 404 Not Found\n") || !strings.Contains(out, "CF-NotFound") || !w.api.body("PATCH /v3/nothing", `{"a":1}`) {
+		t.Errorf("%d %s", code, out)
+	}
+	if _, _, code := w.run("curl", "--fail", "/v3/nothing"); code != 22 {
+		t.Errorf("code %d, want 22", code)
+	}
+	if w.api.calls[len(w.api.calls)-1] != http.MethodGet+" /v3/nothing" {
+		t.Error(w.api.calls)
+	}
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+type bindServiceCommand struct {
+	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
+	Name       string `long:"binding-name" value-name:"NAME" description:"The name by which the app finds it"`
+	Wait       bool   `long:"wait" description:"Wait until it is bound"`
+	Args       struct {
+		App     string `positional-arg-name:"APP" required:"yes"`
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// both finds an app and a service instance.
+func (s *session) both(ctx context.Context, appName, service string) (app client.App, instance client.ServiceInstance, err error) {
+	err = together(
+		func() (err error) {
+			app, err = s.app(ctx, appName)
+			return err
+		},
+		func() (err error) {
+			instance, err = s.instance(ctx, service)
+			return noServices(s, err)
+		})
+	return app, instance, err
+}
+
+func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error) {
+	parameters, err := s.parameters(c.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	s.doing("Binding service instance %s to app %s", c.Args.Service, c.Args.App)
+	app, instance, err := s.both(ctx, c.Args.App, c.Args.Service)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID), "service_instance": client.Relate(instance.GUID)}}
+	if c.Name != "" {
+		body["name"] = c.Name
+	}
+	if len(parameters) > 0 {
+		body["parameters"] = parameters
+	}
+	reply, err := s.api.Post(ctx, "/v3/service_credential_bindings", body, nil)
+	if client.Says(err, "already bound") {
+		s.say("App %s is bound to service instance %s already.", app.Name, instance.Name)
+		s.ok()
+		return &operation{"binding", instance.Name, false, true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
+	if err == nil {
+		s.say("TIP: '%s restage %s' lets the app see it.", s.w.Program, app.Name)
+	}
+	return res, err
+}
+
+type unbindServiceCommand struct {
+	Wait bool `long:"wait" description:"Wait until it is unbound"`
+	Args struct {
+		App     string `positional-arg-name:"APP" required:"yes"`
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *unbindServiceCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Unbinding app %s from service instance %s", c.Args.App, c.Args.Service)
+	app, instance, err := s.both(ctx, c.Args.App, c.Args.Service)
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := client.List[client.Binding](ctx, s.api, "/v3/service_credential_bindings",
+		url.Values{"type": {"app"}, "app_guids": {app.GUID}, "service_instance_guids": {instance.GUID}})
+	if err != nil {
+		return nil, err
+	}
+	if len(bindings) == 0 {
+		s.say("App %s is not bound to service instance %s.", app.Name, instance.Name)
+		s.ok()
+		return &operation{"binding", instance.Name, false, false}, nil
+	}
+	var res result
+	for _, b := range bindings {
+		reply, err := s.api.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_credential_bindings/" + b.GUID})
+		if err != nil {
+			return nil, err
+		}
+		if res, err = s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Unbinding of service instance "+instance.Name); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+type createServiceKeyCommand struct {
+	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
+	Wait       bool   `long:"wait" description:"Wait until it is there"`
+	Args       struct {
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+		Key     string `positional-arg-name:"KEY" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *createServiceKeyCommand) run(ctx context.Context, s *session) (result, error) {
+	parameters, err := s.parameters(c.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	s.doing("Creating service key %s for service instance %s", c.Args.Key, c.Args.Service)
+	instance, err := s.instance(ctx, c.Args.Service)
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	body := map[string]any{"type": "key", "name": c.Args.Key, "relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
+	if len(parameters) > 0 {
+		body["parameters"] = parameters
+	}
+	reply, err := s.api.Post(ctx, "/v3/service_credential_bindings", body, nil)
+	if client.Says(err, "Key binding names must be unique") {
+		s.say("Service key %s is there already.", c.Args.Key)
+		s.ok()
+		return &operation{"key", c.Args.Key, false, true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.operate(ctx, reply, c.Wait, "key", c.Args.Key, "Create of service key "+c.Args.Key)
+}
+
+type serviceKeyCommand struct {
+	Args struct {
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+		Key     string `positional-arg-name:"KEY" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// credentials are what a service key opens. People read JSON here as well.
+type credentials struct {
+	Credentials json.RawMessage `json:"credentials"`
+}
+
+func (c *credentials) show(p *term.Printer) {
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, c.Credentials, "", "  ") != nil {
+		return // it was part of valid JSON
+	}
+	p.Println("")
+	p.Println(pretty.String())
+}
+
+func (c *serviceKeyCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting key %s for service instance %s", c.Args.Key, c.Args.Service)
+	instance, err := s.instance(ctx, c.Args.Service)
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	q := url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}}
+	key, err := named(ctx, s, fmt.Sprintf("Service key of %s", instance.Name), "/v3/service_credential_bindings", c.Args.Key, q,
+		func(b client.Binding) string { return b.Name })
+	if err != nil {
+		return nil, err
+	}
+	var out credentials
+	if err := s.api.Get(ctx, "/v3/service_credential_bindings/"+key.GUID+"/details", nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}

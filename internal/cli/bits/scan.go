@@ -1,0 +1,156 @@
+package bits
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the API knows files by their SHA-1
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	ignore "github.com/sabhiram/go-gitignore"
+)
+
+// File is a file, a folder or a link to be uploaded.
+type File struct {
+	Path string // with slashes, from the folder that is pushed
+	Mode fs.FileMode
+	Size int64
+	Link string // where a link leads
+
+	SHA1 string // of files, after Sum
+	CRC  uint32
+
+	full string
+}
+
+// neverPushed is what no app needs, whatever .cfignore says.
+var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml", "manifest.yaml"}
+
+// Scan finds the files below a folder, in order of their names.
+func Scan(ctx context.Context, dir string) ([]File, error) {
+	lines := slices.Clone(neverPushed)
+	own, err := os.ReadFile(filepath.Join(dir, ".cfignore"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	lines = append(lines, strings.Split(strings.ReplaceAll(string(own), "\r\n", "\n"), "\n")...)
+	ignored := ignore.CompileIgnoreLines(lines...)
+	var files []File
+	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
+		if err != nil || full == dir {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, full)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir // it can be huge
+		}
+		if ignored.MatchesPath(rel) || d.IsDir() && ignored.MatchesPath(rel+"/") {
+			return nil // something in a folder may be wanted again by a !pattern
+		}
+		f, keep, err := describe(rel, full, d)
+		if keep {
+			files = append(files, f)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the files of the app: %w", err)
+	}
+	return files, nil
+}
+
+func describe(rel, full string, d fs.DirEntry) (File, bool, error) {
+	info, err := d.Info()
+	if err != nil {
+		return File{}, false, err
+	}
+	f := File{Path: rel, Mode: info.Mode(), full: full}
+	switch {
+	case info.IsDir():
+		return f, true, nil
+	case info.Mode().IsRegular():
+		f.Size = info.Size()
+		return f, true, nil
+	case info.Mode()&fs.ModeSymlink != 0:
+		f.Link, err = os.Readlink(full)
+		f.Size = int64(len(f.Link))
+		return f, true, err
+	}
+	return f, false, nil // sockets, pipes and devices are no part of an app
+}
+
+// Regular tells whether it is a file with a content.
+func (f File) Regular() bool { return f.Mode.IsRegular() }
+
+// Sum reads every file once and notes its sums.
+func Sum(ctx context.Context, files []File) error {
+	work := make(chan *File)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for range min(len(files), max(2, runtime.GOMAXPROCS(0))) {
+		all.Go(func() {
+			buffer := make([]byte, 256<<10)
+			for f := range work {
+				if err := f.sum(buffer); err != nil {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range files {
+		if files[i].Regular() && ctx.Err() == nil {
+			work <- &files[i]
+		}
+	}
+	close(work)
+	all.Wait()
+	return errors.Join(failed, ctx.Err())
+}
+
+func (f *File) sum(buffer []byte) error {
+	in, err := os.Open(f.full)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	whole, cyclic := sha1.New(), crc32.NewIEEE() //nolint:gosec // as above
+	n, err := io.CopyBuffer(io.MultiWriter(whole, cyclic), onlyReader{in}, buffer)
+	if err != nil {
+		return err
+	}
+	f.Size, f.SHA1, f.CRC = n, hex.EncodeToString(whole.Sum(nil)), cyclic.Sum32()
+	return nil
+}
+
+// onlyReader hides that a file can write itself, so that the buffer is used.
+type onlyReader struct{ io.Reader }
+
+// Total is the size of all files together.
+func Total(files []File) int64 {
+	var n int64
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
+}
+
+func crc(b []byte) uint32 { return crc32.ChecksumIEEE(b) }

@@ -1,0 +1,124 @@
+package bits
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}
+
+// Length is how long Store will be: what holds the files together, and the
+// files as they are.
+func Length(files []File) (int64, error) {
+	var n counter
+	if err := store(&n, files, false); err != nil {
+		return 0, err
+	}
+	var content int64
+	for _, f := range files {
+		if f.Regular() {
+			content += f.Size
+		}
+	}
+	return int64(n) + content, nil
+}
+
+// Store writes the files, which must have their sums, as a zip without
+// compressing them: nearby, compressing takes longer than sending.
+func Store(w io.Writer, files []File) error { return store(w, files, true) }
+
+func store(w io.Writer, files []File, content bool) error {
+	z := zip.NewWriter(w)
+	for _, f := range files {
+		h := header(f)
+		h.CompressedSize64, h.UncompressedSize64, h.CRC32 = uint64(f.Size), uint64(f.Size), f.CRC
+		if f.Link != "" {
+			h.CRC32 = crc([]byte(f.Link))
+		}
+		entry, err := z.CreateRaw(h)
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Link != "":
+			_, err = io.WriteString(entry, f.Link)
+		case f.Regular() && content:
+			err = f.copyTo(entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+func header(f File) *zip.FileHeader {
+	h := &zip.FileHeader{Name: f.Path, Method: zip.Store}
+	h.SetMode(f.Mode)
+	if f.Mode.IsDir() {
+		h.Name += "/"
+	}
+	return h
+}
+
+// copyTo writes exactly the content whose sums are known.
+func (f File) copyTo(w io.Writer) error {
+	in, err := os.Open(f.full)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	n, err := io.Copy(w, io.LimitReader(in, f.Size+1))
+	if err == nil && n != f.Size {
+		err = fmt.Errorf("%s changes while it is being uploaded; push again when it is complete", f.Path)
+	}
+	return err
+}
+
+// Compress writes the files as a compressed zip, for a server far away.
+func Compress(w io.Writer, files []File) error {
+	z := zip.NewWriter(w)
+	z.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, 3) })
+	for _, f := range files {
+		h := header(f)
+		if f.Regular() {
+			h.Method = zip.Deflate
+		}
+		entry, err := z.CreateHeader(h)
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Link != "":
+			_, err = io.WriteString(entry, f.Link)
+		case f.Regular():
+			err = f.copyTo(entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// IsArchive tells whether a file is a zip, as jars and wars are.
+func IsArchive(path string) (bool, error) {
+	r, err := zip.OpenReader(path)
+	if err != nil {
+		if _, statErr := os.Stat(path); statErr != nil {
+			return false, statErr
+		}
+		return false, nil
+	}
+	return true, r.Close()
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jessevdk/go-flags"
+
+	"ingot/internal/cli/suggest"
+	"ingot/internal/cli/term"
+)
+
+// The exit codes.
+const (
+	ExitOK      = 0
+	ExitFailure = 1
+	ExitUsage   = 2
+)
+
+// World is what is around the client, so that tests can be it.
+type World struct {
+	Program  string // how it is called: ingot, or cf
+	Args     []string
+	Getenv   func(string) string
+	Dir      string // the working directory
+	In       io.Reader
+	Out, Err io.Writer
+	// The terminals among them.
+	InTerminal, OutTerminal, ErrTerminal bool
+	// Width is that of the terminal, in columns.
+	Width func() int
+	// Password asks for a secret without showing it.
+	Password func(context.Context) (string, error)
+	// DataDir is where a server on this machine keeps its data.
+	DataDir string
+	Now     func() time.Time
+	// Others are the commands that the program has beside the client.
+	Others []Other
+	// Machine looks at this machine, for doctor.
+	Machine func(context.Context) []Finding
+}
+
+// Other is a command that is not the client's.
+type Other struct{ Name, Summary string }
+
+// result is what a command found out or did. It is shown by its method, or
+// written as JSON.
+type result interface{ show(p *term.Printer) }
+
+// runner is a command with its flags.
+type runner interface {
+	run(ctx context.Context, s *session) (result, error)
+}
+
+// output is how every command shows things.
+type output struct {
+	JSON  bool `long:"json" description:"Write the result as JSON, and nothing else, to standard output"`
+	Quiet bool `short:"q" long:"quiet" description:"Say nothing on the way"`
+}
+
+// exitError ends with a code of its own, such as that of a remote command.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("ended with %d", e.code) }
+
+// usage is a call that is not understood.
+type usage struct {
+	problem string
+	command string
+}
+
+func (e *usage) Error() string { return e.problem }
+
+// IsCommand tells whether a word is a command of the client.
+func IsCommand(name string) bool { return find(name) != nil || name == completeCommand }
+
+// Run runs the command that the arguments name, and returns the exit code.
+func Run(ctx context.Context, w *World) int {
+	if len(w.Args) == 0 || slices.Contains([]string{"help", "-h", "--help"}, w.Args[0]) {
+		if len(w.Args) > 1 {
+			if c := find(w.Args[1]); c != nil {
+				fmt.Fprint(w.Out, c.help(w))
+				return ExitOK
+			}
+			return w.fail(output{}, w.unknown(w.Args[1]))
+		}
+		fmt.Fprint(w.Out, Overview(w))
+		return ExitOK
+	}
+	if w.Args[0] == completeCommand {
+		w.complete(ctx, w.Args[1:])
+		return ExitOK
+	}
+	c := find(w.Args[0])
+	args := w.Args[1:]
+	if c == nil {
+		return w.fail(output{}, w.unknown(w.Args[0]))
+	}
+	if len(c.sub) > 0 {
+		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+			fmt.Fprint(w.Out, c.help(w))
+			if len(args) == 0 {
+				return ExitUsage
+			}
+			return ExitOK
+		}
+		i := slices.IndexFunc(c.sub, func(s *command) bool { return s.name == c.name+" "+args[0] })
+		if i < 0 {
+			var names []string
+			for _, s := range c.sub {
+				names = append(names, strings.TrimPrefix(s.name, c.name+" "))
+			}
+			return w.fail(output{}, &usage{didYouMean(fmt.Sprintf("%s has no command %q", c.name, args[0]), args[0], names), c.name})
+		}
+		c, args = c.sub[i], args[1:]
+	}
+	return w.runCommand(ctx, c, args)
+}
+
+func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
+	r, out := c.make(), output{}
+	parser, err := c.parser(w, r, &out)
+	if err != nil {
+		return w.fail(out, err)
+	}
+	rest, err := parser.ParseArgs(args)
+	var help *flags.Error
+	switch {
+	case errors.As(err, &help) && help.Type == flags.ErrHelp:
+		fmt.Fprint(w.Out, c.help(w))
+		return ExitOK
+	case err != nil:
+		return w.fail(out, &usage{firstLine(err.Error()), c.name})
+	case len(rest) > 0:
+		return w.fail(out, &usage{fmt.Sprintf("unexpected argument %q", rest[0]), c.name})
+	}
+	s, err := w.session(ctx, c, out)
+	if err != nil {
+		return w.fail(out, err)
+	}
+	defer s.close()
+	res, err := r.run(ctx, s)
+	s.progress.Close()
+	if res != nil {
+		if showErr := s.showResult(res); err == nil {
+			err = showErr
+		}
+	}
+	if err != nil {
+		return w.fail(out, s.explain(err))
+	}
+	return ExitOK
+}
+
+// showResult writes what a command returned.
+func (s *session) showResult(res result) error {
+	if !s.JSON {
+		res.show(s.out)
+		return nil
+	}
+	e := json.NewEncoder(s.w.Out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(res)
+}
+
+// parser reads the flags of a command.
+func (c *command) parser(w *World, r runner, out *output) (*flags.Parser, error) {
+	p := flags.NewNamedParser(w.Program+" "+c.name, flags.HelpFlag|flags.PassDoubleDash)
+	if _, err := p.AddGroup("Flags", "", r); err != nil {
+		return nil, err
+	}
+	if _, err := p.AddGroup("Output", "", out); err != nil {
+		return nil, err
+	}
+	p.UnknownOptionHandler = func(name string, _ flags.SplitArgument, _ []string) ([]string, error) {
+		if len([]rune(name)) == 1 {
+			return nil, fmt.Errorf("unknown flag -%s", name)
+		}
+		var names []string
+		for _, g := range p.Groups() {
+			for _, o := range g.Options() {
+				names = append(names, o.LongName)
+			}
+		}
+		if near := suggest.Closest(name, names); near != "" {
+			return nil, fmt.Errorf("unknown flag --%s; did you mean --%s?", name, near)
+		}
+		return nil, fmt.Errorf("unknown flag --%s", name)
+	}
+	return p, nil
+}
+
+func (w *World) unknown(name string) error {
+	var names []string
+	for _, o := range w.Others {
+		names = append(names, o.Name)
+	}
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	return &usage{didYouMean(fmt.Sprintf("there is no command %q", name), name, names), ""}
+}
+
+func didYouMean(problem, word string, names []string) string {
+	if near := suggest.Closest(word, names); near != "" {
+		return problem + "; did you mean " + near + "?"
+	}
+	return problem
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.ReplaceAll(s, "`", "'")
+}
+
+// fail tells an error and returns the exit code.
+func (w *World) fail(out output, err error) int {
+	var exit *exitError
+	var wrong *usage
+	p := term.NewPrinter(w.Err, w.ErrTerminal && w.Getenv("NO_COLOR") == "")
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &wrong):
+		hint := w.Program + " help"
+		if wrong.command != "" {
+			hint = w.Program + " " + wrong.command + " --help"
+		}
+		p.Printf("%s: %s (see: %s)", w.Program, wrong.problem, hint)
+		return ExitUsage
+	}
+	var known *problem
+	if !errors.As(err, &known) {
+		known = &problem{What: err.Error()}
+	}
+	if out.JSON {
+		body, _ := json.Marshal(map[string]any{"error": known}) // strings only
+		fmt.Fprintln(w.Err, string(body))
+		return ExitFailure
+	}
+	p.Println(p.Bad("FAILED") + " " + known.What)
+	if known.Why != "" {
+		p.Println("  Why: " + known.Why)
+	}
+	if known.Try != "" {
+		p.Println("  Try: " + known.Try)
+	}
+	return ExitFailure
+}
+
+// problem is a failure as it is told: what happened, why, what to do.
+type problem struct {
+	What string `json:"what"`
+	Why  string `json:"why,omitempty"`
+	Try  string `json:"try,omitempty"`
+
+	cause error
+}
+
+func (p *problem) Error() string {
+	if p.Why != "" {
+		return p.What + ": " + p.Why
+	}
+	return p.What
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+// path makes a path that the user gave absolute.
+func (w *World) path(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(w.Dir, p)
+}

@@ -1,0 +1,212 @@
+package client_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ingot/internal/cli/client"
+)
+
+func serve(t *testing.T, h http.HandlerFunc) *client.Client {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	c := client.New(s.URL, false, client.Tokens{})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// What failed on the way is asked again, but never what may have been done.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1); r.Method == http.MethodPost || calls.Load() < 3 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		fmt.Fprint(w, `{"guid":"x"}`)
+	})
+	var got client.Thing
+	if err := c.Get(t.Context(), "/v3/x", nil, &got); err != nil || got.GUID != "x" || calls.Load() != 3 {
+		t.Errorf("%v after %d calls", err, calls.Load())
+	}
+	calls.Store(0)
+	if _, err := c.Post(t.Context(), "/v3/x", nil, nil); client.Status(err) != http.StatusBadGateway || calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, calls.Load())
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"errors":[{"code":1,"title":"CF-X","detail":"first"},{"detail":"second"}]}`: "first; second",
+		`{"errors":["one","two"]}`:                                       "one; two",
+		`{"error":"unauthorized","error_description":"Bad credentials"}`: "Bad credentials",
+		`<html>`: "GET /v3/x was answered with status 422",
+		`plain`:  "plain",
+		``:       "GET /v3/x was answered with status 422",
+	} {
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, body)
+		})
+		if err := c.Get(t.Context(), "/v3/x", nil, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestPagesAndJobs(t *testing.T) {
+	t.Parallel()
+	var polls atomic.Int32
+	var c *client.Client
+	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v3/apps":
+			fmt.Fprintf(w, `{"pagination":{"next":{"href":"%s/v3/more"}},"resources":[{"guid":"a"}],"included":{"spaces":[{"guid":"s1","name":"one"}]}}`, c.API)
+		case "/v3/more":
+			fmt.Fprint(w, `{"pagination":{"next":null},"resources":[{"guid":"b"}],"included":{"spaces":[{"guid":"s2","name":"two"}]}}`)
+		case "/v3/jobs/good":
+			state := "PROCESSING"
+			if polls.Add(1) > 2 {
+				state = "COMPLETE"
+			}
+			fmt.Fprintf(w, `{"state":%q,"warnings":[{"detail":"careful"}]}`, state)
+		case "/v3/jobs/bad":
+			fmt.Fprint(w, `{"state":"FAILED","errors":[{"detail":"it broke"}]}`)
+		case "/v3/jobs/slow":
+			fmt.Fprint(w, `{"state":"POLLING"}`)
+		}
+	})
+	var warnings []string
+	c.Warn = func(text string) { warnings = append(warnings, text) }
+	apps, included, err := client.ListWith[client.App](t.Context(), c, "/v3/apps", nil)
+	if err != nil || len(apps) != 2 || client.Of[client.Thing](included, "spaces")["s2"].Name != "two" {
+		t.Errorf("%v %+v %v", err, apps, included)
+	}
+	job := func(name string) *client.Reply {
+		return &client.Reply{Header: http.Header{"Location": {c.API + "/v3/jobs/" + name}}}
+	}
+	if err := c.Job(t.Context(), job("good")); err != nil || !slices.Equal(warnings, []string{"careful"}) {
+		t.Errorf("%v %q", err, warnings)
+	}
+	if err := c.Job(t.Context(), job("bad")); err == nil || err.Error() != "it broke" {
+		t.Errorf("%v", err)
+	}
+	if err := c.JobStarted(t.Context(), job("slow")); !errors.Is(err, client.ErrInProgress) {
+		t.Errorf("%v", err)
+	}
+}
+
+// An upload is a form with the list and the archive, as long as it says.
+func TestUpload(t *testing.T) {
+	t.Parallel()
+	var list, bits string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || r.ContentLength <= 0 {
+			t.Errorf("%v, length %d", err, r.ContentLength)
+		}
+		form := multipart.NewReader(r.Body, params["boundary"])
+		for {
+			part, err := form.NextPart()
+			if err != nil {
+				break
+			}
+			content, _ := io.ReadAll(part)
+			if part.FormName() == "bits" {
+				bits = string(content)
+			} else {
+				list = string(content)
+			}
+		}
+		fmt.Fprint(w, `{"guid":"p","state":"READY"}`)
+	})
+	var sent atomic.Int64
+	archive := &client.Bits{Length: 9, Write: func(w io.Writer) error {
+		_, err := io.WriteString(w, "zip bytes")
+		return err
+	}}
+	pkg, err := c.Upload(t.Context(), "p", []client.Resource{{Path: "a", Mode: "0644", Size: 1}}, archive, func(n int64) { sent.Add(n) })
+	if err != nil || pkg.State != "READY" || bits != "zip bytes" || !strings.Contains(list, `"path":"a"`) || sent.Load() != 9 {
+		t.Errorf("%v %+v %q %q %d", err, pkg, bits, list, sent.Load())
+	}
+	broken := &client.Bits{Length: 9, Write: func(io.Writer) error { return errors.New("the disk is gone") }}
+	if _, err := c.Upload(t.Context(), "p", nil, broken, nil); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A tail shows each line once: also one that arrives late, and when there are
+// more than fit into one answer.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	base := time.Unix(1000, 0)
+	type entry struct {
+		at   time.Time
+		text string
+	}
+	for name, count := range map[string]int{"late": 3, "many": 2500} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var all []entry
+			for i := range count {
+				all = append(all, entry{base.Add(time.Duration(i) * time.Microsecond), fmt.Sprint("line ", i)})
+			}
+			want := len(all)
+			if name == "late" {
+				want++
+			}
+			var reads atomic.Int32
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				from, _ := strconv.ParseInt(r.URL.Query().Get("start_time"), 10, 64)
+				known := all
+				if reads.Add(1) > 3 && name == "late" { // older than what was shown
+					known = append(slices.Clone(all), entry{base.Add(1), "late"})
+					slices.SortFunc(known, func(a, b entry) int { return a.at.Compare(b.at) })
+				}
+				batch := []any{}
+				for _, e := range known {
+					if e.at.UnixNano() >= from && len(batch) < 1000 {
+						batch = append(batch, map[string]any{
+							"timestamp": fmt.Sprint(e.at.UnixNano()), "instance_id": "0", "tags": map[string]string{"source_type": "APP"},
+							"log": map[string]string{"payload": base64.StdEncoding.EncodeToString([]byte(e.text)), "type": "OUT"},
+						})
+					}
+				}
+				_ = json.NewEncoder(w).Encode(map[string]any{"envelopes": map[string]any{"batch": batch}})
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			seen := map[string]int{}
+			err := c.PollTail(c.API)(ctx, "app", base, func(l client.Line) {
+				if seen[l.Text]++; len(seen) == want {
+					cancel()
+				}
+			})
+			if err != nil || len(seen) != want {
+				t.Fatalf("%v, %d lines", err, len(seen))
+			}
+			for text, n := range seen {
+				if n != 1 {
+					t.Fatalf("%s is shown %d times", text, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// The pause between two questions starts small, so that what is quick is seen
+// at once, and grows, so that what is slow is not asked for all the time.
+const (
+	firstPause = 8 * time.Millisecond
+	lastPause  = time.Second
+	growth     = 1.3
+)
+
+// Poll asks until the answer is yes, or the context ends.
+func Poll(ctx context.Context, ask func() (done bool, err error)) error {
+	pause := firstPause
+	for {
+		done, err := ask()
+		if done || err != nil {
+			return err
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(lastPause, time.Duration(float64(pause)*growth))
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Job is something the API does in the background.
+type Job struct {
+	GUID      string `json:"guid"`
+	Operation string `json:"operation"`
+	State     string `json:"state"`
+	Errors    []Item `json:"errors"`
+	Warnings  []struct {
+		Detail string `json:"detail"`
+	} `json:"warnings"`
+}
+
+// ErrInProgress is the answer of JobStarted when a broker works on.
+var ErrInProgress = errors.New("in progress")
+
+// Job waits for the job of a reply; without one there is nothing to wait for.
+func (c *Client) Job(ctx context.Context, reply *Reply) error { return c.job(ctx, reply, false) }
+
+// JobStarted is Job, but returns ErrInProgress once a service broker has taken
+// the work over.
+func (c *Client) JobStarted(ctx context.Context, reply *Reply) error { return c.job(ctx, reply, true) }
+
+func (c *Client) job(ctx context.Context, reply *Reply, early bool) error {
+	at := reply.Header.Get("Location")
+	if at == "" {
+		return nil
+	}
+	warned := 0
+	return Poll(ctx, func() (bool, error) {
+		var job Job
+		if _, err := c.Do(ctx, Call{Method: http.MethodGet, URL: at, Into: &job}); err != nil {
+			return false, err
+		}
+		for ; warned < len(job.Warnings) && c.Warn != nil; warned++ {
+			c.Warn(job.Warnings[warned].Detail)
+		}
+		switch job.State {
+		case "COMPLETE":
+			return true, nil
+		case "FAILED":
+			if len(job.Errors) == 0 {
+				return false, fmt.Errorf("the job %s failed and does not say why", job.Operation)
+			}
+			return false, &Error{Method: http.MethodGet, URL: at, Status: http.StatusUnprocessableEntity, Items: job.Errors}
+		case "POLLING":
+			if early {
+				return false, ErrInProgress
+			}
+		}
+		return false, nil
+	})
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+)
+
+// Resource is a file that the platform may have already.
+type Resource struct {
+	Path     string   `json:"path"`
+	Mode     string   `json:"mode"`
+	Checksum Checksum `json:"checksum"`
+	Size     int64    `json:"size_in_bytes"`
+}
+
+// Checksum is the SHA-1 of a resource.
+type Checksum struct {
+	Value string `json:"value"`
+}
+
+// resourceBatch is how many files the API is asked about at once.
+const resourceBatch = 5000
+
+// MatchResources asks which files the platform has.
+func (c *Client) MatchResources(ctx context.Context, files []Resource) ([]Resource, error) {
+	var known []Resource
+	for len(files) > 0 {
+		n := min(len(files), resourceBatch)
+		var answer struct {
+			Resources []Resource `json:"resources"`
+		}
+		if _, err := c.Post(ctx, "/v3/resource_matches", map[string]any{"resources": files[:n]}, &answer); err != nil {
+			return nil, err
+		}
+		known, files = append(known, answer.Resources...), files[n:]
+	}
+	return known, nil
+}
+
+// Bits is an archive to upload, and its exact length.
+type Bits struct {
+	Length int64
+	Write  func(io.Writer) error
+}
+
+// Upload sends the bits of a package in one stream, with the list of files
+// that the platform has already. read is told how much went out.
+func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits, read func(int64)) (Package, error) {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	if known == nil {
+		known = []Resource{}
+	}
+	list, err := json.Marshal(known)
+	if err == nil {
+		err = form.WriteField("resources", string(list))
+	}
+	if err == nil && bits != nil {
+		_, err = form.CreatePart(textproto.MIMEHeader{
+			"Content-Disposition": {`form-data; name="bits"; filename="package.zip"`}, "Content-Type": {"application/zip"},
+		})
+	}
+	if err != nil {
+		return Package{}, err
+	}
+	head := bytes.Clone(body.Bytes())
+	body.Reset()
+	if err := form.Close(); err != nil {
+		return Package{}, err
+	}
+	tail := body.Bytes()
+	length := int64(len(head) + len(tail))
+	if bits != nil {
+		length += bits.Length
+	}
+	stream := Stream{Length: length, Open: func() (io.ReadCloser, error) {
+		if bits == nil {
+			return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail))), nil
+		}
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(bits.Write(w)) }() // the reader hears of it
+		return &uploadBody{io.MultiReader(bytes.NewReader(head), &counted{r, read}, bytes.NewReader(tail)), r}, nil
+	}}
+	var out Package
+	_, err = c.Do(ctx, Call{
+		Method: http.MethodPost, URL: "/v3/packages/" + pkg + "/upload", Body: stream, ContentType: form.FormDataContentType(), Into: &out,
+	})
+	return out, err
+}
+
+type uploadBody struct {
+	io.Reader
+	pipe *io.PipeReader
+}
+
+func (b *uploadBody) Close() error { return b.pipe.Close() }
+
+// counted tells how much was read.
+type counted struct {
+	io.Reader
+	read func(int64)
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if c.read != nil && n > 0 {
+		c.read(int64(n))
+	}
+	return n, err
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+	"ingot/internal/cli/term"
+)
+
+// completeCommand is what the shells call to learn the next words.
+const completeCommand = "__complete"
+
+type completionCommand struct {
+	Args struct {
+		Shell string `positional-arg-name:"SHELL" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// script is a script for a shell.
+type script struct {
+	Shell  string `json:"shell"`
+	Script string `json:"script"`
+}
+
+func (s *script) show(p *term.Printer) { p.Println(strings.TrimRight(s.Script, "\n")) }
+
+var scripts = map[string]string{
+	"bash": `_NAME_complete() {
+  local IFS=$'\n'
+  COMPREPLY=($(NAME __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _NAME_complete NAME
+`,
+	"zsh": `#compdef NAME
+_NAME() {
+  local -a words_found
+  words_found=("${(@f)$(NAME __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "$words_found" ]]; then compadd -a words_found; else _files; fi
+}
+compdef _NAME NAME
+`,
+	"fish": `function __NAME_complete
+  set -l words (commandline -opc)
+  NAME __complete $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c NAME -a '(__NAME_complete)'
+`,
+}
+
+func (c *completionCommand) run(_ context.Context, s *session) (result, error) {
+	text, ok := scripts[c.Args.Shell]
+	if !ok {
+		return nil, &usage{didYouMean(fmt.Sprintf("there is no completion for %q, only for bash, zsh and fish", c.Args.Shell), c.Args.Shell, []string{"bash", "zsh", "fish"}), "completion"}
+	}
+	return &script{c.Args.Shell, strings.ReplaceAll(text, "NAME", s.w.Program)}, nil
+}
+
+// complete writes the words that can come next, one a line. The last of the
+// given words is the one being typed.
+func (w *World) complete(ctx context.Context, words []string) {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	current := words[len(words)-1]
+	for _, word := range w.candidates(ctx, words[:len(words)-1], current) {
+		if strings.HasPrefix(word, current) {
+			fmt.Fprintln(w.Out, word)
+		}
+	}
+}
+
+func (w *World) candidates(ctx context.Context, before []string, current string) []string {
+	if len(before) == 0 {
+		var names []string
+		for _, o := range w.Others {
+			names = append(names, o.Name)
+		}
+		for _, c := range commands {
+			names = append(names, c.name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	if before[0] == "help" {
+		return w.candidates(ctx, nil, current)
+	}
+	c := find(before[0])
+	if c == nil {
+		return nil
+	}
+	if len(c.sub) > 0 {
+		var names []string
+		for _, s := range c.sub {
+			word := strings.TrimPrefix(s.name, c.name+" ")
+			if len(before) > 1 && before[1] == word {
+				return s.flagWords(w)
+			}
+			names = append(names, word)
+		}
+		return names
+	}
+	if strings.HasPrefix(current, "-") {
+		return c.flagWords(w)
+	}
+	first := firstWord(c.args)
+	switch {
+	case c.name == "completion":
+		return []string{"bash", "fish", "zsh"}
+	case len(before) == 1 && strings.Trim(first, "[]") == "APP":
+		return w.names(ctx, "/v3/apps")
+	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.name, "bind-service"):
+		return w.names(ctx, "/v3/service_instances")
+	}
+	return nil
+}
+
+func firstWord(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	return word
+}
+
+func (c *command) flagWords(w *World) []string {
+	parser, err := c.parser(w, c.make(), &output{})
+	if err != nil {
+		return nil
+	}
+	words := []string{"--help"}
+	for _, g := range parser.Groups() {
+		for _, o := range g.Options() {
+			if o.LongName != "" && o.LongName != "help" {
+				words = append(words, "--"+o.LongName)
+			}
+			if o.ShortName != 0 && o.LongName == "" {
+				words = append(words, "-"+string(o.ShortName))
+			}
+		}
+	}
+	slices.Sort(words)
+	return words
+}
+
+// names asks the API for names, and does without when it takes long.
+func (w *World) names(ctx context.Context, path string) []string {
+	cfg, err := config.Load(config.Path(w.Getenv))
+	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	c := client.New(cfg.API, cfg.SkipSSLValidation, client.Tokens{Access: cfg.AccessToken, Refresh: cfg.RefreshToken})
+	c.Login = cfg.Links.Login
+	defer c.Close()
+	s := &session{w: w, cfg: cfg, api: c}
+	things, err := client.List[client.Thing](ctx, c, path, s.in("order_by", "name", "per_page", "100"))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, t := range things {
+		names = append(names, t.Name)
+	}
+	return names
+}

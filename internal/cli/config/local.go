@@ -1,0 +1,48 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Local is a server that runs on this machine.
+type Local struct {
+	API           string `json:"api"`
+	Notifications string `json:"notifications"`
+	PID           int    `json:"pid"`
+
+	// Dir is its data directory.
+	Dir string `json:"-"`
+}
+
+// FindLocal reads where the server of a data directory listens.
+func FindLocal(dir string) (*Local, error) {
+	if dir == "" {
+		return nil, os.ErrNotExist
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "endpoints.json"))
+	if err != nil {
+		return nil, err
+	}
+	l := &Local{Dir: dir}
+	if err := json.Unmarshal(content, l); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "endpoints.json"), err)
+	}
+	return l, nil
+}
+
+// Secret reads one of the server's first secrets, which only who may read its
+// data directory can.
+func (l *Local) Secret(name string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(l.Dir, "secrets", name))
+	return strings.TrimRight(string(content), "\n"), err
+}
+
+// The first secrets of a server.
+const (
+	AdminPassword     = "admin-password"
+	AdminClientSecret = "admin-client-secret"
+)

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"ingot/internal/cli/client"
+)
+
+type curlCommand struct {
+	Method  string   `short:"X" value-name:"METHOD" description:"GET, POST, PUT, PATCH, DELETE"`
+	Data    *string  `short:"d" value-name:"BODY" description:"What is sent; @FILE sends a file"`
+	Headers []string `short:"H" value-name:"NAME:VALUE" description:"A header; may be repeated"`
+	Include bool     `short:"i" description:"Show the headers of the answer"`
+	Fail    bool     `short:"f" long:"fail" description:"Leave with code 22 when the answer is an error"`
+	Output  string   `long:"output" value-name:"FILE" description:"Write the answer to a file"`
+	Args    struct {
+		Path string `positional-arg-name:"PATH" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// curlFailed is the code that curl leaves with.
+const curlFailed = 22
+
+func (c *curlCommand) run(ctx context.Context, s *session) (result, error) {
+	call := client.Call{Method: strings.ToUpper(c.Method), URL: c.Args.Path, Header: http.Header{}}
+	if c.Data != nil {
+		body := []byte(*c.Data)
+		if file, ok := strings.CutPrefix(*c.Data, "@"); ok {
+			var err error
+			if body, err = os.ReadFile(s.w.path(file)); err != nil {
+				return nil, err
+			}
+		}
+		call.Body, call.ContentType = body, "application/json"
+		call.Method = or(call.Method, http.MethodPost)
+	}
+	call.Method = or(call.Method, http.MethodGet)
+	for _, h := range c.Headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return nil, &usage{fmt.Sprintf("-H %s has no colon: write NAME: VALUE", h), "curl"}
+		}
+		call.Header.Set(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	reply, err := s.api.Do(ctx, call)
+	if reply == nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if c.Include {
+		fmt.Fprintf(&out, "HTTP/1.1 %d %s\n", reply.Status, http.StatusText(reply.Status))
+		var names []string
+		for name := range reply.Header {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			fmt.Fprintf(&out, "%s: %s\n", name, strings.Join(reply.Header[name], ", "))
+		}
+		out.WriteByte('\n')
+	}
+	body := reply.Body
+	if s.w.OutTerminal || s.JSON { // people read it
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, body, "", "  ") == nil {
+			body = pretty.Bytes()
+		}
+	}
+	out.Write(body)
+	if c.Output != "" {
+		if err := os.WriteFile(s.w.path(c.Output), out.Bytes(), 0o600); err != nil {
+			return nil, err
+		}
+	} else {
+		if out.Len() > 0 && out.Bytes()[out.Len()-1] != '\n' {
+			out.WriteByte('\n')
+		}
+		if _, err := s.out.Write(out.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	if c.Fail && reply.Status >= http.StatusBadRequest {
+		return nil, &exitError{curlFailed}
+	}
+	return nil, nil //nolint:nilnil // it is shown
+}

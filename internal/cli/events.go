@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+type eventRow struct {
+	Time        time.Time `json:"time"`
+	Event       string    `json:"event"`
+	Actor       string    `json:"actor"`
+	Description string    `json:"description"`
+}
+
+type eventList struct {
+	Events []eventRow `json:"events"`
+}
+
+func (l *eventList) show(p *term.Printer) {
+	if len(l.Events) == 0 {
+		p.Println("No events found.")
+		return
+	}
+	t := term.Table{Heading: []string{"time", "event", "actor", "description"}}
+	for _, e := range l.Events {
+		t.Rows = append(t.Rows, term.Cells(e.Time.Local().Format("2006-01-02T15:04:05.00-0700"), e.Event, e.Actor, e.Description))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+type eventsCommand struct{ oneApp }
+
+// told are the members of an event that say something to people.
+var told = []string{
+	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances", "memory", "state", "command",
+}
+
+func (c *eventsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting events for app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Resources []client.Event `json:"resources"`
+	}
+	q := url.Values{"target_guids": {app.GUID}, "order_by": {"-created_at"}, "per_page": {"50"}}
+	if err := s.api.Get(ctx, "/v3/audit_events", q, &page); err != nil {
+		return nil, err
+	}
+	list := &eventList{Events: []eventRow{}}
+	for _, e := range page.Resources {
+		list.Events = append(list.Events, eventRow{e.CreatedAt, e.Type, e.Actor.Name, describeEvent(e.Data)})
+	}
+	return list, nil
+}
+
+func describeEvent(data map[string]json.RawMessage) string {
+	var inner map[string]json.RawMessage
+	if json.Unmarshal(data["request"], &inner) == nil && inner != nil {
+		data = inner
+	}
+	var parts []string
+	for _, key := range told {
+		var value any
+		if raw, ok := data[key]; ok && json.Unmarshal(raw, &value) == nil && value != nil {
+			parts = append(parts, fmt.Sprintf("%s: %v", key, value))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+type taskRow struct {
+	ID      int       `json:"id"`
+	Name    string    `json:"name"`
+	State   string    `json:"state"`
+	Start   time.Time `json:"start_time"`
+	Command string    `json:"command"`
+}
+
+type taskList struct {
+	Tasks []taskRow `json:"tasks"`
+}
+
+func (l *taskList) show(p *term.Printer) {
+	if len(l.Tasks) == 0 {
+		p.Println("No tasks found.")
+		return
+	}
+	t := term.Table{Heading: []string{"id", "name", "state", "start time", "command"}}
+	for _, k := range l.Tasks {
+		t.Rows = append(t.Rows, []term.Cell{
+			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.Start.UTC().Format(time.RFC1123)}, {Text: k.Command},
+		})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+type tasksCommand struct{ oneApp }
+
+func (c *tasksCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting tasks for app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := client.List[client.Task](ctx, s.api, "/v3/apps/"+app.GUID+"/tasks", url.Values{"order_by": {"-created_at"}})
+	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
+		return nil, &problem{
+			What: "There are no tasks on this platform.", Why: fmt.Sprintf("the API at %s (version %s) does not run tasks", s.cfg.API, s.cfg.APIVersion),
+			Try: "run the command as a process of its own in the manifest", cause: err,
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := &taskList{Tasks: []taskRow{}}
+	for _, k := range tasks {
+		list.Tasks = append(list.Tasks, taskRow{k.Sequence, k.Name, strings.ToLower(k.State), k.CreatedAt, k.Command})
+	}
+	return list, nil
+}

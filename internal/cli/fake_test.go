@@ -1,0 +1,285 @@
+package cli_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fake is an API with one org, one space, one app and one service instance,
+// whose answers never change: what is tested here is what the client makes of
+// them. That it gets along with a real platform is what the tests in e2e show.
+type fake struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies map[string]string // the last body of a call, by method and path
+	calls  []string
+}
+
+const (
+	guidOrg, guidSpace, guidApp = "org-guid", "space-guid", "app-guid"
+	stamp                       = "2026-01-02T03:04:05Z"
+)
+
+type object = map[string]any
+
+func list(items ...any) object {
+	if items == nil {
+		items = []any{}
+	}
+	return object{"pagination": object{"next": nil}, "resources": items}
+}
+
+func to(guid string) object { return object{"data": object{"guid": guid}} }
+
+// token is one that a client can read.
+func token(claims object) string {
+	body, _ := json.Marshal(claims)
+	return "e30." + base64.RawURLEncoding.EncodeToString(body) + ".sig"
+}
+
+func userToken(lives time.Duration) string {
+	return token(object{"user_name": "admin", "user_id": "user-guid", "origin": "uaa", "client_id": "cf", "exp": time.Now().Add(lives).Unix()})
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	f := &fake{bodies: map[string]string{}}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	call := r.Method + " " + r.URL.Path
+	f.mu.Lock()
+	f.bodies[call] = string(body)
+	f.calls = append(f.calls, call)
+	f.mu.Unlock()
+	status, answer := f.answer(call, r)
+	if _, job := jobs[call]; job {
+		w.Header().Set("Location", f.URL+"/v3/jobs/done")
+		status = http.StatusAccepted
+	}
+	if strings.HasPrefix(call, "POST /v3/service_instances") {
+		w.Header().Set("X-Cf-Warnings", "the+plan+is+nearly+used+up")
+		w.Header().Set("Location", f.URL+"/v3/jobs/polling")
+		status = http.StatusAccepted
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if answer != nil {
+		_ = json.NewEncoder(w).Encode(answer)
+	}
+}
+
+var jobs = map[string]bool{
+	"POST /v3/spaces/space-guid/actions/apply_manifest": true, "DELETE /v3/apps/app-guid": true, "DELETE /v3/routes/route-guid": true,
+	"DELETE /v3/service_instances/si-guid": true, "POST /v3/service_credential_bindings": true, "DELETE /v3/service_credential_bindings/binding-guid": true,
+}
+
+// one answers a list that may be asked for by name.
+func one(r *http.Request, item object) any {
+	for _, key := range []string{"names", "usernames"} {
+		if asked := r.URL.Query()[key]; len(asked) > 0 && asked[0] != item["name"] {
+			return list()
+		}
+	}
+	return list(item)
+}
+
+func refusal(status, code int, title, detail string) (int, any) {
+	return status, object{"errors": []any{object{"code": code, "title": title, "detail": detail}}}
+}
+
+func (f *fake) answer(call string, r *http.Request) (int, any) {
+	app := object{
+		"guid": guidApp, "name": "shop", "state": "STARTED", "created_at": stamp, "lifecycle": object{"type": "buildpack"},
+		"relationships": object{"space": to(guidSpace)},
+	}
+	process := object{
+		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2, "memory_in_mb": 64, "disk_in_mb": 1024,
+		"process_instances": []any{object{"index": 0, "state": "RUNNING"}, object{"index": 1, "state": "CRASHED"}}, "relationships": object{"app": to(guidApp)},
+	}
+	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0, "memory_in_mb": 32, "relationships": object{"app": to(guidApp)}}
+	stats := list(
+		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20}},
+		object{"index": 1, "state": "CRASHED", "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{}, "details": "exit status 7"})
+	route := object{
+		"guid": "route-guid", "url": "shop.apps.test", "host": "shop", "protocol": "http", "relationships": object{"domain": to("domain-guid"), "space": to(guidSpace)},
+		"destinations": []any{object{"guid": "dest-guid", "app": object{"guid": guidApp, "process": object{"type": "web"}}, "port": 8080}},
+	}
+	plan := object{
+		"guid": "plan-guid", "name": "small", "description": "a small one", "free": false, "available": true, "relationships": object{"service_offering": to("offering-guid")},
+	}
+	offering := object{"guid": "offering-guid", "name": "postgres", "description": "a database", "relationships": object{"service_broker": to("broker-guid")}}
+	broker := object{"guid": "broker-guid", "name": "local"}
+	with := func(l any, included object) any {
+		if m, ok := l.(object); ok {
+			m["included"] = included
+		}
+		return l
+	}
+	everything := object{"service_plans": []any{plan}, "service_offerings": []any{offering}, "service_brokers": []any{broker}}
+	instance := object{
+		"guid": "si-guid", "name": "db", "type": "managed", "tags": []string{"sql"}, "created_at": stamp,
+		"last_operation": object{"type": "create", "state": "succeeded", "description": "done"}, "relationships": object{"service_plan": to("plan-guid")},
+	}
+	binding := object{"guid": "binding-guid", "name": "key", "type": "app", "relationships": object{"app": to(guidApp), "service_instance": to("si-guid")}}
+
+	switch call {
+	case "GET /":
+		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}}, "app_ssh": nil, "notifications": object{"href": f.URL + "/notify"}}
+		for _, name := range []string{"login", "uaa", "log_cache"} {
+			links[name] = object{"href": f.URL}
+		}
+		return 200, object{"links": links}
+	case "POST /oauth/token":
+		if f.body(call, "password=wrong") {
+			return 401, object{"error": "unauthorized", "error_description": "Bad credentials"}
+		}
+		if f.body(call, "client_credentials") {
+			return 200, object{"access_token": token(object{"client_id": "sender", "exp": time.Now().Add(time.Hour).Unix()}), "token_type": "bearer"}
+		}
+		return 200, object{"access_token": userToken(time.Hour), "refresh_token": "refresh", "token_type": "bearer"}
+	case "GET /v3/organizations":
+		return 200, one(r, object{"guid": guidOrg, "name": "acme"})
+	case "GET /v3/spaces":
+		return 200, one(r, object{"guid": guidSpace, "name": "dev"})
+	case "GET /v3/users":
+		return 200, one(r, object{"guid": "user-guid", "name": "admin"})
+	case "POST /v3/organizations":
+		return 201, object{"guid": "new-org", "name": "globex"}
+	case "POST /v3/spaces":
+		return 201, object{"guid": "new-space", "name": "prod"}
+	case "POST /v3/roles":
+		return refusal(422, 10008, "CF-UnprocessableEntity", "User 'admin' already has 'space_manager' role in space 'prod'.")
+	case "GET /v3/apps":
+		return 200, one(r, app)
+	case "POST /v3/apps":
+		return refusal(422, 10008, "CF-UnprocessableEntity", "App with the name 'shop' already exists.")
+	case "POST /v3/apps/app-guid/actions/start", "POST /v3/apps/app-guid/actions/stop", "POST /v3/apps/app-guid/actions/restart", "PATCH /v3/apps/app-guid":
+		return 200, app
+	case "GET /v3/processes", "GET /v3/apps/app-guid/processes":
+		return 200, list(worker, process)
+	case "GET /v3/processes/app-guid", "GET /v3/apps/app-guid/processes/web", "POST /v3/apps/app-guid/processes/web/actions/scale":
+		return 200, process
+	case "GET /v3/processes/worker-guid":
+		return 200, worker
+	case "GET /v3/processes/app-guid/stats":
+		return 200, stats
+	case "GET /v3/processes/app-guid/sidecars", "GET /v3/apps/app-guid/sidecars":
+		return 200, list(object{"guid": "sc", "name": "config server", "command": "./config"})
+	case "GET /v3/processes/worker-guid/stats", "GET /v3/processes/worker-guid/sidecars":
+		return 200, list()
+	case "GET /v3/routes", "GET /v3/apps/app-guid/routes":
+		if hosts := r.URL.Query()["hosts"]; len(hosts) > 0 && hosts[0] != "shop" {
+			return 200, list()
+		}
+		return 200, list(route)
+	case "POST /v3/routes":
+		return 201, object{"guid": "new-route", "url": "dump.apps.test"}
+	case "POST /v3/routes/new-route/destinations":
+		return 200, object{}
+	case "DELETE /v3/routes/route-guid/destinations/dest-guid":
+		return 204, nil
+	case "GET /v3/domains":
+		return 200, one(r, object{"guid": "domain-guid", "name": "apps.test"})
+	case "GET /v3/apps/app-guid/droplets/current":
+		return 200, object{"guid": "droplet-guid", "stack": "cflinuxfs4", "created_at": stamp, "buildpacks": []any{object{"name": "binary_buildpack", "version": "1.0.0"}}}
+	case "GET /v3/apps/app-guid/env":
+		return 200, object{
+			"system_env_json": object{"VCAP_SERVICES": object{}}, "application_env_json": object{"VCAP_APPLICATION": object{"name": "shop"}},
+			"environment_variables": object{"GREETING": "hello"}, "running_env_json": object{}, "staging_env_json": object{},
+		}
+	case "PATCH /v3/apps/app-guid/environment_variables":
+		return 200, object{"var": object{"GREETING": "good morning"}}
+	case "GET /v3/audit_events":
+		return 200, list(object{"guid": "e", "created_at": stamp, "type": "app.crash", "actor": object{"name": "web"}, "data": object{"index": 1, "reason": "CRASHED", "exit_description": "exit status 7"}})
+	case "GET /v3/apps/app-guid/tasks":
+		if strings.Contains(r.Header.Get("User-Agent"), "none") {
+			return 404, nil
+		}
+		return 200, list(object{"sequence_id": 1, "name": "migrate", "state": "SUCCEEDED", "command": "./migrate", "created_at": stamp})
+	case "GET /v3/jobs/done", "GET /v3/jobs/polling":
+		return 200, object{"guid": "done", "state": map[bool]string{true: "POLLING", false: "COMPLETE"}[strings.HasSuffix(call, "polling")]}
+	case "POST /v3/packages":
+		return 201, object{"guid": "package-guid", "state": "AWAITING_UPLOAD"}
+	case "GET /v3/packages":
+		return 200, list(object{"guid": "package-guid", "state": "READY"})
+	case "POST /v3/packages/package-guid/upload":
+		return 200, object{"guid": "package-guid", "state": "READY"}
+	case "POST /v3/builds":
+		return 201, object{"guid": "build-guid", "state": "STAGING", "created_at": stamp}
+	case "GET /v3/builds/build-guid":
+		return 200, object{"guid": "build-guid", "state": "STAGED", "droplet": object{"guid": "droplet-guid"}}
+	case "PATCH /v3/apps/app-guid/relationships/current_droplet":
+		return 200, to("droplet-guid")
+	case "GET /api/v1/read/app-guid":
+		return 200, logBatch(r)
+	case "GET /v3/service_plans":
+		if names := r.URL.Query()["names"]; len(names) > 0 && names[0] != "small" {
+			return 200, list()
+		}
+		return 200, with(list(plan), everything)
+	case "GET /v3/service_instances":
+		return 200, with(one(r, instance), everything)
+	case "GET /v3/service_credential_bindings":
+		return 200, with(one(r, binding), object{"apps": []any{app}})
+	case "GET /v3/service_credential_bindings/binding-guid/details":
+		return 200, object{"credentials": object{"host": "127.0.0.1", "port": 5432, "password": "s3cret"}}
+	case "GET /notify/notifications":
+		kinds := object{"disk-full": object{"description": "A disk is nearly full", "critical": true, "template": "default"}}
+		return 200, object{"sender": object{"name": "Disk watch", "template": "default", "notifications": kinds}}
+	case "GET /notify/templates":
+		return 200, object{"template-1": object{"name": "plain"}}
+	case "POST /notify/templates":
+		return 201, object{"template_id": "template-2"}
+	case "POST /notify/everyone", "POST /notify/spaces/space-guid", "POST /notify/emails":
+		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
+	case "GET /notify/messages/message-1":
+		return 200, object{"status": "delivered"}
+	case "GET /notify/user_preferences":
+		return 200, object{"global_unsubscribe": false, "clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new", "source_description": "Disk watch"}}}}
+	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template", "PATCH /notify/user_preferences":
+		return 204, nil
+	}
+	if jobs[call] {
+		return 202, nil
+	}
+	return refusal(404, 10000, "CF-NotFound", "Unknown request "+call)
+}
+
+func (f *fake) body(call, text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Contains(f.bodies[call], text)
+}
+
+// logBatch is four lines, in the order that is asked for.
+func logBatch(r *http.Request) any {
+	at, _ := time.Parse(time.RFC3339, stamp)
+	var batch []any
+	for i, l := range []struct{ source, kind, text string }{
+		{"STG", "OUT", "-----> Binary Buildpack"}, {"APP/PROC/WEB", "OUT", "listening"}, {"APP/PROC/WEB/SIDECAR/CONFIG SERVER", "ERR", "no config"}, {"RTR", "OUT", "shop.apps.test - GET /"},
+	} {
+		e := object{
+			"timestamp": fmt.Sprint(at.Add(time.Duration(i) * time.Millisecond).UnixNano()), "source_id": guidApp, "instance_id": "0",
+			"tags": object{"source_type": l.source}, "log": object{"payload": base64.StdEncoding.EncodeToString([]byte(l.text)), "type": l.kind},
+		}
+		if r.URL.Query().Get("descending") == "true" {
+			batch = append([]any{e}, batch...)
+		} else {
+			batch = append(batch, e)
+		}
+	}
+	return object{"envelopes": object{"batch": batch}}
+}

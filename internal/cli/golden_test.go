@@ -1,0 +1,236 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/cli"
+	"ingot/internal/cli/config"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // moments are shown in the user's zone
+	os.Exit(m.Run())
+}
+
+// world is a client with a home of its own.
+type world struct {
+	api      *fake
+	home     string
+	dir      string
+	env      map[string]string
+	in       string
+	terminal bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{api: newFake(t), home: t.TempDir(), dir: t.TempDir(), env: map[string]string{}}
+	w.env["INGOT_HOME"] = w.home
+	return w
+}
+
+// loggedIn is a world whose client has a target.
+func loggedIn(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.change(t, func(c *config.Config) {
+		c.API, c.APIVersion, c.AccessToken, c.RefreshToken = w.api.URL, "3.211.0", userToken(time.Hour), "refresh"
+		c.Org, c.Space = config.Named{GUID: guidOrg, Name: "acme"}, config.Named{GUID: guidSpace, Name: "dev"}
+		c.Links = config.Links{Login: w.api.URL, UAA: w.api.URL, LogCache: w.api.URL, Notifications: w.api.URL + "/notify"}
+	})
+	return w
+}
+
+func (w *world) change(t *testing.T, change func(*config.Config)) {
+	t.Helper()
+	c, err := config.Load(filepath.Join(w.home, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(c)
+	if err := c.Save(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) file(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs the client and returns what it wrote, with the addresses of this
+// run taken out.
+func (w *world) run(args ...string) (out, errs string, code int) {
+	var o, e bytes.Buffer
+	code = cli.Run(context.Background(), &cli.World{
+		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
+		Out: &o, Err: &e, OutTerminal: w.terminal, Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
+		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
+		Machine: func(context.Context) []cli.Finding {
+			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"}, {Name: "engine", Found: "process", State: cli.FindingNote}}
+		},
+	})
+	clean := strings.NewReplacer(w.api.URL, "http://api.test", w.dir, "DIR", w.home, "HOME", "\x1b", "^[")
+	return clean.Replace(o.String()), clean.Replace(e.String()), code
+}
+
+// scenarios are the commands whose output is kept in testdata, one file each,
+// as plain text, as it is on a terminal, and as JSON.
+var scenarios = []struct {
+	name string
+	args []string
+}{
+	{"api", []string{"api"}},
+	{"target", []string{"target", "-o", "acme", "-s", "dev"}},
+	{"login", []string{"login", "-a", "API", "-u", "admin", "-p", "secret", "-o", "acme", "-s", "dev"}},
+	{"login-wrong", []string{"login", "-a", "API", "-u", "admin", "-p", "wrong"}},
+	{"auth", []string{"auth", "admin", "secret"}},
+	{"logout", []string{"logout"}},
+	{"orgs", []string{"orgs"}},
+	{"spaces", []string{"spaces"}},
+	{"create-org", []string{"create-org", "globex"}},
+	{"create-space", []string{"create-space", "prod"}},
+	{"create-app", []string{"create-app", "shop"}},
+	{"apply-manifest", []string{"apply-manifest", "-f", "manifest.yml"}},
+	{"push", []string{"push", "-f", "manifest.yml", "-m", "128M"}},
+	{"push-nothing", []string{"push", "shop", "--no-manifest", "-p", "empty"}},
+	{"start", []string{"start", "shop"}},
+	{"stop", []string{"stop", "shop"}},
+	{"restart", []string{"restart", "shop"}},
+	{"restage", []string{"restage", "shop"}},
+	{"scale", []string{"scale", "shop", "-i", "2", "-m", "64M", "-f"}},
+	{"rename", []string{"rename", "shop", "store"}},
+	{"delete", []string{"delete", "shop", "-f", "-r"}},
+	{"delete-unasked", []string{"delete", "shop"}},
+	{"env", []string{"env", "shop"}},
+	{"set-env", []string{"set-env", "shop", "GREETING", "good morning"}},
+	{"unset-env", []string{"unset-env", "shop", "GREETING"}},
+	{"apps", []string{"apps"}},
+	{"app", []string{"app", "shop"}},
+	{"app-misspelt", []string{"app", "shpo"}},
+	{"logs-recent", []string{"logs", "shop", "--recent"}},
+	{"logs-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config server", "--process", "web", "--no-router"}},
+	{"logs-no-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config servr"}},
+	{"ssh-none", []string{"ssh", "shop"}},
+	{"events", []string{"events", "shop"}},
+	{"tasks", []string{"tasks", "shop"}},
+	{"routes", []string{"routes"}},
+	{"map-route", []string{"map-route", "shop", "apps.test", "-n", "dump", "--app-port", "8082"}},
+	{"unmap-route", []string{"unmap-route", "shop", "apps.test", "-n", "shop"}},
+	{"marketplace", []string{"marketplace"}},
+	{"marketplace-plans", []string{"marketplace", "-e", "postgres"}},
+	{"services", []string{"services"}},
+	{"service", []string{"service", "db"}},
+	{"create-service", []string{"create-service", "postgres", "small", "db", "-t", "sql", "-c", `{"size":1}`}},
+	{"create-service-none", []string{"create-service", "postgres", "huge", "db"}},
+	{"delete-service", []string{"delete-service", "db", "-f", "--wait"}},
+	{"bind-service", []string{"bind-service", "shop", "db"}},
+	{"unbind-service", []string{"unbind-service", "shop", "db"}},
+	{"create-service-key", []string{"create-service-key", "db", "key"}},
+	{"service-key", []string{"service-key", "db", "key"}},
+	{"curl", []string{"curl", "-X", "POST", "/v3/routes/new-route/destinations", "-d", `{"destinations":[]}`}},
+	{"doctor", []string{"doctor"}},
+	{"completion", []string{"completion", "bash"}},
+	{"notifications-register", []string{"notifications", "register", "disk-full", "--critical", "--template", "template-1", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-kinds", []string{"notifications", "kinds", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-templates", []string{"notifications", "templates", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-create-template", []string{"notifications", "templates", "--create", "plain", "--text", "@mail.txt", "--assign", "disk-full", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-send", []string{"notifications", "send", "disk-full", "--everyone", "--text", "tidy up", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-send-nobody", []string{"notifications", "send", "disk-full", "--text", "tidy up"}},
+	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-preferences", []string{"notifications", "preferences", "--unsubscribe", "sender/news"}},
+	{"help", []string{"help"}},
+	{"help-push", []string{"help", "push"}},
+	{"help-notifications", []string{"help", "notifications"}},
+	{"unknown-command", []string{"psh"}},
+	{"unknown-flag", []string{"push", "--no-sart"}},
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			var got strings.Builder
+			for _, form := range []string{"plain", "terminal", "json"} {
+				w := loggedIn(t)
+				w.terminal = form == "terminal"
+				w.file(t, "manifest.yml", "applications:\n- name: shop\n  path: app\n  env: {FLAG: yes}\n  sidecars:\n  - {name: config server, process_types: [web], command: ./config}\n")
+				w.file(t, "app/shop", "#!/bin/sh\nexec sleep 1000\n")
+				w.file(t, "mail.txt", "Dear {{.Text}}")
+				if err := os.Mkdir(filepath.Join(w.dir, "empty"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				var args []string
+				for _, a := range s.args {
+					args = append(args, strings.ReplaceAll(a, "API", w.api.URL))
+				}
+				if form == "json" {
+					args = append(args, "--json")
+				}
+				out, errs, code := w.run(args...)
+				fmt.Fprintf(&got, "== %s, exit code %d\n-- standard output\n%s-- standard error\n%s", form, code, out, errs)
+			}
+			path := filepath.Join("testdata", "golden", s.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != string(want) {
+				t.Errorf("%s differs (go test ./internal/cli -update writes it anew):\n%s", path, got.String())
+			}
+		})
+	}
+}
+
+// Every command has its golden file, an example, and help that names its flags.
+func TestEveryCommandIsCovered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	covered := map[string]bool{}
+	for _, s := range scenarios {
+		covered[s.args[0]] = true
+		if s.args[0] == "notifications" {
+			covered["notifications "+s.args[1]] = true
+		}
+	}
+	overview, _, _ := w.run("help")
+	n := 0
+	for _, name := range cli.Names() {
+		n++
+		help, _, code := w.run(append(strings.Fields(name), "--help")...)
+		if !covered[name] {
+			t.Errorf("%s has no golden file", name)
+		}
+		if code != 0 || !strings.Contains(help, "Examples:") && name != "notifications" {
+			t.Errorf("%s: the help has no examples:\n%s", name, help)
+		}
+		if !strings.Contains(name, " ") && !strings.Contains(overview, "\n  "+name+" ") {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	if n < 45 {
+		t.Errorf("only %d commands", n)
+	}
+}

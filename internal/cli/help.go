@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jessevdk/go-flags"
+)
+
+// command is an entry of the table of commands.
+type command struct {
+	name    string
+	aliases []string
+	group   string
+	summary string
+	args    string // how its arguments are written
+	about   string // more than the summary, when there is more to say
+	example []string
+	need    need
+	// progress: it may take long, and shows how far it is.
+	progress bool
+	make     func() runner
+	sub      []*command
+}
+
+func find(name string) *command {
+	for _, c := range commands {
+		if c.name == name {
+			return c
+		}
+		for _, a := range c.aliases {
+			if a == name {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// Overview lists all commands, by what they are for.
+func Overview(w *World) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: the developer experience of Cloud Foundry in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program, w.Program)
+	width := 0
+	for _, c := range commands {
+		width = max(width, len(c.name))
+	}
+	row := func(name, summary string) { fmt.Fprintf(&b, "  %-*s  %s\n", width, name, summary) }
+	if len(w.Others) > 0 {
+		b.WriteString("\nServer\n")
+		for _, o := range w.Others {
+			row(o.Name, o.Summary)
+		}
+	}
+	group := ""
+	for _, c := range commands {
+		if c.group != group {
+			group = c.group
+			fmt.Fprintf(&b, "\n%s\n", group)
+		}
+		row(c.name, c.summary)
+	}
+	fmt.Fprintf(&b, "\nEvery command takes --json, -q and --help. '%s help COMMAND' shows examples.\n", w.Program)
+	return b.String()
+}
+
+// help is the help of one command.
+func (c *command) help(w *World) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s\n", w.Program, c.name, c.summary)
+	if c.about != "" {
+		fmt.Fprintf(&b, "\n%s\n", c.about)
+	}
+	if len(c.sub) > 0 {
+		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.name)
+		for _, s := range c.sub {
+			fmt.Fprintf(&b, "  %-34s %s\n", strings.TrimPrefix(s.name, c.name+" ")+" "+s.args, s.summary)
+		}
+		return b.String()
+	}
+	fmt.Fprintf(&b, "\nUsage: %s\n", strings.TrimSpace(w.Program+" "+c.name+" "+c.args))
+	if len(c.aliases) > 0 {
+		fmt.Fprintf(&b, "Also called: %s\n", strings.Join(c.aliases, ", "))
+	}
+	if len(c.example) > 0 {
+		b.WriteString("\nExamples:\n")
+		for _, e := range c.example {
+			fmt.Fprintf(&b, "  %s %s\n", w.Program, e)
+		}
+	}
+	parser, err := c.parser(w, c.make(), &output{})
+	if err != nil {
+		return b.String()
+	}
+	for _, g := range parser.Groups() {
+		if rows := flagRows(g.Options()); g.ShortDescription != "Help Options" && len(rows) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n%s", g.ShortDescription, strings.Join(rows, ""))
+		}
+	}
+	return b.String()
+}
+
+func flagRows(options []*flags.Option) []string {
+	var rows []string
+	for _, o := range options {
+		if o.Hidden {
+			continue
+		}
+		rows = append(rows, fmt.Sprintf("  %-28s %s\n", flagName(o), o.Description))
+	}
+	return rows
+}
+
+func flagName(o *flags.Option) string {
+	var names []string
+	if o.ShortName != 0 {
+		names = append(names, "-"+string(o.ShortName))
+	}
+	if o.LongName != "" {
+		names = append(names, "--"+o.LongName)
+	}
+	text := strings.Join(names, ", ")
+	if o.ValueName != "" {
+		text += " " + o.ValueName
+	}
+	return text
+}
+
+// Names are those of all commands.
+func Names() []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+		for _, s := range c.sub {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}

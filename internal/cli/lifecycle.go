@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+)
+
+// How long a start and a build may take, unless the environment says otherwise
+// in minutes, with the names that cf has for it.
+const (
+	startPatience = 5 * time.Minute
+	stagePatience = 15 * time.Minute
+)
+
+func (s *session) patience(variable string, usual time.Duration) time.Duration {
+	if d, err := time.ParseDuration(s.w.Getenv(variable) + "m"); err == nil && d > 0 {
+		return d
+	}
+	return usual
+}
+
+// action is one of the app's actions.
+func (s *session) action(ctx context.Context, app *client.App, name string) error {
+	_, err := s.api.Post(ctx, "/v3/apps/"+app.GUID+"/actions/"+name, nil, app)
+	return err
+}
+
+// awaitRunning waits until every process that should run has an instance that
+// does. All of them crashed is a failure.
+func (s *session) awaitRunning(ctx context.Context, app client.App) error {
+	s.progress.Step("Starting "+app.Name, 0)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
+	defer cancel()
+	processes, err := client.List[client.Process](ctx, s.api, "/v3/apps/"+app.GUID+"/processes", nil)
+	if err != nil {
+		return err
+	}
+	for _, pr := range processes {
+		if pr.Instances == 0 {
+			continue
+		}
+		err := client.Poll(ctx, func() (bool, error) {
+			stats, err := s.stats(ctx, pr.GUID)
+			if err != nil {
+				return false, err
+			}
+			if len(stats) == 0 || running(stats) > 0 {
+				return true, nil
+			}
+			for _, st := range stats {
+				if st.State != "CRASHED" {
+					return false, nil
+				}
+			}
+			return false, s.crashed(app, pr, stats[0].Details)
+		})
+		if errors.Is(err, errTooLong) {
+			return &problem{
+				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: "no instance became healthy",
+				Try: fmt.Sprintf("'%s logs %s --recent' says what it does; CF_STARTUP_TIMEOUT is the number of minutes to wait", s.w.Program, app.Name), cause: err,
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errTooLong = errors.New("it takes too long")
+
+func (s *session) crashed(app client.App, pr client.Process, details string) error {
+	return &problem{
+		What: fmt.Sprintf("Start unsuccessful: all instances of process %s of %s crashed.", pr.Type, app.Name), Why: details,
+		Try: fmt.Sprintf("'%s logs %s --recent'", s.w.Program, app.Name),
+	}
+}
+
+// stage builds a droplet of a package, showing the log of it.
+func (s *session) stage(ctx context.Context, app client.App, pkg string) (string, error) {
+	s.say("Staging app and tracing logs...")
+	s.progress.Step("Staging "+app.Name, 0)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STAGING_TIMEOUT", stagePatience), errTooLong)
+	defer cancel()
+	var build client.Build
+	if _, err := s.api.Post(ctx, "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg}}, &build); err != nil {
+		return "", err
+	}
+	stopLog := s.followStaging(ctx, app, build.CreatedAt)
+	err := client.Poll(ctx, func() (bool, error) {
+		if build.State != "STAGING" {
+			return true, nil
+		}
+		return false, s.api.Get(ctx, "/v3/builds/"+build.GUID, nil, &build)
+	})
+	stopLog()
+	switch {
+	case errors.Is(err, errTooLong):
+		return "", &problem{What: "Staging " + app.Name + " takes too long.", Try: "CF_STAGING_TIMEOUT is the number of minutes to wait", cause: err}
+	case err != nil:
+		return "", err
+	case build.State == "FAILED" || build.Droplet == nil:
+		p := &problem{What: "Staging " + app.Name + " failed.", Why: build.Error, Try: fmt.Sprintf("'%s logs %s --recent' shows all of its log", s.w.Program, app.Name)}
+		if strings.Contains(build.Error, "NoAppDetectedError") {
+			p.Try = "no buildpack recognizes these files: name one with -b, and see that -p is the folder of the app"
+		}
+		return "", p
+	}
+	return build.Droplet.GUID, nil
+}
+
+func (s *session) setDroplet(ctx context.Context, app client.App, droplet string) error {
+	_, err := s.api.Patch(ctx, "/v3/apps/"+app.GUID+"/relationships/current_droplet", client.Relate(droplet), nil)
+	return err
+}
+
+// newestPackage is the one that a restage builds.
+func (s *session) newestPackage(ctx context.Context, app client.App) (client.Package, error) {
+	found, err := client.List[client.Package](ctx, s.api, "/v3/packages", url.Values{
+		"app_guids": {app.GUID}, "states": {"READY"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
+	})
+	if err != nil {
+		return client.Package{}, err
+	}
+	if len(found) == 0 {
+		return client.Package{}, &problem{What: "App " + app.Name + " has nothing to run.", Why: "no files were pushed yet", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
+	}
+	return found[0], nil
+}
+
+// ensureDroplet stages the newest package when it has no droplet that is set.
+func (s *session) ensureDroplet(ctx context.Context, app client.App) error {
+	var droplet client.Droplet
+	err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &droplet)
+	if client.Status(err) != 404 {
+		return err
+	}
+	pkg, err := s.newestPackage(ctx, app)
+	if err != nil {
+		return err
+	}
+	guid, err := s.stage(ctx, app, pkg.GUID)
+	if err != nil {
+		return err
+	}
+	return s.setDroplet(ctx, app, guid)
+}
+
+// oneApp is the argument of most commands.
+type oneApp struct {
+	Args struct {
+		App string `positional-arg-name:"APP" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+type startCommand struct{ oneApp }
+
+func (c *startCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Starting app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if app.State == "STARTED" {
+		s.say("App %s is started already.", app.Name)
+		s.ok()
+		return orNil(s.summarize(ctx, app))
+	}
+	if err := s.ensureDroplet(ctx, app); err != nil {
+		return nil, err
+	}
+	return s.begin(ctx, app, "start")
+}
+
+// begin starts or restarts an app and shows how it is. When it does not start,
+// that is shown too.
+func (s *session) begin(ctx context.Context, app client.App, action string) (result, error) {
+	if err := s.action(ctx, &app, action); err != nil {
+		return nil, err
+	}
+	s.say("Waiting for the app to start...")
+	failed := s.awaitRunning(ctx, app)
+	if failed != nil && ctx.Err() != nil {
+		return nil, failed
+	}
+	res, err := orNil(s.summarize(ctx, app))
+	if failed != nil {
+		err = failed
+	}
+	return res, err
+}
+
+type stopCommand struct{ oneApp }
+
+func (c *stopCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Stopping app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if app.State == "STOPPED" {
+		s.say("App %s is stopped already.", app.Name)
+	} else if err := s.action(ctx, &app, "stop"); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return s.jsonOnly(&made{"app", app.Name, app.GUID, true}), nil
+}
+
+type restartCommand struct{ oneApp }
+
+func (c *restartCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Restarting app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ensureDroplet(ctx, app); err != nil {
+		return nil, err
+	}
+	return s.begin(ctx, app, "restart")
+}
+
+type restageCommand struct{ oneApp }
+
+func (c *restageCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Restaging app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	pkg, err := s.newestPackage(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	droplet, err := s.stage(ctx, app, pkg.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.setDroplet(ctx, app, droplet); err != nil {
+		return nil, err
+	}
+	return s.begin(ctx, app, "restart")
+}

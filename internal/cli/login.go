@@ -1,0 +1,309 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+	"ingot/internal/cli/term"
+)
+
+// targetResult is where the client points.
+type targetResult struct {
+	API     string `json:"api"`
+	Version string `json:"api_version"`
+	User    string `json:"user"`
+	Org     string `json:"org"`
+	Space   string `json:"space"`
+	Local   string `json:"local,omitempty"`
+}
+
+func (s *session) target() *targetResult {
+	return &targetResult{s.cfg.API, s.cfg.APIVersion, s.api.User().Name(), s.cfg.Org.Name, s.cfg.Space.Name, s.cfg.Local}
+}
+
+func (r *targetResult) show(p *term.Printer) {
+	rows := [][2]string{{"API endpoint", r.API}, {"API version", r.Version}}
+	if r.User == "" {
+		p.Pairs(append(rows, [2]string{"user", "nobody is logged in"})...)
+		return
+	}
+	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", or(r.Org, "none targeted")}, [2]string{"space", or(r.Space, "none targeted")})
+	if r.Local != "" {
+		rows = append(rows, [2]string{"found", "the server on this machine, in " + r.Local})
+	}
+	p.Pairs(rows...)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// api
+
+type apiCommand struct {
+	SkipSSL bool `long:"skip-ssl-validation" description:"Accept any certificate; not for places that matter"`
+	Unset   bool `long:"unset" description:"Forget the target"`
+	Args    struct {
+		URL string `positional-arg-name:"URL"`
+	} `positional-args:"yes"`
+}
+
+func (c *apiCommand) run(ctx context.Context, s *session) (result, error) {
+	switch {
+	case c.Unset:
+		s.cfg.Forget()
+		s.cfg.API, s.cfg.Local, s.cfg.Links = "", "", config.Links{}
+		s.say("No API is targeted any more.")
+		return nil, s.cfg.Save()
+	case c.Args.URL == "":
+		if s.cfg.API == "" {
+			return nil, s.check(anAPI)
+		}
+		return s.target(), nil
+	}
+	s.say("Setting the API endpoint to %s...", s.out.Bold(c.Args.URL))
+	if err := s.aim(ctx, withScheme(c.Args.URL), c.SkipSSL); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return s.target(), s.cfg.Save()
+}
+
+// withScheme adds the usual one.
+func withScheme(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	return "https://" + address
+}
+
+// login
+
+type loginCommand struct {
+	API      string `short:"a" value-name:"URL" description:"The API endpoint"`
+	User     string `short:"u" value-name:"NAME" description:"The user's name"`
+	Password string `short:"p" value-name:"PASSWORD" description:"The password; seen by whoever can list processes"`
+	Org      string `short:"o" value-name:"ORG" description:"The org to target"`
+	Space    string `short:"s" value-name:"SPACE" description:"The space to target"`
+	Passcode string `long:"sso-passcode" value-name:"CODE" description:"A one-time passcode in place of name and password"`
+	SSO      bool   `long:"sso" description:"Ask for a one-time passcode"`
+	Origin   string `long:"origin" value-name:"NAME" description:"The identity provider to log in with"`
+	SkipSSL  bool   `long:"skip-ssl-validation" description:"Accept any certificate; not for places that matter"`
+}
+
+func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
+	in := bufio.NewReader(s.w.In)
+	api := c.API
+	if api == "" {
+		api = s.cfg.API
+	}
+	if api == "" {
+		var err error
+		if api, err = s.ask(ctx, in, "API endpoint"); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.aim(ctx, withScheme(api), c.SkipSSL); err != nil {
+		return nil, err
+	}
+	s.say("API endpoint: %s", s.out.Bold(s.cfg.API))
+	for try := 1; ; try++ {
+		form, err := c.form(ctx, s, in)
+		if err != nil {
+			return nil, err
+		}
+		err = s.enter(ctx, "cf", "", form)
+		if err == nil {
+			break
+		}
+		if client.Status(err) != http.StatusUnauthorized || c.Password != "" || c.Passcode != "" || try == 3 || !s.w.InTerminal {
+			return nil, rejected(s, err)
+		}
+		s.say("These credentials were rejected; try again.")
+	}
+	if err := s.cfg.Save(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Org != "" {
+		err = s.choose(ctx, c.Org, c.Space)
+	} else {
+		err = s.chooseOnly(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	return s.target(), s.cfg.Save()
+}
+
+func rejected(s *session, err error) error {
+	if client.Status(err) != http.StatusUnauthorized {
+		return err
+	}
+	return &problem{What: "The credentials were rejected.", Why: err.Error(), Try: fmt.Sprintf("check name and password, then '%s login' again", s.w.Program), cause: err}
+}
+
+// form is what proves who the user is; what is missing is asked for.
+func (c *loginCommand) form(ctx context.Context, s *session, in *bufio.Reader) (url.Values, error) {
+	form := url.Values{"grant_type": {"password"}}
+	if c.Origin != "" {
+		form.Set("login_hint", fmt.Sprintf(`{"origin":%q}`, c.Origin))
+	}
+	if c.SSO || c.Passcode != "" {
+		code := c.Passcode
+		if code == "" {
+			s.say("Get a passcode at %s/passcode", s.cfg.Links.Login)
+			var err error
+			if code, err = s.secret(ctx, in, "Passcode"); err != nil {
+				return nil, err
+			}
+		}
+		form.Set("passcode", code)
+		return form, nil
+	}
+	user, password := c.User, c.Password
+	var err error
+	if user == "" {
+		if user, err = s.ask(ctx, in, "Email or user name"); err != nil {
+			return nil, err
+		}
+	}
+	if password == "" {
+		if password, err = s.secret(ctx, in, "Password"); err != nil {
+			return nil, err
+		}
+	}
+	form.Set("username", user)
+	form.Set("password", password)
+	return form, nil
+}
+
+// ask reads a line.
+func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = &problem{What: what + " is missing.", Why: "nothing was entered", Try: "give it as a flag (see --help)"}
+		}
+		return "", err
+	}
+	return line, nil
+}
+
+// await waits for an answer or the end of the command. Nothing can take a read
+// of a terminal back; the process ends soon.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		got <- answer{text, err}
+	}()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func (s *session) secret(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	if !s.w.InTerminal || s.w.Password == nil {
+		return s.ask(ctx, in, what)
+	}
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	text, err := s.w.Password(ctx)
+	fmt.Fprintln(s.w.Err)
+	return text, err
+}
+
+// auth
+
+type authCommand struct {
+	Client bool `long:"client-credentials" description:"USER and PASSWORD are a client and its secret"`
+	Args   struct {
+		User     string `positional-arg-name:"USER"`
+		Password string `positional-arg-name:"PASSWORD"`
+	} `positional-args:"yes"`
+}
+
+func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
+	user, password := or(c.Args.User, s.w.Getenv("CF_USERNAME")), or(c.Args.Password, s.w.Getenv("CF_PASSWORD"))
+	if user == "" || password == "" {
+		return nil, &usage{"USER and PASSWORD are needed, as arguments or in CF_USERNAME and CF_PASSWORD", "auth"}
+	}
+	s.say("API endpoint: %s", s.out.Bold(s.cfg.API))
+	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}}
+	id, secret := "cf", ""
+	if c.Client {
+		form, id, secret = url.Values{"grant_type": {"client_credentials"}}, user, password
+	}
+	if err := s.enter(ctx, id, secret, form); err != nil {
+		return nil, rejected(s, err)
+	}
+	s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{}
+	s.ok()
+	s.say("Use '%s target' to choose an org and a space.", s.w.Program)
+	return s.jsonOnly(s.target()), s.cfg.Save()
+}
+
+// jsonOnly is a result that people have been told already.
+func (s *session) jsonOnly(r result) result {
+	if s.JSON {
+		return r
+	}
+	return nil
+}
+
+// logout
+
+type logoutCommand struct{}
+
+func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
+	s.say("Logging out %s...", s.out.Bold(s.api.User().Name()))
+	// It was the user's will: nobody is logged in again without being asked.
+	s.cfg.Forget()
+	s.cfg.Local = ""
+	if err := s.cfg.Save(); err != nil {
+		return nil, err
+	}
+	s.api.Use(client.Tokens{})
+	s.ok()
+	return s.jsonOnly(s.target()), nil
+}
+
+// target
+
+type targetCommand struct {
+	Org   string `short:"o" value-name:"ORG" description:"The org"`
+	Space string `short:"s" value-name:"SPACE" description:"The space"`
+}
+
+func (c *targetCommand) run(ctx context.Context, s *session) (result, error) {
+	if c.Org != "" || c.Space != "" {
+		if err := s.choose(ctx, c.Org, c.Space); err != nil {
+			return nil, err
+		}
+		if err := s.cfg.Save(); err != nil {
+			return nil, err
+		}
+	}
+	return s.target(), nil
+}

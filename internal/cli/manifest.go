@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+)
+
+// document is a manifest as it is sent: the platform reads it, the client only
+// adds what flags say. Keys that nobody knows here pass through.
+type document struct {
+	Version      any             `yaml:"version,omitempty"`
+	Applications []yaml.MapSlice `yaml:"applications"`
+
+	dir string // where it was read, for the paths in it
+}
+
+func get(m yaml.MapSlice, keys ...string) any {
+	for _, item := range m {
+		if name, ok := item.Key.(string); ok && slices.Contains(keys, name) {
+			return item.Value
+		}
+	}
+	return nil
+}
+
+func text0(m yaml.MapSlice, keys ...string) string {
+	if v := get(m, keys...); v != nil {
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+func set(m yaml.MapSlice, key string, value any) yaml.MapSlice {
+	m = without(m, key, strings.ReplaceAll(key, "-", "_"))
+	return append(m, yaml.MapItem{Key: key, Value: value})
+}
+
+func without(m yaml.MapSlice, keys ...string) yaml.MapSlice {
+	return slices.DeleteFunc(slices.Clone(m), func(i yaml.MapItem) bool {
+		name, ok := i.Key.(string)
+		return ok && slices.Contains(keys, name)
+	})
+}
+
+// readManifest reads a manifest, with its variables filled in.
+func readManifest(path string, vars map[string]any) (*document, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		found, err := findManifest(path)
+		if err != nil {
+			return nil, err
+		}
+		if found == "" {
+			return nil, &problem{What: "There is no manifest in " + path + ".", Try: "name the file with -f"}
+		}
+		path = found
+	}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &problem{What: "There is no manifest " + path + ".", Try: "name the file with -f", cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parseManifest(content, vars)
+	if err != nil {
+		return nil, &problem{What: "The manifest " + path + " cannot be used.", Why: err.Error(), cause: err}
+	}
+	doc.dir = filepath.Dir(path)
+	return doc, nil
+}
+
+// findManifest finds the manifest of a folder, if it has one.
+func findManifest(dir string) (string, error) {
+	for _, name := range []string{"manifest.yml", "manifest.yaml"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+var placeholder = regexp.MustCompile(`\(\(([-/\w.]+)\)\)`)
+
+func parseManifest(content []byte, vars map[string]any) (*document, error) {
+	var missing []string
+	filled := placeholder.ReplaceAllFunc(content, func(match []byte) []byte {
+		name := string(match[2 : len(match)-2])
+		value, ok := vars[name]
+		if !ok {
+			missing = append(missing, name)
+			return match
+		}
+		out, err := yaml.Marshal(value)
+		if err != nil {
+			return match
+		}
+		return bytes.TrimSpace(out)
+	})
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, fmt.Errorf("no value for the variables %s: give them with --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
+	}
+	var doc document
+	if err := yaml.Unmarshal(filled, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Applications) == 0 {
+		return nil, errors.New("it has no list 'applications'")
+	}
+	return &doc, nil
+}
+
+// readVars reads the values of variables, those of flags last.
+func (w *World) readVars(files, pairs []string) (map[string]any, error) {
+	vars := map[string]any{}
+	for _, file := range files {
+		content, err := os.ReadFile(w.path(file))
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(content, &vars); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, &usage{fmt.Sprintf("--var %s has no '=': write NAME=VALUE", pair), "push"}
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
+func (d *document) bytes() ([]byte, error) { return yaml.Marshal(d) }

@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// notifications register
+
+type notifyRegister struct {
+	notifyFlags
+	Source      string `long:"source" value-name:"TEXT" description:"Who sends, in words people know"`
+	Description string `long:"description" value-name:"TEXT" description:"What the kind is about"`
+	Critical    bool   `long:"critical" description:"Nobody can unsubscribe from it"`
+	Template    string `long:"template" value-name:"ID" description:"The template it is sent with"`
+	Args        struct {
+		Kind string `positional-arg-name:"KIND" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+type kindRow struct {
+	Client      string `json:"client"`
+	Source      string `json:"source"`
+	Kind        string `json:"kind"`
+	Description string `json:"description"`
+	Critical    bool   `json:"critical"`
+	Template    string `json:"template"`
+}
+
+type registered struct {
+	Client string `json:"client"`
+	Kind   string `json:"kind"`
+}
+
+func (*registered) show(*term.Printer) {}
+
+func (c *notifyRegister) run(ctx context.Context, s *session) (result, error) {
+	id, err := c.clientID(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	s.say("Registering kind %s for client %s...", s.out.Bold(c.Args.Kind), s.out.Bold(id))
+	// Registering replaces all kinds of a client: those it has stay.
+	kinds, source := map[string]any{}, c.Source
+	var all map[string]registeredClient
+	err = c.call(ctx, s, http.MethodGet, "/notifications", nil, &all)
+	if err != nil && client.Status(err) != http.StatusForbidden {
+		return nil, err
+	}
+	own := all[id]
+	for kind, n := range own.Notifications {
+		kinds[kind] = map[string]any{"description": n.Description, "critical": n.Critical}
+	}
+	kinds[c.Args.Kind] = map[string]any{"description": or(c.Description, c.Args.Kind), "critical": c.Critical}
+	body := map[string]any{"source_name": or(or(source, own.Name), id), "notifications": kinds}
+	if err := c.call(ctx, s, http.MethodPut, "/notifications", body, nil); err != nil {
+		return nil, err
+	}
+	if c.Template != "" {
+		path := "/clients/" + url.PathEscape(id) + "/notifications/" + url.PathEscape(c.Args.Kind) + "/template"
+		if err := c.call(ctx, s, http.MethodPut, path, map[string]string{"template": c.Template}, nil); err != nil {
+			return nil, err
+		}
+	}
+	s.ok()
+	return &registered{id, c.Args.Kind}, nil
+}
+
+type registeredClient struct {
+	Name          string `json:"name"`
+	Template      string `json:"template"`
+	Notifications map[string]struct {
+		Description string `json:"description"`
+		Template    string `json:"template"`
+		Critical    bool   `json:"critical"`
+	} `json:"notifications"`
+}
+
+// notifications kinds
+
+type notifyKinds struct{ notifyFlags }
+
+type kindList struct {
+	Kinds []kindRow `json:"kinds"`
+}
+
+func (l *kindList) show(p *term.Printer) {
+	if len(l.Kinds) == 0 {
+		p.Println("No kinds are registered.")
+		return
+	}
+	t := term.Table{Heading: []string{"client", "kind", "description", "critical", "template"}}
+	for _, k := range l.Kinds {
+		t.Rows = append(t.Rows, term.Cells(k.Client, k.Kind, k.Description, strconv.FormatBool(k.Critical), k.Template))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (c *notifyKinds) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting notification kinds...")
+	var all map[string]registeredClient
+	if err := c.call(ctx, s, http.MethodGet, "/notifications", nil, &all); err != nil {
+		return nil, err
+	}
+	list := &kindList{Kinds: []kindRow{}}
+	for _, id := range sortedKeys(all) {
+		for _, kind := range sortedKeys(all[id].Notifications) {
+			n := all[id].Notifications[kind]
+			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical, n.Template})
+		}
+	}
+	return list, nil
+}
+
+// notifications templates
+
+type notifyTemplates struct {
+	notifyFlags
+	Create  string `long:"create" value-name:"NAME" description:"Create a template of this name"`
+	Subject string `long:"subject" value-name:"TEXT" description:"Its subject; {{.Subject}} is that of a message"`
+	Text    string `long:"text" value-name:"TEXT" description:"Its text, or @FILE; {{.Text}} is that of a message"`
+	HTML    string `long:"html" value-name:"HTML" description:"Its HTML, or @FILE; {{.HTML}} is that of a message"`
+	Assign  string `long:"assign" value-name:"KIND" description:"Send this kind with the template that was created, or with --id"`
+	ID      string `long:"id" value-name:"ID" description:"The template to assign"`
+}
+
+type templateRow struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type templateList struct {
+	Templates []templateRow `json:"templates"`
+}
+
+func (l *templateList) show(p *term.Printer) {
+	if len(l.Templates) == 0 {
+		p.Println("No templates but the default one.")
+		return
+	}
+	t := term.Table{Heading: []string{"id", "name"}}
+	for _, one := range l.Templates {
+		t.Rows = append(t.Rows, term.Cells(one.ID, one.Name))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (r *templateRow) show(p *term.Printer) { p.Pairs([2]string{"template", p.Bold(r.ID)}) }
+
+func (c *notifyTemplates) run(ctx context.Context, s *session) (result, error) {
+	id := c.ID
+	var out result
+	if c.Create != "" {
+		s.say("Creating template %s...", s.out.Bold(c.Create))
+		made, err := c.create(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		id, out = made, &templateRow{made, c.Create}
+		s.ok()
+	}
+	if c.Assign != "" {
+		if id == "" {
+			return nil, &usage{"--assign needs a template: --id ID, or --create NAME", "notifications templates"}
+		}
+		owner, err := c.clientID(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		s.say("Assigning template %s to kind %s...", s.out.Bold(id), s.out.Bold(c.Assign))
+		path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(c.Assign) + "/template"
+		if err := c.call(ctx, s, http.MethodPut, path, map[string]string{"template": id}, nil); err != nil {
+			return nil, err
+		}
+		s.ok()
+		if out == nil {
+			out = &templateRow{ID: id}
+		}
+	}
+	if out != nil {
+		return out, nil
+	}
+	s.say("Getting templates...")
+	var all map[string]struct{ Name string }
+	if err := c.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
+		return nil, err
+	}
+	list := &templateList{Templates: []templateRow{}}
+	for _, id := range sortedKeys(all) {
+		list.Templates = append(list.Templates, templateRow{id, all[id].Name})
+	}
+	return list, nil
+}
+
+func (c *notifyTemplates) create(ctx context.Context, s *session) (string, error) {
+	body := map[string]any{"name": c.Create, "subject": or(c.Subject, "{{.Subject}}")}
+	for key, value := range map[string]string{"text": or(c.Text, "{{.Text}}"), "html": or(c.HTML, "{{.HTML}}")} {
+		content, err := s.content(value)
+		if err != nil {
+			return "", err
+		}
+		body[key] = content
+	}
+	var out struct {
+		ID  string `json:"template_id"`
+		Old string `json:"template-id"`
+	}
+	err := c.call(ctx, s, http.MethodPost, "/templates", body, &out)
+	return or(out.ID, out.Old), err
+}
+
+// content is a text, or that of the file that it names with @.
+func (s *session) content(value string) (string, error) {
+	file, ok := strings.CutPrefix(value, "@")
+	if !ok {
+		return value, nil
+	}
+	b, err := os.ReadFile(s.w.path(file))
+	return string(b), err
+}
+
+// notifications send
+
+type notifySend struct {
+	notifyFlags
+	Everyone bool   `long:"everyone" description:"To all users"`
+	User     string `long:"user" value-name:"NAME|GUID" description:"To a user"`
+	Space    string `long:"space" value-name:"NAME|GUID" description:"To the users of a space"`
+	Org      string `long:"org" value-name:"NAME|GUID" description:"To the users of an org"`
+	Role     string `long:"role" value-name:"ROLE" description:"With --org: OrgManager, OrgAuditor or BillingManager alone"`
+	Scope    string `long:"scope" value-name:"SCOPE" description:"To who has a scope"`
+	Email    string `long:"email" value-name:"ADDRESS" description:"To an e-mail address"`
+	Subject  string `long:"subject" value-name:"TEXT" description:"The subject"`
+	Text     string `long:"text" value-name:"TEXT" description:"The text, or @FILE"`
+	HTML     string `long:"html" value-name:"HTML" description:"The HTML, or @FILE"`
+	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Where answers go"`
+	Args     struct {
+		Kind string `positional-arg-name:"KIND" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+type receipt struct {
+	Status    string `json:"status"`
+	Recipient string `json:"recipient"`
+	ID        string `json:"notification_id"`
+}
+
+type receipts struct {
+	Sent []receipt `json:"sent"`
+}
+
+func (r *receipts) show(p *term.Printer) {
+	if len(r.Sent) == 0 {
+		p.Println("Nobody is there to get it.")
+		return
+	}
+	t := term.Table{Heading: []string{"recipient", "status", "notification"}}
+	for _, one := range r.Sent {
+		t.Rows = append(t.Rows, []term.Cell{{Text: one.Recipient}, {Text: one.Status, Paint: p.State}, {Text: one.ID}})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (c *notifySend) run(ctx context.Context, s *session) (result, error) {
+	path, err := c.path(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"kind_id": c.Args.Kind}
+	for key, value := range map[string]string{"subject": c.Subject, "text": c.Text, "html": c.HTML, "reply_to": c.ReplyTo, "to": c.Email, "role": c.Role} {
+		if value == "" {
+			continue
+		}
+		if body[key], err = s.content(value); err != nil {
+			return nil, err
+		}
+	}
+	if body["text"] == nil && body["html"] == nil {
+		return nil, &usage{"a message needs --text or --html", "notifications send"}
+	}
+	s.say("Sending %s...", s.out.Bold(c.Args.Kind))
+	out := &receipts{Sent: []receipt{}}
+	if err := c.call(ctx, s, http.MethodPost, path, body, &out.Sent); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return out, nil
+}
+
+// path is the one of the recipients.
+func (c *notifySend) path(ctx context.Context, s *session) (string, error) {
+	var paths []string
+	if c.Everyone {
+		paths = append(paths, "/everyone")
+	}
+	if c.Email != "" {
+		paths = append(paths, "/emails")
+	}
+	if c.Scope != "" {
+		paths = append(paths, "/uaa_scopes/"+url.PathEscape(c.Scope))
+	}
+	for _, to := range []struct{ name, at, list, key string }{
+		{c.User, "/users/", "/v3/users", "usernames"}, {c.Space, "/spaces/", "/v3/spaces", "names"}, {c.Org, "/organizations/", "/v3/organizations", "names"},
+	} {
+		if to.name == "" {
+			continue
+		}
+		guid := to.name
+		found, err := client.List[client.Thing](ctx, s.api, to.list, url.Values{to.key: {to.name}})
+		if err == nil && len(found) == 1 {
+			guid = found[0].GUID
+		} else if err == nil && len(found) > 1 {
+			return "", &problem{What: fmt.Sprintf("There are several called %s.", to.name), Try: "give the guid"}
+		}
+		paths = append(paths, to.at+url.PathEscape(guid))
+	}
+	if len(paths) != 1 {
+		return "", &usage{"say to whom with one of --everyone, --user, --space, --org, --scope, --email", "notifications send"}
+	}
+	return paths[0], nil
+}
+
+// notifications status
+
+type notifyStatus struct {
+	notifyFlags
+	Args struct {
+		ID string `positional-arg-name:"NOTIFICATION" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+type messageStatus struct {
+	ID     string `json:"notification_id"`
+	Status string `json:"status"`
+}
+
+func (m *messageStatus) show(p *term.Printer) { p.Println(p.State(m.Status)) }
+
+func (c *notifyStatus) run(ctx context.Context, s *session) (result, error) {
+	out := &messageStatus{ID: c.Args.ID}
+	if err := c.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(c.Args.ID), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+)
+
+// notifyFlags say who sends notifications, and where.
+type notifyFlags struct {
+	URL    string `long:"url" value-name:"URL" description:"The notification service (or $INGOT_NOTIFICATIONS_URL); without it, the one of the target"`
+	Client string `long:"client" value-name:"ID" description:"The client of the authorization server to act as (or $INGOT_NOTIFICATIONS_CLIENT)"`
+	Secret string `long:"client-secret" value-name:"SECRET" description:"Its secret (or $INGOT_NOTIFICATIONS_SECRET)"`
+}
+
+// ownClient is the client that is made on the server of this machine.
+const ownClient = "ingot-cli"
+
+// notifyScopes are what it may do.
+var notifyScopes = []string{
+	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "critical_notifications.write", "emails.write",
+}
+
+// base is where the notification service is.
+func (f *notifyFlags) base(s *session) (string, error) {
+	if at := or(f.URL, s.w.Getenv("INGOT_NOTIFICATIONS_URL")); at != "" {
+		return strings.TrimRight(at, "/"), nil
+	}
+	if at := s.cfg.Links.Notifications; at != "" {
+		return at, nil
+	}
+	if scheme, host, ok := strings.Cut(s.cfg.API, "://api."); ok {
+		return scheme + "://notifications." + host, nil
+	}
+	return "", &problem{What: "Nothing says where the notification service is.", Why: "the API at " + s.cfg.API + " does not tell", Try: "give it with --url or INGOT_NOTIFICATIONS_URL"}
+}
+
+// token is the one of the client that was given, or of the one that is made on
+// the server of this machine. Without either it is the user's own.
+func (f *notifyFlags) token(ctx context.Context, s *session) (string, error) {
+	if id := or(f.Client, s.w.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
+		return s.clientToken(ctx, id, or(f.Secret, s.w.Getenv("INGOT_NOTIFICATIONS_SECRET")))
+	}
+	if kept := s.cfg.Notifications; kept.Client != "" && kept.API == s.cfg.API {
+		token, err := s.clientToken(ctx, kept.Client, kept.Secret)
+		if err == nil || client.Status(err) != http.StatusUnauthorized || s.cfg.Local == "" {
+			return token, err
+		}
+	}
+	if s.cfg.Local == "" {
+		return s.api.Token(ctx)
+	}
+	if err := s.makeClient(ctx); err != nil {
+		return "", fmt.Errorf("a client for notifications: %w", err)
+	}
+	return s.clientToken(ctx, s.cfg.Notifications.Client, s.cfg.Notifications.Secret)
+}
+
+func (s *session) clientToken(ctx context.Context, id, secret string) (string, error) {
+	tokens, err := s.api.Grant(ctx, id, secret, url.Values{"grant_type": {"client_credentials"}})
+	if client.Status(err) == http.StatusUnauthorized {
+		return "", &problem{What: "The client " + id + " is not accepted.", Why: err.Error(), Try: "check --client and --client-secret", cause: err}
+	}
+	return tokens.Access, err
+}
+
+// makeClient creates the client on the server of this machine, with the
+// administrator's secret, or gives it a new secret when it is there.
+func (s *session) makeClient(ctx context.Context) error {
+	local, err := config.FindLocal(s.cfg.Local)
+	if err != nil {
+		return err
+	}
+	admin, err := local.Secret(config.AdminClientSecret)
+	if err != nil {
+		return err
+	}
+	tokens, err := s.api.Grant(ctx, "admin", admin, url.Values{"grant_type": {"client_credentials"}})
+	if err != nil {
+		return err
+	}
+	secret := rand.Text()
+	body := map[string]any{"client_id": ownClient, "client_secret": secret, "authorized_grant_types": []string{"client_credentials"}, "authorities": notifyScopes}
+	_, err = s.api.Do(ctx, client.Call{Method: http.MethodPost, URL: s.cfg.Links.UAA + "/oauth/clients", Body: body, Token: tokens.Access})
+	if client.Status(err) == http.StatusConflict {
+		_, err = s.api.Do(ctx, client.Call{
+			Method: http.MethodPut, URL: s.cfg.Links.UAA + "/oauth/clients/" + ownClient + "/secret", Body: map[string]string{"secret": secret}, Token: tokens.Access,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	s.say("The client %s now sends notifications for you.", s.out.Bold(ownClient))
+	s.cfg.Notifications = config.Notifications{Client: ownClient, Secret: secret, API: s.cfg.API}
+	return s.cfg.Save()
+}
+
+// call calls the notification service.
+func (f *notifyFlags) call(ctx context.Context, s *session, method, path string, body, into any) error {
+	base, err := f.base(s)
+	if err != nil {
+		return err
+	}
+	token, err := f.token(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, err = s.api.Do(ctx, client.Call{Method: method, URL: base + path, Body: body, Into: into, Token: token})
+	return explainNotify(base, err)
+}
+
+func explainNotify(base string, err error) error {
+	var refused *client.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Status {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return &problem{
+			What: "The notification service refuses this.", Why: or(refused.Error(), "the token lacks a scope"),
+			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write (--client, --client-secret)", cause: err,
+		}
+	case http.StatusNotFound:
+		if len(refused.Items) == 0 || refused.Says("page not found") || refused.Says("Unknown request") {
+			return &problem{What: "There is no notification service at " + base + ".", Try: "give its address with --url", cause: err}
+		}
+	}
+	return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+}
+
+// clientID is who the notifications belong to.
+func (f *notifyFlags) clientID(ctx context.Context, s *session) (string, error) {
+	token, err := f.token(ctx, s)
+	return client.Parse(token).ClientID, err
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// notifyPreferences shows and changes what the user that is logged in gets.
+type notifyPreferences struct {
+	URL         string   `long:"url" value-name:"URL" description:"The notification service; without it, the one of the target"`
+	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Get no more of this kind; 'all' is every kind that is not critical"`
+	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Get this kind again; 'all' takes back 'all'"`
+}
+
+type preference struct {
+	Email  *bool  `json:"email,omitempty"`
+	Kind   string `json:"kind_description,omitempty"`
+	Source string `json:"source_description,omitempty"`
+}
+
+type preferences struct {
+	Global  bool                             `json:"global_unsubscribe"`
+	Clients map[string]map[string]preference `json:"clients"`
+}
+
+func (r *preferences) show(p *term.Printer) {
+	if r.Global {
+		p.Println("Unsubscribed from everything that is not critical.")
+	}
+	if len(r.Clients) == 0 {
+		p.Println("No notifications were sent to you yet.")
+		return
+	}
+	t := term.Table{Heading: []string{"client", "kind", "description", "subscribed"}}
+	for _, id := range sortedKeys(r.Clients) {
+		for _, kind := range sortedKeys(r.Clients[id]) {
+			k := r.Clients[id][kind]
+			word := "no"
+			if k.Email != nil && *k.Email {
+				word = "yes"
+			}
+			t.Rows = append(t.Rows, term.Cells(id, kind, k.Kind, word))
+		}
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (c *notifyPreferences) run(ctx context.Context, s *session) (result, error) {
+	base, err := (&notifyFlags{URL: c.URL}).base(s)
+	if err != nil {
+		return nil, err
+	}
+	call := func(method string, body, into any) error {
+		_, err := s.api.Do(ctx, client.Call{Method: method, URL: base + "/user_preferences", Body: body, Into: into})
+		return explainNotify(base, err)
+	}
+	var now preferences
+	if err := call(http.MethodGet, nil, &now); err != nil {
+		return nil, err
+	}
+	if len(c.Subscribe)+len(c.Unsubscribe) > 0 {
+		// The service takes a missing global_unsubscribe as false: say it always.
+		change := preferences{Global: now.Global, Clients: map[string]map[string]preference{}}
+		for _, one := range []struct {
+			names []string
+			email bool
+		}{{c.Unsubscribe, false}, {c.Subscribe, true}} {
+			for _, name := range one.names {
+				if name == "all" {
+					change.Global = !one.email
+					continue
+				}
+				id, kind, ok := strings.Cut(name, "/")
+				if !ok {
+					return nil, &usage{"a kind is written CLIENT/KIND, not " + name, "notifications preferences"}
+				}
+				if change.Clients[id] == nil {
+					change.Clients[id] = map[string]preference{}
+				}
+				change.Clients[id][kind] = preference{Email: &one.email}
+			}
+		}
+		if err := call(http.MethodPatch, change, nil); err != nil {
+			return nil, err
+		}
+		s.ok()
+		now = preferences{}
+		if err := call(http.MethodGet, nil, &now); err != nil {
+			return nil, err
+		}
+	}
+	return &now, nil
+}

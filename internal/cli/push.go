@@ -1,0 +1,315 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"ingot/internal/cli/bits"
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+type pushCommand struct {
+	pushFlags
+	Args struct {
+		App string `positional-arg-name:"APP"`
+	} `positional-args:"yes"`
+}
+
+// pushed is what became of the apps.
+type pushed struct {
+	Apps []*summary `json:"apps"`
+}
+
+func (r *pushed) show(p *term.Printer) {
+	for _, a := range r.Apps {
+		a.show(p)
+	}
+}
+
+func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
+	c.AppName = c.Args.App
+	switch {
+	case c.Strategy != "" && c.Strategy != "rolling" && c.Strategy != "canary":
+		return nil, &usage{fmt.Sprintf("--strategy %s is neither rolling nor canary", c.Strategy), "push"}
+	case c.NoStart && (c.Strategy != "" || c.Task):
+		return nil, &usage{"--no-start does not go with --strategy or --task", "push"}
+	}
+	doc, plans, err := c.plans(s.w)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, p := range plans {
+		s.doing("Pushing app %s", p.name)
+	}
+	// That there is something to push is known before anything is changed; the
+	// files are read while the platform works on the manifest.
+	loads := make([]*load, len(plans))
+	for i, p := range plans {
+		if loads[i], err = beginLoad(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	s.say("Applying the manifest...")
+	s.progress.Step("Applying the manifest", 0)
+	applied, err := s.beginManifest(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	apps, err := s.planned(ctx, plans)
+	if err != nil {
+		return nil, err
+	}
+	out := &pushed{Apps: []*summary{}}
+	for i, p := range plans {
+		one, err := c.pushOne(ctx, s, p, apps[p.name], loads[i], applied)
+		if one != nil {
+			out.Apps = append(out.Apps, one)
+		}
+		if err != nil && len(out.Apps) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// beginManifest sends a manifest. It is applied when what it returns says so;
+// the apps are there before.
+func (s *session) beginManifest(ctx context.Context, doc *document) (func() error, error) {
+	content, err := doc.bytes()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.api.Do(ctx, client.Call{
+		Method: http.MethodPost, URL: "/v3/spaces/" + s.cfg.Space.GUID + "/actions/apply_manifest", Body: content, ContentType: "application/x-yaml",
+	})
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	var jobErr error
+	go func() {
+		defer close(done)
+		jobErr = s.api.Job(ctx, reply)
+	}()
+	return func() error {
+		<-done
+		return jobErr
+	}, nil
+}
+
+// planned finds the apps of the plans.
+func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.App, error) {
+	var names []string
+	for _, p := range plans {
+		names = append(names, strings.ReplaceAll(p.name, ",", "%2C")) // a comma in a name is no separator
+	}
+	found, err := client.List[client.App](ctx, s.api, "/v3/apps", s.in("names", strings.Join(names, ",")))
+	if err != nil {
+		return nil, err
+	}
+	apps := map[string]client.App{}
+	for _, a := range found {
+		apps[a.Name] = a
+	}
+	for _, p := range plans {
+		if _, ok := apps[p.name]; !ok {
+			return nil, &problem{What: "App " + p.name + " is not there after its manifest was applied.", Try: "push again"}
+		}
+	}
+	return apps, nil
+}
+
+// pushOne brings one app's files up, and the app with them.
+func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error) (*summary, error) {
+	pkg, err := s.upload(ctx, p, app, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := applied(); err != nil {
+		return nil, err
+	}
+	if c.NoStart {
+		if app.State == "STARTED" {
+			if err := s.action(ctx, &app, "stop"); err != nil {
+				return nil, err
+			}
+		}
+		return s.summarize(ctx, app)
+	}
+	droplet, err := s.stage(ctx, app, pkg)
+	if err != nil {
+		return nil, err
+	}
+	if c.Strategy != "" && app.State == "STARTED" && !c.Task {
+		if err := s.deploy(ctx, app, droplet, c.Strategy); err != nil {
+			return nil, err
+		}
+		return s.summarize(ctx, app)
+	}
+	if c.Task && app.State == "STARTED" {
+		if err := s.action(ctx, &app, "stop"); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.setDroplet(ctx, app, droplet); err != nil {
+		return nil, err
+	}
+	if c.Task {
+		return s.summarize(ctx, app)
+	}
+	if err := s.action(ctx, &app, "restart"); err != nil {
+		return nil, err
+	}
+	s.say("Waiting for app %s to start...", s.out.Bold(app.Name))
+	failed := s.awaitRunning(ctx, app)
+	if ctx.Err() != nil {
+		return nil, failed
+	}
+	sum, err := s.summarize(ctx, app)
+	if failed != nil {
+		err = failed
+	}
+	return sum, err
+}
+
+// deploy replaces instances while the old ones serve.
+func (s *session) deploy(ctx context.Context, app client.App, droplet, strategy string) error {
+	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
+	s.progress.Step("Deploying "+app.Name, 0)
+	var d struct {
+		GUID   string `json:"guid"`
+		Status struct{ Value, Reason string }
+	}
+	_, err := s.api.Post(ctx, "/v3/deployments", map[string]any{
+		"strategy": strategy, "droplet": map[string]string{"guid": droplet}, "relationships": map[string]any{"app": client.Relate(app.GUID)},
+	}, &d)
+	if err != nil {
+		return err
+	}
+	return client.Poll(ctx, func() (bool, error) {
+		if d.Status.Value == "FINALIZED" || d.Status.Reason == "PAUSED" {
+			if d.Status.Reason != "DEPLOYED" && d.Status.Reason != "PAUSED" {
+				return false, &problem{What: "The deployment ended without success.", Why: strings.ToLower(d.Status.Reason), Try: fmt.Sprintf("'%s logs %s --recent'", s.w.Program, app.Name)}
+			}
+			return true, nil
+		}
+		return false, s.api.Get(ctx, "/v3/deployments/"+d.GUID, nil, &d)
+	})
+}
+
+// apply-manifest
+
+type applyManifestCommand struct {
+	Manifest  string   `short:"f" value-name:"FILE" description:"The manifest; without it, manifest.yml of this folder"`
+	Vars      []string `long:"var" value-name:"NAME=VALUE" description:"A variable of the manifest"`
+	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"Variables of the manifest, as YAML"`
+}
+
+// applied is what a manifest was applied to.
+type applied struct {
+	Apps []string `json:"apps"`
+}
+
+func (*applied) show(*term.Printer) {}
+
+func (c *applyManifestCommand) run(ctx context.Context, s *session) (result, error) {
+	vars, err := s.w.readVars(c.VarsFiles, c.Vars)
+	if err != nil {
+		return nil, err
+	}
+	path := s.w.Dir
+	if c.Manifest != "" {
+		path = s.w.path(c.Manifest)
+	}
+	doc, err := readManifest(path, vars)
+	if err != nil {
+		return nil, err
+	}
+	out := &applied{}
+	for i, app := range doc.Applications {
+		out.Apps = append(out.Apps, text0(app, "name"))
+		doc.Applications[i] = without(app, "path")
+	}
+	s.doing("Applying manifest %s", s.w.path(or(c.Manifest, ".")))
+	s.progress.Step("Applying the manifest", 0)
+	wait, err := s.beginManifest(ctx, doc)
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	return out, nil
+}
+
+// load is the reading of an app's files, which goes on meanwhile.
+type load struct {
+	done    chan struct{}
+	files   []bits.File
+	archive int64 // its length, when an archive is pushed
+	err     error
+}
+
+// beginLoad finds the files of an app and begins to read them.
+func beginLoad(ctx context.Context, p plan) (*load, error) {
+	l := &load{done: make(chan struct{})}
+	if p.docker == "" {
+		if err := l.find(ctx, p.path); err != nil {
+			return nil, err
+		}
+	}
+	go func() {
+		defer close(l.done)
+		l.err = bits.Sum(ctx, l.files)
+	}()
+	return l, nil
+}
+
+func (l *load) find(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &problem{What: "There is nothing to push at " + path + ".", Why: err.Error(), Try: "name the folder or archive with -p", cause: err}
+	}
+	if !info.IsDir() {
+		ok, err := bits.IsArchive(path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return &problem{What: path + " cannot be pushed.", Why: "it is neither a folder nor a zip, jar or war", Try: "push the folder it is in"}
+		}
+		l.archive = info.Size()
+		return nil
+	}
+	if l.files, err = bits.Scan(ctx, path); err != nil {
+		return err
+	}
+	if len(l.files) == 0 {
+		return &problem{What: "There is nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore leaves nothing of it"}
+	}
+	return nil
+}
+
+// copyFile writes a file as it is.
+func copyFile(path string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, f)
+		return errors.Join(err, f.Close())
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+)
+
+// pushFlags are what push can change of a manifest.
+type pushFlags struct {
+	Manifest    string   `short:"f" value-name:"FILE" description:"The manifest; without it, manifest.yml of this folder"`
+	NoManifest  bool     `long:"no-manifest" description:"Take no manifest"`
+	Vars        []string `long:"var" value-name:"NAME=VALUE" description:"A variable of the manifest"`
+	VarsFiles   []string `long:"vars-file" value-name:"FILE" description:"Variables of the manifest, as YAML"`
+	Path        string   `short:"p" value-name:"PATH" description:"The folder, jar, war or zip to push"`
+	Buildpacks  []string `short:"b" value-name:"BUILDPACK" description:"A buildpack by name or URL; may be repeated"`
+	Command     string   `short:"c" value-name:"COMMAND" description:"What starts the app; null goes back to the buildpack's"`
+	Instances   *int     `short:"i" value-name:"N" description:"How many instances"`
+	Memory      string   `short:"m" value-name:"SIZE" description:"Memory of each instance, such as 256M or 1G"`
+	Disk        string   `short:"k" value-name:"SIZE" description:"Disk of each instance"`
+	LogRate     string   `short:"l" value-name:"SIZE" description:"Log bytes a second of each instance; -1 is no limit"`
+	Stack       string   `short:"s" value-name:"STACK" description:"The stack"`
+	Timeout     int      `short:"t" value-name:"SECONDS" description:"How long a start may take to become healthy"`
+	HealthCheck string   `short:"u" value-name:"port|process|http" description:"How health is checked"`
+	Endpoint    string   `long:"endpoint" value-name:"PATH" description:"Where, for -u http"`
+	NoRoute     bool     `long:"no-route" description:"Give it no route"`
+	RandomRoute bool     `long:"random-route" description:"Give it a route that nobody has"`
+	DockerImage string   `short:"o" value-name:"IMAGE" description:"A Docker image in place of files"`
+	DockerUser  string   `long:"docker-username" value-name:"NAME" description:"Who may pull it; the password is in CF_DOCKER_PASSWORD"`
+	NoStart     bool     `long:"no-start" description:"Stage and start nothing"`
+	Task        bool     `long:"task" description:"Stage, but neither start nor route: the app is for tasks"`
+	Strategy    string   `long:"strategy" value-name:"rolling|canary" description:"Replace instances while the old ones serve"`
+	AppName     string   `no-flag:"yes"`
+}
+
+// plan is one app to be pushed.
+type plan struct {
+	name   string
+	path   string // folder or archive
+	docker string
+	user   string
+}
+
+// plans makes the manifest to apply, and what is to be pushed with it.
+func (f *pushFlags) plans(w *World) (*document, []plan, error) {
+	doc, err := f.document(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.pick(doc); err != nil {
+		return nil, nil, err
+	}
+	var all []plan
+	for i, app := range doc.Applications {
+		p := plan{name: text0(app, "name"), path: w.Dir}
+		if p.name == "" {
+			return nil, nil, &problem{What: "An app of the manifest has no name.", Try: "give it one, or name the app: 'push NAME'"}
+		}
+		if path := text0(app, "path"); path != "" {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(doc.dir, path)
+			}
+			p.path = path
+		}
+		if f.Path != "" {
+			p.path = w.path(f.Path)
+		}
+		app = f.apply(without(app, "path"))
+		if docker, ok := get(app, "docker").(yaml.MapSlice); ok {
+			p.docker, p.user = text0(docker, "image"), text0(docker, "username")
+		}
+		doc.Applications[i] = app
+		all = append(all, p)
+	}
+	return doc, all, nil
+}
+
+func (f *pushFlags) document(w *World) (*document, error) {
+	path := ""
+	switch {
+	case f.NoManifest:
+	case f.Manifest != "":
+		path = w.path(f.Manifest)
+	default:
+		var err error
+		if path, err = findManifest(w.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if path != "" {
+		vars, err := w.readVars(f.VarsFiles, f.Vars)
+		if err != nil {
+			return nil, err
+		}
+		return readManifest(path, vars)
+	}
+	if f.AppName == "" {
+		return nil, &usage{"there is no manifest here, so the app has to be named: push NAME", "push"}
+	}
+	return &document{Applications: []yaml.MapSlice{{{Key: "name", Value: f.AppName}}}, dir: w.Dir}, nil
+}
+
+// pick leaves the app that was named, or refuses flags that would go to all.
+func (f *pushFlags) pick(doc *document) error {
+	if f.AppName == "" {
+		if len(doc.Applications) > 1 && f.hasAppFlags() {
+			return &usage{"the manifest has several apps, so flags for one of them need its name: push NAME", "push"}
+		}
+		return nil
+	}
+	var names []string
+	for _, app := range doc.Applications {
+		if text0(app, "name") == f.AppName {
+			doc.Applications = []yaml.MapSlice{app}
+			return nil
+		}
+		names = append(names, text0(app, "name"))
+	}
+	if len(doc.Applications) == 1 {
+		doc.Applications[0] = append(yaml.MapSlice{{Key: "name", Value: f.AppName}}, without(doc.Applications[0], "name")...)
+		return nil
+	}
+	return &problem{What: fmt.Sprintf("The manifest has no app %s.", f.AppName), Why: "it has " + strings.Join(names, ", ")}
+}
+
+func (f *pushFlags) hasAppFlags() bool {
+	return f.Path != "" || len(f.Buildpacks) > 0 || f.Command != "" || f.Instances != nil || f.Memory != "" || f.Disk != "" || f.LogRate != "" ||
+		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute || f.DockerImage != ""
+}
+
+// apply puts the flags into an app of the manifest: what concerns a process
+// into its web process, if it lists processes.
+func (f *pushFlags) apply(app yaml.MapSlice) yaml.MapSlice {
+	if len(f.Buildpacks) > 0 {
+		packs := f.Buildpacks
+		if len(packs) == 1 && (packs[0] == "null" || packs[0] == "default") {
+			packs = []string{}
+		}
+		app = set(without(app, "buildpack"), "buildpacks", packs)
+	}
+	if f.Stack != "" {
+		app = set(app, "stack", f.Stack)
+	}
+	if f.DockerImage != "" {
+		docker := yaml.MapSlice{{Key: "image", Value: f.DockerImage}}
+		if f.DockerUser != "" {
+			docker = set(docker, "username", f.DockerUser)
+		}
+		app = set(app, "docker", docker)
+	}
+	switch {
+	case f.NoRoute || f.Task:
+		app = set(without(app, "routes", "random-route", "default-route"), "no-route", true)
+	case f.RandomRoute:
+		app = set(without(app, "default-route"), "random-route", true)
+	case get(app, "no-route", "no_route") == nil && get(app, "random-route", "random_route") == nil && get(app, "routes") == nil:
+		app = set(app, "default-route", true)
+	}
+	if processes, ok := get(app, "processes").([]any); ok {
+		for i, one := range processes {
+			if m, ok := one.(yaml.MapSlice); ok && text0(m, "type") == "web" {
+				processes[i] = f.applyProcess(m, "disk_quota")
+				return app
+			}
+		}
+	}
+	return f.applyProcess(app, "disk-quota")
+}
+
+func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
+	if f.Instances != nil {
+		m = set(m, "instances", *f.Instances)
+	}
+	if f.Timeout > 0 {
+		m = set(m, "timeout", f.Timeout)
+	}
+	if f.Command == "null" || f.Command == "default" {
+		m = set(m, "command", nil)
+	} else if f.Command != "" {
+		m = set(m, "command", f.Command)
+	}
+	if f.Disk != "" {
+		m = set(without(m, "disk_quota", "disk-quota"), disk, f.Disk)
+	}
+	for _, one := range []struct{ key, value string }{
+		{"memory", f.Memory}, {"log-rate-limit-per-second", f.LogRate},
+		{"health-check-type", f.HealthCheck}, {"health-check-http-endpoint", f.Endpoint},
+	} {
+		if one.value != "" {
+			m = set(m, one.key, one.value)
+		}
+	}
+	return m
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+type routeRow struct {
+	GUID     string   `json:"guid"`
+	URL      string   `json:"url"`
+	Host     string   `json:"host"`
+	Domain   string   `json:"domain"`
+	Port     int      `json:"port,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Protocol string   `json:"protocol"`
+	Apps     []string `json:"apps"`
+}
+
+type routeList struct {
+	Routes []routeRow `json:"routes"`
+}
+
+func (l *routeList) show(p *term.Printer) {
+	if len(l.Routes) == 0 {
+		p.Println("No routes found.")
+		return
+	}
+	t := term.Table{Heading: []string{"host", "domain", "port", "path", "protocol", "apps"}}
+	for _, r := range l.Routes {
+		port := ""
+		if r.Port > 0 {
+			port = strconv.Itoa(r.Port)
+		}
+		t.Rows = append(t.Rows, term.Cells(r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+type routesCommand struct{}
+
+func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting routes")
+	var routes []client.Route
+	var apps []client.App
+	var domains []client.Thing
+	err := together(
+		func() (err error) {
+			routes, err = client.List[client.Route](ctx, s.api, "/v3/routes", s.in("per_page", "5000"))
+			return err
+		},
+		func() (err error) {
+			apps, err = client.List[client.App](ctx, s.api, "/v3/apps", s.in("per_page", "5000"))
+			return err
+		},
+		func() (err error) {
+			domains, err = client.List[client.Thing](ctx, s.api, "/v3/domains", nil)
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	appNames, domainNames := map[string]string{}, map[string]string{}
+	for _, a := range apps {
+		appNames[a.GUID] = a.Name
+	}
+	for _, d := range domains {
+		domainNames[d.GUID] = d.Name
+	}
+	list := &routeList{Routes: []routeRow{}}
+	for _, r := range routes {
+		row := routeRow{r.GUID, r.URL, r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
+		for _, d := range r.Destinations {
+			name := or(appNames[d.App.GUID], d.App.GUID)
+			if d.Port != 0 && d.Port != 8080 {
+				name += ":" + strconv.Itoa(d.Port)
+			}
+			row.Apps = append(row.Apps, name)
+		}
+		list.Routes = append(list.Routes, row)
+	}
+	return list, nil
+}
+
+// routeFlags name a route of a domain.
+type routeFlags struct {
+	Host string `short:"n" long:"hostname" value-name:"HOST" description:"The host name"`
+	Path string `long:"path" value-name:"PATH" description:"The path it begins with"`
+	Port int    `long:"port" value-name:"PORT" description:"The port, on a TCP domain"`
+}
+
+func (f routeFlags) query(domain string) url.Values {
+	q := url.Values{"domain_guids": {domain}, "hosts": {f.Host}, "paths": {f.path()}}
+	if f.Port > 0 {
+		q.Set("ports", strconv.Itoa(f.Port))
+	}
+	return q
+}
+
+func (f routeFlags) path() string {
+	if f.Path != "" && !strings.HasPrefix(f.Path, "/") {
+		return "/" + f.Path
+	}
+	return f.Path
+}
+
+// find finds the route, or returns nil.
+func (f routeFlags) find(ctx context.Context, s *session, domain string) (*client.Route, error) {
+	found, err := client.List[client.Route](ctx, s.api, "/v3/routes", f.query(domain))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+func (f routeFlags) create(ctx context.Context, s *session, domain string) (*client.Route, error) {
+	body := map[string]any{"relationships": map[string]any{"space": client.Relate(s.cfg.Space.GUID), "domain": client.Relate(domain)}}
+	if f.Host != "" {
+		body["host"] = f.Host
+	}
+	if f.Path != "" {
+		body["path"] = f.path()
+	}
+	if f.Port > 0 {
+		body["port"] = f.Port
+	}
+	var route client.Route
+	_, err := s.api.Post(ctx, "/v3/routes", body, &route)
+	return &route, err
+}
+
+func (s *session) domain(ctx context.Context, name string) (client.Thing, error) {
+	return named(ctx, s, "Domain", "/v3/domains", name, nil, func(t client.Thing) string { return t.Name })
+}
+
+type mapRouteCommand struct {
+	routeFlags
+	AppPort  int    `long:"app-port" value-name:"PORT" description:"The port of the app that gets the requests, such as a sidecar's"`
+	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"What the app speaks"`
+	Process  string `long:"process" value-name:"TYPE" description:"The process that gets the requests; web without it"`
+	Args     struct {
+		App    string `positional-arg-name:"APP" required:"yes"`
+		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// mapped is a route and where it leads.
+type mapped struct {
+	Route  string `json:"route"`
+	GUID   string `json:"guid"`
+	App    string `json:"app"`
+	Port   int    `json:"port,omitempty"`
+	Mapped bool   `json:"mapped"`
+}
+
+func (*mapped) show(*term.Printer) {}
+
+func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
+	domain, err := s.domain(ctx, c.Args.Domain)
+	if err != nil {
+		return nil, err
+	}
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	route, err := c.find(ctx, s, domain.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if route == nil {
+		s.doing("Creating route %s", strings.TrimPrefix(c.Host+"."+domain.Name+c.path(), "."))
+		if route, err = c.create(ctx, s, domain.GUID); err != nil {
+			return nil, err
+		}
+		s.ok()
+	}
+	s.doing("Mapping route %s to app %s", route.URL, app.Name)
+	to := map[string]any{"app": map[string]any{"guid": app.GUID}}
+	if c.Process != "" {
+		to["app"] = map[string]any{"guid": app.GUID, "process": map[string]string{"type": c.Process}}
+	}
+	if c.AppPort > 0 {
+		to["port"] = c.AppPort
+	}
+	if c.Protocol != "" {
+		to["protocol"] = c.Protocol
+	}
+	if _, err := s.api.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}}, nil); err != nil {
+		return nil, err
+	}
+	s.ok()
+	if c.AppPort > 0 {
+		s.say("TIP: a new port is opened with the next start: '%s restart %s'.", s.w.Program, app.Name)
+	}
+	return &mapped{route.URL, route.GUID, app.Name, c.AppPort, true}, nil
+}
+
+type unmapRouteCommand struct {
+	routeFlags
+	Args struct {
+		App    string `positional-arg-name:"APP" required:"yes"`
+		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *unmapRouteCommand) run(ctx context.Context, s *session) (result, error) {
+	domain, err := s.domain(ctx, c.Args.Domain)
+	if err != nil {
+		return nil, err
+	}
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	route, err := c.find(ctx, s, domain.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if route == nil {
+		return nil, &problem{What: fmt.Sprintf("There is no such route of the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.w.Program)}
+	}
+	s.doing("Removing route %s from app %s", route.URL, app.Name)
+	found := false
+	for _, d := range route.Destinations {
+		if d.App.GUID == app.GUID {
+			found = true
+			if err := s.api.Delete(ctx, "/v3/routes/"+route.GUID+"/destinations/"+d.GUID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !found {
+		s.say("Route %s does not lead to app %s.", route.URL, app.Name)
+	}
+	s.ok()
+	return &mapped{route.URL, route.GUID, app.Name, 0, false}, nil
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+type scaleCommand struct {
+	Instances *int   `short:"i" value-name:"N" description:"How many instances"`
+	Memory    string `short:"m" value-name:"SIZE" description:"Memory of each, such as 256M or 1G; restarts the app"`
+	Disk      string `short:"k" value-name:"SIZE" description:"Disk of each; restarts the app"`
+	Process   string `long:"process" value-name:"TYPE" default:"web" description:"The process to scale"`
+	Force     bool   `short:"f" description:"Restart without asking"`
+	oneApp
+}
+
+func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
+	change := map[string]any{}
+	if c.Instances != nil {
+		if *c.Instances < 0 {
+			return nil, &usage{"-i must not be negative", "scale"}
+		}
+		change["instances"] = *c.Instances
+	}
+	restart := false
+	for _, size := range []struct{ flag, text, key string }{{"-m", c.Memory, "memory_in_mb"}, {"-k", c.Disk, "disk_in_mb"}} {
+		if size.text == "" {
+			continue
+		}
+		mb, err := megabytes(size.text)
+		if err != nil {
+			return nil, &usage{size.flag + ": " + err.Error(), "scale"}
+		}
+		change[size.key], restart = mb, true
+	}
+	if len(change) == 0 {
+		s.doing("Showing scale of app %s", c.Args.App)
+	} else {
+		s.doing("Scaling app %s", c.Args.App)
+	}
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if len(change) == 0 {
+		return orNil(s.summarize(ctx, app))
+	}
+	restart = restart && app.State == "STARTED"
+	if restart && !c.Force {
+		if err := s.confirm(ctx, "This restarts the app. Go on"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := s.api.Post(ctx, "/v3/apps/"+app.GUID+"/processes/"+c.Process+"/actions/scale", change, nil); err != nil {
+		return nil, err
+	}
+	if restart {
+		return s.begin(ctx, app, "restart")
+	}
+	if app.State == "STARTED" {
+		if err := s.awaitRunning(ctx, app); err != nil {
+			return nil, err
+		}
+	}
+	s.ok()
+	return orNil(s.summarize(ctx, app))
+}
+
+// megabytes understands sizes as manifests have them.
+func megabytes(text string) (int64, error) {
+	upper := strings.ToUpper(strings.TrimSpace(text))
+	upper = strings.TrimSuffix(strings.TrimSuffix(upper, "B"), "I")
+	units := map[byte]float64{'K': 1.0 / 1024, 'M': 1, 'G': 1024, 'T': 1024 * 1024}
+	if upper == "" || units[upper[len(upper)-1]] == 0 {
+		return 0, fmt.Errorf("%q has no unit: write it as 256M or 1G", text)
+	}
+	n, err := strconv.ParseFloat(upper[:len(upper)-1], 64)
+	mb := int64(math.Floor(n * units[upper[len(upper)-1]]))
+	if err != nil || mb < 1 {
+		return 0, fmt.Errorf("%q is not a size of at least 1M", text)
+	}
+	return mb, nil
+}

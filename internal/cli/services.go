@@ -1,0 +1,389 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// parameters reads the JSON of a -c flag, or of the file it names.
+func (s *session) parameters(flag string) (map[string]any, error) {
+	if flag == "" {
+		return nil, nil //nolint:nilnil // none were given
+	}
+	content := []byte(flag)
+	if !strings.HasPrefix(strings.TrimSpace(flag), "{") {
+		var err error
+		if content, err = os.ReadFile(s.w.path(flag)); err != nil {
+			return nil, &usage{"-c is neither a JSON object nor a file: " + err.Error(), "help"}
+		}
+	}
+	var out map[string]any
+	if err := json.Unmarshal(content, &out); err != nil {
+		return nil, &usage{"-c is not a JSON object: " + err.Error(), "help"}
+	}
+	return out, nil
+}
+
+// tags splits a -t flag.
+func tags(flag string) []string {
+	var all []string
+	for t := range strings.SplitSeq(flag, ",") {
+		if t = strings.TrimSpace(t); t != "" {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (s *session) instance(ctx context.Context, name string) (client.ServiceInstance, error) {
+	return named(ctx, s, "Service instance", "/v3/service_instances", name, s.in(), func(i client.ServiceInstance) string { return i.Name })
+}
+
+// marketplace
+
+type offeringRow struct {
+	Offering    string    `json:"offering"`
+	Description string    `json:"description"`
+	Broker      string    `json:"broker"`
+	Plans       []planRow `json:"plans"`
+}
+
+type planRow struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Free        bool   `json:"free"`
+	Available   bool   `json:"available"`
+}
+
+type market struct {
+	Offerings []offeringRow `json:"offerings"`
+	detail    bool
+}
+
+func (m *market) show(p *term.Printer) {
+	if len(m.Offerings) == 0 {
+		p.Println("No service offerings found.")
+		return
+	}
+	p.Println("")
+	if m.detail {
+		for _, o := range m.Offerings {
+			p.Println("broker: " + o.Broker)
+			t := term.Table{Heading: []string{"plan", "description", "free or paid"}}
+			for _, pl := range o.Plans {
+				t.Rows = append(t.Rows, term.Cells(pl.Name, pl.Description, map[bool]string{true: "free", false: "paid"}[pl.Free]))
+			}
+			p.Table(t)
+		}
+		return
+	}
+	t := term.Table{Heading: []string{"offering", "plans", "description", "broker"}}
+	for _, o := range m.Offerings {
+		var plans []string
+		for _, pl := range o.Plans {
+			plans = append(plans, pl.Name)
+		}
+		t.Rows = append(t.Rows, []term.Cell{{Text: o.Offering, Paint: p.Bold}, {Text: strings.Join(plans, ", ")}, {Text: o.Description}, {Text: o.Broker}})
+	}
+	p.Table(t)
+	p.Println("")
+	p.Println("TIP: 'marketplace -e OFFERING' shows its plans.")
+}
+
+type marketplaceCommand struct {
+	Offering string `short:"e" value-name:"OFFERING" description:"Show the plans of this offering"`
+}
+
+func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting all service offerings from marketplace")
+	q := s.in("include", "service_offering", "fields[service_offering.service_broker]", "name,guid", "per_page", "5000", "available", "true")
+	if c.Offering != "" {
+		q.Set("service_offering_names", c.Offering)
+	}
+	plans, included, err := client.ListWith[client.Plan](ctx, s.api, "/v3/service_plans", q)
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	offerings := client.Of[client.Offering](included, "service_offerings")
+	brokers := client.Of[client.Thing](included, "service_brokers")
+	m := &market{Offerings: []offeringRow{}, detail: c.Offering != ""}
+	at := map[string]int{}
+	for _, pl := range plans {
+		guid := pl.Relationships.Offering.GUID()
+		i, ok := at[guid]
+		if !ok {
+			o := offerings[guid]
+			i, at[guid] = len(m.Offerings), len(m.Offerings)
+			m.Offerings = append(m.Offerings, offeringRow{o.Name, o.Description, brokers[o.Relationships.Broker.GUID()].Name, nil})
+		}
+		m.Offerings[i].Plans = append(m.Offerings[i].Plans, planRow{pl.Name, pl.Description, pl.Free, pl.Available})
+	}
+	slices.SortFunc(m.Offerings, func(a, b offeringRow) int { return strings.Compare(a.Offering, b.Offering) })
+	if c.Offering != "" && len(m.Offerings) == 0 {
+		return nil, &problem{What: "Service offering '" + c.Offering + "' not found.", Try: fmt.Sprintf("'%s marketplace' lists them", s.w.Program)}
+	}
+	return m, nil
+}
+
+// noServices says so when the API knows nothing of services.
+func noServices(s *session, err error) error {
+	if client.Status(err) == 404 {
+		return &problem{What: "There are no services on this platform.", Why: fmt.Sprintf("the API at %s (version %s) has no marketplace", s.cfg.API, s.cfg.APIVersion), cause: err}
+	}
+	return err
+}
+
+// services
+
+type serviceRow struct {
+	Name      string   `json:"name"`
+	GUID      string   `json:"guid"`
+	Offering  string   `json:"offering"`
+	Plan      string   `json:"plan"`
+	Broker    string   `json:"broker"`
+	Apps      []string `json:"bound_apps"`
+	Operation string   `json:"last_operation"`
+	Message   string   `json:"message,omitempty"`
+	Dashboard string   `json:"dashboard_url,omitempty"`
+	Tags      []string `json:"tags"`
+}
+
+type serviceList struct {
+	Services []serviceRow `json:"services"`
+}
+
+func (l *serviceList) show(p *term.Printer) {
+	if len(l.Services) == 0 {
+		p.Println("No service instances found.")
+		return
+	}
+	t := term.Table{Heading: []string{"name", "offering", "plan", "bound apps", "last operation", "broker"}}
+	for _, i := range l.Services {
+		t.Rows = append(t.Rows, []term.Cell{
+			{Text: i.Name, Paint: p.Bold}, {Text: i.Offering}, {Text: i.Plan}, {Text: strings.Join(i.Apps, ", ")}, {Text: i.Operation}, {Text: i.Broker},
+		})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (i *serviceRow) show(p *term.Printer) {
+	p.Println("")
+	p.Pairs(
+		[2]string{"name", p.Bold(i.Name)}, [2]string{"guid", i.GUID}, [2]string{"offering", i.Offering}, [2]string{"plan", i.Plan}, [2]string{"broker", i.Broker},
+		[2]string{"tags", strings.Join(i.Tags, ", ")}, [2]string{"bound apps", strings.Join(i.Apps, ", ")}, [2]string{"dashboard", i.Dashboard},
+		[2]string{"last operation", i.Operation}, [2]string{"message", i.Message},
+	)
+}
+
+// instances reads service instances with their plans and the apps they are
+// bound to.
+func (s *session) instances(ctx context.Context, q url.Values) ([]serviceRow, error) {
+	q.Set("fields[service_plan]", "guid,name,relationships.service_offering")
+	q.Set("fields[service_plan.service_offering]", "guid,name,relationships.service_broker")
+	q.Set("fields[service_plan.service_offering.service_broker]", "guid,name")
+	found, included, err := client.ListWith[client.ServiceInstance](ctx, s.api, "/v3/service_instances", q)
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	plans, offerings := client.Of[client.Plan](included, "service_plans"), client.Of[client.Offering](included, "service_offerings")
+	brokers := client.Of[client.Thing](included, "service_brokers")
+	rows := []serviceRow{}
+	var guids []string
+	for _, i := range found {
+		pl := plans[i.Relationships.Plan.GUID()]
+		o := offerings[pl.Relationships.Offering.GUID()]
+		row := serviceRow{
+			Name: i.Name, GUID: i.GUID, Offering: o.Name, Plan: pl.Name, Broker: brokers[o.Relationships.Broker.GUID()].Name, Apps: []string{},
+			Operation: strings.TrimSpace(i.LastOperation.Type + " " + i.LastOperation.State), Message: i.LastOperation.Description, Dashboard: i.DashboardURL, Tags: i.Tags,
+		}
+		if i.Type == "user-provided" {
+			row.Offering = "user-provided"
+		}
+		rows, guids = append(rows, row), append(guids, i.GUID)
+	}
+	if len(guids) == 0 {
+		return rows, nil
+	}
+	bindings, included, err := client.ListWith[client.Binding](ctx, s.api, "/v3/service_credential_bindings",
+		url.Values{"include": {"app"}, "service_instance_guids": {strings.Join(guids, ",")}, "per_page": {"5000"}})
+	if err != nil {
+		return nil, err
+	}
+	apps := client.Of[client.App](included, "apps")
+	for _, b := range bindings {
+		i := slices.Index(guids, b.Relationships.Instance.GUID())
+		if name := apps[b.Relationships.App.GUID()].Name; i >= 0 && name != "" {
+			rows[i].Apps = append(rows[i].Apps, name)
+		}
+	}
+	return rows, nil
+}
+
+type servicesCommand struct{}
+
+func (c *servicesCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting service instances")
+	rows, err := s.instances(ctx, s.in("order_by", "name", "per_page", "5000"))
+	if err != nil {
+		return nil, err
+	}
+	return &serviceList{rows}, nil
+}
+
+type serviceCommand struct {
+	GUID bool `long:"guid" description:"Show the guid alone"`
+	Args struct {
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *serviceCommand) run(ctx context.Context, s *session) (result, error) {
+	if !c.GUID {
+		s.doing("Showing info of service instance %s", c.Args.Service)
+	}
+	rows, err := s.instances(ctx, s.in("names", c.Args.Service))
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		_, err := s.instance(ctx, c.Args.Service) // says which there are
+		return nil, err
+	}
+	if c.GUID {
+		return &text{"guid", rows[0].GUID}, nil
+	}
+	return &rows[0], nil
+}
+
+// create-service
+
+type createServiceCommand struct {
+	Broker     string `short:"b" value-name:"BROKER" description:"The broker, when several have the offering"`
+	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
+	Tags       string `short:"t" value-name:"TAGS" description:"Tags, separated by commas"`
+	Wait       bool   `long:"wait" description:"Wait until it is there"`
+	Args       struct {
+		Offering string `positional-arg-name:"OFFERING" required:"yes"`
+		Plan     string `positional-arg-name:"PLAN" required:"yes"`
+		Service  string `positional-arg-name:"SERVICE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// operation is something that a broker did or does.
+type operation struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	InProgress bool   `json:"in_progress"`
+	Existed    bool   `json:"existed"`
+}
+
+func (*operation) show(*term.Printer) {}
+
+func (c *createServiceCommand) run(ctx context.Context, s *session) (result, error) {
+	parameters, err := s.parameters(c.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	s.doing("Creating service instance %s", c.Args.Service)
+	q := url.Values{"names": {c.Args.Plan}, "service_offering_names": {c.Args.Offering}}
+	if c.Broker != "" {
+		q.Set("service_broker_names", c.Broker)
+	}
+	plans, err := client.List[client.Plan](ctx, s.api, "/v3/service_plans", q)
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	switch {
+	case len(plans) == 0:
+		return nil, &problem{
+			What: fmt.Sprintf("There is no plan %s of an offering %s.", c.Args.Plan, c.Args.Offering), Try: fmt.Sprintf("'%[1]s marketplace', '%[1]s marketplace -e %[2]s'", s.w.Program, c.Args.Offering),
+		}
+	case len(plans) > 1:
+		return nil, &problem{What: fmt.Sprintf("Several brokers have the offering %s.", c.Args.Offering), Try: "name one with -b"}
+	}
+	if !plans[0].Free {
+		s.say("%s", s.out.Warn(fmt.Sprintf("Attention: the plan %s of the offering %s is not free. The service instance will cost.", c.Args.Plan, c.Args.Offering)))
+	}
+	body := map[string]any{
+		"type": "managed", "name": c.Args.Service,
+		"relationships": map[string]any{"space": client.Relate(s.cfg.Space.GUID), "service_plan": client.Relate(plans[0].GUID)},
+	}
+	if len(parameters) > 0 {
+		body["parameters"] = parameters
+	}
+	if all := tags(c.Tags); len(all) > 0 {
+		body["tags"] = all
+	}
+	reply, err := s.api.Post(ctx, "/v3/service_instances", body, nil)
+	if client.Says(err, "name is taken") {
+		s.say("Service instance %s is there already.", c.Args.Service)
+		s.ok()
+		return &operation{"service", c.Args.Service, false, true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.operate(ctx, reply, c.Wait, "service", c.Args.Service, "Create of service instance "+c.Args.Service)
+}
+
+// operate waits for a broker, or only until it has begun.
+func (s *session) operate(ctx context.Context, reply *client.Reply, wait bool, kind, name, what string) (result, error) {
+	job := s.api.JobStarted
+	if wait {
+		s.say("Waiting for the operation to complete...")
+		job = s.api.Job
+	}
+	s.progress.Step(what, 0)
+	err := job(ctx, reply)
+	if errors.Is(err, client.ErrInProgress) {
+		s.say("%s in progress. '%[2]s services' or '%[2]s service NAME' shows how far it is.", what, s.w.Program)
+		s.ok()
+		return &operation{kind, name, true, false}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	return &operation{kind, name, false, false}, nil
+}
+
+type deleteServiceCommand struct {
+	Force bool `short:"f" description:"Do not ask"`
+	Wait  bool `long:"wait" description:"Wait until it is gone"`
+	Args  struct {
+		Service string `positional-arg-name:"SERVICE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *deleteServiceCommand) run(ctx context.Context, s *session) (result, error) {
+	if !c.Force {
+		if err := s.confirm(ctx, "Really delete the service instance "+c.Args.Service+" and what it holds"); err != nil {
+			return nil, err
+		}
+	}
+	s.doing("Deleting service instance %s", c.Args.Service)
+	i, err := s.instance(ctx, c.Args.Service)
+	if isNotFound(err) {
+		s.say("Service instance %s does not exist.", c.Args.Service)
+		s.ok()
+		return &removed{Kind: "service", Name: c.Args.Service}, nil
+	}
+	if err != nil {
+		return nil, noServices(s, err)
+	}
+	reply, err := s.api.Do(ctx, client.Call{Method: "DELETE", URL: "/v3/service_instances/" + i.GUID})
+	if err != nil {
+		return nil, err
+	}
+	return s.operate(ctx, reply, c.Wait, "service", i.Name, "Delete of service instance "+i.Name)
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+	"ingot/internal/cli/suggest"
+	"ingot/internal/cli/term"
+	"ingot/internal/version"
+)
+
+// need is what a command has to have before it can begin.
+type need int
+
+const (
+	nothing need = iota
+	anAPI
+	aLogin
+	anOrg
+	aSpace
+)
+
+// session is one run of a command.
+type session struct {
+	output
+	w        *World
+	out      *term.Printer
+	errs     *term.Printer
+	progress *term.Progress
+	cfg      *config.Config
+	api      *client.Client
+}
+
+// session makes what a command works with, and sees that it has what it needs.
+func (w *World) session(ctx context.Context, c *command, out output) (*session, error) {
+	colors := w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb"
+	s := &session{
+		output: out, w: w,
+		out:  term.NewPrinter(w.Out, w.OutTerminal && colors),
+		errs: term.NewPrinter(w.Err, w.ErrTerminal && colors),
+	}
+	s.progress = term.NewProgress(w.Err, nil)
+	if w.ErrTerminal && !out.Quiet && c.progress {
+		s.progress = term.NewProgress(w.Err, w.Width)
+		s.out.WithProgress(s.progress)
+		s.errs.WithProgress(s.progress)
+	}
+	var err error
+	if s.cfg, err = config.Load(config.Path(w.Getenv)); err != nil {
+		s.progress.Close()
+		return nil, err
+	}
+	if c.need > nothing {
+		if err := s.findLocal(ctx); err != nil {
+			s.progress.Close()
+			return nil, s.explain(err)
+		}
+	}
+	s.connect()
+	if err := s.check(c.need); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect makes the client of the API that is targeted.
+func (s *session) connect() {
+	if s.api != nil {
+		s.api.Close()
+	}
+	s.api = client.New(s.cfg.API, s.cfg.SkipSSLValidation, client.Tokens{Access: s.cfg.AccessToken, Refresh: s.cfg.RefreshToken})
+	s.api.Login, s.api.Agent = s.cfg.Links.Login, "ingot/"+version.Version
+	s.api.Warn = func(text string) {
+		if !s.JSON {
+			s.errs.Println(s.errs.Warn("Warning: ") + text)
+		}
+	}
+	s.api.Renewed = func(t client.Tokens) {
+		s.cfg.AccessToken, s.cfg.RefreshToken = t.Access, t.Refresh
+		_ = s.cfg.Save() // the next command renews them again
+	}
+}
+
+func (s *session) close() {
+	s.progress.Close()
+	s.api.Close()
+}
+
+// check tells what is missing.
+func (s *session) check(n need) error {
+	program := s.w.Program
+	switch {
+	case n >= anAPI && s.cfg.API == "":
+		return &problem{
+			What: "No API is targeted.", Why: "nobody logged in yet, and no server of yours runs on this machine",
+			Try: fmt.Sprintf("'%s login -a URL', or start a server here with 'ingot up --demo'", program),
+		}
+	case n >= aLogin && s.cfg.AccessToken == "":
+		return &problem{What: "Nobody is logged in to " + s.cfg.API + ".", Try: fmt.Sprintf("'%s login'", program)}
+	case n >= anOrg && s.cfg.Org.GUID == "":
+		return &problem{
+			What: "No org is targeted.",
+			Try:  fmt.Sprintf("'%[1]s target -o ORG -s SPACE' ('%[1]s orgs' lists them; '%[1]s create-org ORG' makes one)", program),
+		}
+	case n >= aSpace && s.cfg.Space.GUID == "":
+		return &problem{
+			What: "No space of the org " + s.cfg.Org.Name + " is targeted.",
+			Try:  fmt.Sprintf("'%[1]s target -s SPACE' ('%[1]s spaces' lists them; '%[1]s create-space SPACE' makes one)", program),
+		}
+	}
+	return nil
+}
+
+// say tells people what goes on.
+func (s *session) say(format string, args ...any) {
+	if !s.Quiet && !s.JSON {
+		s.out.Printf(format, args...)
+	}
+}
+
+// doing says what is being done, where and as whom.
+func (s *session) doing(what string, names ...any) {
+	for i, n := range names {
+		names[i] = s.out.Bold(fmt.Sprint(n))
+	}
+	where := ""
+	switch {
+	case s.cfg.Space.Name != "":
+		where = fmt.Sprintf(" in org %s / space %s", s.out.Bold(s.cfg.Org.Name), s.out.Bold(s.cfg.Space.Name))
+	case s.cfg.Org.Name != "":
+		where = fmt.Sprintf(" in org %s", s.out.Bold(s.cfg.Org.Name))
+	}
+	s.say("%s%s as %s...", fmt.Sprintf(what, names...), where, s.out.Bold(s.api.User().Name()))
+}
+
+// ok says that it worked.
+func (s *session) ok() { s.say("%s", s.out.Good("OK")) }
+
+// explain turns an error of an API into what a user can act on.
+func (s *session) explain(err error) error {
+	var known *problem
+	var exit *exitError
+	var wrong *usage
+	if errors.As(err, &known) || errors.As(err, &exit) || errors.As(err, &wrong) {
+		return err
+	}
+	program := s.w.Program
+	var unreachable *client.Unreachable
+	var refused *client.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &problem{What: "Interrupted.", cause: err}
+	case errors.Is(err, client.ErrLoggedOut):
+		return &problem{What: "The login at " + s.cfg.API + " has ended.", Try: "'" + program + " login'", cause: err}
+	case errors.As(err, &unreachable):
+		p := &problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(), Try: fmt.Sprintf("check the address ('%s api') and the network", program), cause: err}
+		if s.cfg.Local != "" {
+			p.Try = "start the server on this machine: 'ingot up'"
+		}
+		return p
+	case errors.As(err, &refused):
+		switch refused.Status {
+		case http.StatusUnauthorized:
+			return &problem{What: "The API does not accept the login.", Why: refused.Error(), Try: "'" + program + " login'", cause: err}
+		case http.StatusForbidden:
+			return &problem{What: "You may not do this.", Why: refused.Error(), Try: fmt.Sprintf("ask for the role, or log in as somebody else ('%s login')", program), cause: err}
+		case http.StatusNotFound:
+			if len(refused.Items) == 0 {
+				return &problem{What: fmt.Sprintf("The API at %s does not know %s.", s.cfg.API, refused.URL), Why: "this server does not have the feature", cause: err}
+			}
+		case http.StatusServiceUnavailable:
+			return &problem{What: "The API is not available.", Why: refused.Error(), Try: "again in a moment", cause: err}
+		}
+		return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+	}
+	return err
+}
+
+// in is a query for what is in the targeted space.
+func (s *session) in(pairs ...string) url.Values {
+	q := url.Values{"space_guids": {s.cfg.Space.GUID}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return q
+}
+
+// named finds the one thing of a name, or says which there are.
+func named[T any](ctx context.Context, s *session, kind, path, name string, q url.Values, nameOf func(T) string) (T, error) {
+	var none T
+	asked := url.Values{"names": {name}}
+	for key, value := range q {
+		asked[key] = value
+	}
+	found, err := client.List[T](ctx, s.api, path, asked)
+	if err != nil {
+		return none, err
+	}
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	p := &problem{What: fmt.Sprintf("%s '%s' not found.", kind, name), cause: errNotFound}
+	all, err := client.List[T](ctx, s.api, path, q)
+	if err != nil {
+		return none, p
+	}
+	var names []string
+	for _, one := range all {
+		names = append(names, nameOf(one))
+	}
+	slices.Sort(names)
+	near := suggest.Closest(name, names)
+	switch {
+	case near != "":
+		p.Try = fmt.Sprintf("did you mean '%s'?", near)
+	case len(names) == 0:
+		p.Why = "there is none yet"
+	default:
+		p.Why = "there is " + strings.Join(names[:min(len(names), 8)], ", ")
+	}
+	return none, p
+}
+
+var errNotFound = errors.New("not found")
+
+// app finds an app of the targeted space.
+func (s *session) app(ctx context.Context, name string) (client.App, error) {
+	return named(ctx, s, "App", "/v3/apps", name, s.in(), func(a client.App) string { return a.Name })
+}
+
+// date is how a moment is shown.
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("Mon 02 Jan 15:04:05 MST 2006")
+}

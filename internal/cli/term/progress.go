@@ -1,0 +1,159 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Progress is one line at the bottom of a terminal that says what is going on.
+// It is redrawn in place, is never wider than the screen and is gone when it
+// is closed. The zero width of a screen that is no terminal draws nothing.
+type Progress struct {
+	w     io.Writer
+	width func() int
+
+	mu          sync.Mutex
+	label       string
+	done, total int64
+	began       time.Time
+	drawn       bool
+	stop        chan struct{}
+	stopped     chan struct{}
+}
+
+// redraw is how often a line changes by itself: often enough to look alive.
+const redraw = 100 * time.Millisecond
+
+// NewProgress returns a progress line. width is asked before each drawing, for
+// screens change; nil or a width below ten means that nothing is drawn.
+func NewProgress(w io.Writer, width func() int) *Progress {
+	p := &Progress{w: w, width: width}
+	if width == nil {
+		return p
+	}
+	p.stop, p.stopped = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(p.stopped)
+		tick := time.NewTicker(redraw)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.mu.Lock()
+				p.draw()
+				p.mu.Unlock()
+			case <-p.stop:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// Step begins something new. A total of 0 is one that nobody knows.
+func (p *Progress) Step(label string, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.label, p.done, p.total, p.began = label, 0, total, time.Now()
+	p.draw()
+}
+
+// Add says that more is done.
+func (p *Progress) Add(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+}
+
+// Close takes the line away.
+func (p *Progress) Close() {
+	if p.stop != nil {
+		close(p.stop)
+		<-p.stopped
+		p.stop = nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.label = ""
+	p.erase()
+}
+
+// above runs what writes lines, with the progress line out of the way.
+func (p *Progress) above(write func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	write()
+	p.draw()
+}
+
+func (p *Progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[2K")
+		p.drawn = false
+	}
+}
+
+func (p *Progress) draw() {
+	if p.width == nil || p.label == "" {
+		return
+	}
+	width := p.width()
+	if width < 10 {
+		p.erase()
+		return
+	}
+	// The last column stays empty: some terminals wrap when it is written.
+	fmt.Fprint(p.w, "\r\x1b[2K"+fit(p.text(width-1), width-1))
+	p.drawn = true
+}
+
+var spinner = []string{"|", "/", "-", "\\"}
+
+// text is the line: what, and how far as a bar when there is room for one.
+func (p *Progress) text(width int) string {
+	seconds := time.Since(p.began)
+	if p.total <= 0 {
+		turn := spinner[int(seconds/redraw)%len(spinner)]
+		return fmt.Sprintf("%s %s %ds", turn, p.label, int(seconds.Seconds()))
+	}
+	part := min(1, float64(p.done)/float64(p.total))
+	figures := fmt.Sprintf(" %3.0f%% of %s", part*100, Size(p.total))
+	room := width - utf8.RuneCountInString(p.label) - utf8.RuneCountInString(figures) - 3
+	if room < 6 {
+		return p.label + figures
+	}
+	room = min(room, 40)
+	full := int(part * float64(room))
+	return p.label + " [" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "]" + figures
+}
+
+// fit cuts a line to a width.
+func fit(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	if width < 3 {
+		return string(runes[:max(0, width)])
+	}
+	return string(runes[:width-2]) + ".."
+}
+
+// Size is a number of bytes for people, as Cloud Foundry writes it.
+func Size(n int64) string {
+	units := []string{"B", "K", "M", "G", "T"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	if f == float64(int64(f)) {
+		return fmt.Sprintf("%d%s", int64(f), units[i])
+	}
+	return fmt.Sprintf("%.1f%s", f, units[i])
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"ingot/internal/cli/bits"
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// Asking the platform which files it has costs a call. It is worth that when a
+// good deal need not be sent then; nearby, sending is cheap.
+const (
+	matchFar   = 256 << 10
+	matchNear  = 64 << 20
+	matchLeast = 64 << 10 // smaller files are not asked about
+)
+
+// near tells whether the API is on this machine.
+func (s *session) near() bool {
+	u, err := url.Parse(s.cfg.API)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// upload makes a package of what was loaded and waits until it is ready.
+func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (string, error) {
+	var pkg client.Package
+	kind := map[string]any{"type": "bits", "relationships": map[string]any{"app": client.Relate(app.GUID)}}
+	if p.docker != "" {
+		kind["type"] = "docker"
+		data := map[string]any{"image": p.docker}
+		if p.user != "" {
+			data["username"], data["password"] = p.user, s.w.Getenv("CF_DOCKER_PASSWORD")
+		}
+		kind["data"] = data
+		_, err := s.api.Post(ctx, "/v3/packages", kind, &pkg)
+		return pkg.GUID, err
+	}
+	var known []client.Resource
+	err := together(
+		func() error {
+			<-l.done
+			if l.err != nil {
+				return l.err
+			}
+			var err error
+			known, err = s.match(ctx, l)
+			return err
+		},
+		func() error {
+			_, err := s.api.Post(ctx, "/v3/packages", kind, &pkg)
+			return err
+		})
+	if err != nil {
+		return "", err
+	}
+	archive, cleanup, err := s.archive(p, l, known)
+	if err != nil {
+		return "", err
+	}
+	defer cleanup()
+	size := int64(0)
+	if archive != nil {
+		size = archive.Length
+	}
+	s.say("Uploading files (%s)...", term.Size(size))
+	s.progress.Step("Uploading "+app.Name, size)
+	guid := pkg.GUID
+	if pkg, err = s.api.Upload(ctx, guid, known, archive, s.progress.Add); err != nil {
+		return "", err
+	}
+	err = client.Poll(ctx, func() (bool, error) {
+		switch pkg.State {
+		case "READY":
+			return true, nil
+		case "FAILED", "EXPIRED":
+			return false, &problem{What: "The upload was not accepted.", Why: or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
+		}
+		return false, s.api.Get(ctx, "/v3/packages/"+guid, nil, &pkg)
+	})
+	return guid, err
+}
+
+// match asks which files need not be sent, and takes them out.
+func (s *session) match(ctx context.Context, l *load) ([]client.Resource, error) {
+	var ask []client.Resource
+	var total int64
+	for _, f := range l.files {
+		if f.Regular() && f.Size >= matchLeast {
+			ask = append(ask, client.Resource{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode.Perm()), Checksum: client.Checksum{Value: f.SHA1}, Size: f.Size})
+			total += f.Size
+		}
+	}
+	worth := int64(matchFar)
+	if s.near() {
+		worth = matchNear
+	}
+	if total < worth {
+		return nil, nil
+	}
+	s.say("Looking for files that the platform has already...")
+	known, err := s.api.MatchResources(ctx, ask)
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	have := map[string]string{}
+	for _, k := range known {
+		have[k.Path] = k.Checksum.Value
+	}
+	var rest []bits.File
+	for _, f := range l.files {
+		if sum, ok := have[f.Path]; !ok || sum != f.SHA1 {
+			rest = append(rest, f)
+		}
+	}
+	l.files = rest
+	return known, nil
+}
+
+// archive is what is sent: nearby as it is and made while it is sent, far away
+// compressed first, because its length has to be known.
+func (s *session) archive(p plan, l *load, known []client.Resource) (*client.Bits, func(), error) {
+	nothing := func() {}
+	if l.archive > 0 {
+		return &client.Bits{Length: l.archive, Write: copyFile(p.path)}, nothing, nil
+	}
+	if len(l.files) == 0 && len(known) > 0 {
+		return nil, nothing, nil
+	}
+	if s.near() {
+		length, err := bits.Length(l.files)
+		return &client.Bits{Length: length, Write: func(w io.Writer) error { return bits.Store(w, l.files) }}, nothing, err
+	}
+	s.progress.Step("Compressing", 0)
+	f, err := os.CreateTemp("", "ingot-push-*.zip")
+	if err != nil {
+		return nil, nothing, err
+	}
+	cleanup := func() { os.Remove(f.Name()) }
+	err = bits.Compress(f, l.files)
+	info, statErr := f.Stat()
+	closeErr := f.Close()
+	for _, e := range []error{err, statErr, closeErr} {
+		if e != nil {
+			cleanup()
+			return nil, nothing, e
+		}
+	}
+	return &client.Bits{Length: info.Size(), Write: copyFile(f.Name())}, cleanup, nil
+}

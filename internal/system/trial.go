@@ -1,0 +1,19 @@
+package system
+
+import (
+	"context"
+	"log/slog"
+
+	"ingot/internal/engine/container"
+)
+
+// TryContainers runs a trial container and says why it did not work, if it did
+// not. It is how --engine auto decides, for those who want to know before they
+// start a server.
+func TryContainers(ctx context.Context, programs string) error {
+	options := container.Options{Log: slog.New(slog.DiscardHandler)}
+	if programs != "" {
+		options.Init = programs + "/ingot-init"
+	}
+	return container.Probe(ctx, options)
+}
