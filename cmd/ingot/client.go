@@ -105,7 +105,7 @@ func (p *process) client() int {
 	}()
 	w := &cli.World{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
-		DataDir: p.defaultDataDir(), Now: time.Now, Others: others(), Machine: p.machine,
+		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine,
 	}
 	if p.program() == "cf" {
 		w.Others = nil

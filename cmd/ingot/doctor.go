@@ -17,9 +17,9 @@ import (
 func (p *process) machine(ctx context.Context) []cli.Finding {
 	findings := []cli.Finding{
 		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
-		{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir()},
+		{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir(serverName)},
 	}
-	if p.defaultDataDir() == "" {
+	if p.defaultDataDir(serverName) == "" {
 		findings[1] = cli.Finding{Name: "data directory", State: cli.FindingMissing, Get: "neither HOME nor XDG_DATA_HOME is set: give --data-dir to 'ingot up'"}
 	}
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)

@@ -78,6 +78,9 @@ type logOptions struct {
 	LogFormat string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
 }
 
+// serverName is what the folder of the whole server is called.
+const serverName = "ingot"
+
 // defaultDataDir is where a server of this name keeps everything; empty when
 // there is no good place.
 func (p *process) defaultDataDir(name string) string {
@@ -182,7 +185,7 @@ func (p *process) applyDefaults(all []*flags.Option) {
 			value = own
 		}
 		if opt.LongName == "data-dir" {
-			value = p.defaultDataDir(cmp.Or(value, "ingot"))
+			value = p.defaultDataDir(cmp.Or(value, serverName))
 		}
 		if value != "" {
 			opt.Default, opt.DefaultMask = []string{value}, value

@@ -72,7 +72,7 @@ func (p *process) here(s *system.System, c system.Config) []string {
 		return nil
 	}
 	prefix := ""
-	if c.DataDir != p.defaultDataDir() {
+	if c.DataDir != p.defaultDataDir(serverName) {
 		prefix = "INGOT_DATA_DIR=" + shellQuote(c.DataDir) + " "
 	}
 	line := prefix + "ingot push NAME"
