@@ -37,9 +37,11 @@ type Options struct {
 	MemoryBytes int64
 	// Tails bounds how many tails there are at a time over HTTP; 1000.
 	Tails int
-	OpenFiles   int           // how many segment files stay open; 256
-	IdleAfter   time.Duration // when the file of a quiet app is closed; 30 s
-	Log         *slog.Logger
+	// Heartbeat is how often a quiet tail over HTTP shows that it is alive; 15 s.
+	Heartbeat time.Duration
+	OpenFiles int           // how many segment files stay open; 256
+	IdleAfter time.Duration // when the file of a quiet app is closed; 30 s
+	Log       *slog.Logger
 }
 
 const (
@@ -73,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = 30 * time.Second
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 15 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
