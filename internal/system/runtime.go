@@ -153,7 +153,7 @@ func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[strin
 	}
 	out := map[string]api.InstanceUsage{}
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
 	}
 	return out
 }
@@ -182,11 +182,16 @@ func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string)
 type appLogs struct{ *logs.Store }
 
 func (l appLogs) Append(entries ...controller.Entry) error {
+	return l.Store.Append(l.entries(entries)...)
+}
+func (l appLogs) Tell(entries ...controller.Entry) error { return l.Store.Tell(l.entries(entries)...) }
+
+func (appLogs) entries(entries []controller.Entry) []logs.Entry {
 	out := make([]logs.Entry, len(entries))
 	for i, e := range entries {
 		out[i] = logs.Entry(e)
 	}
-	return l.Store.Append(out...)
+	return out
 }
 
 // stagingLines gives builds the log store.
@@ -321,7 +326,7 @@ func (a *accessLog) flush(batch []logs.Entry) {
 	if len(batch) == 0 {
 		return
 	}
-	if err := a.to.Append(batch...); err != nil {
+	if err := a.to.Tell(batch...); err != nil {
 		a.log.Warn("access lines could not be logged", "error", err)
 	}
 }
