@@ -225,11 +225,11 @@ func appendOriginJSON(b []byte, e *Entry) []byte {
 	b = append(b, `,"instance_id":`...)
 	b = appendJSON(b, e.Instance)
 	b = append(b, `,"deprecated_tags":{},"tags":`...)
-	return appendJSON(b, envelopeTags(e))
+	return appendJSON(b, Tags(e))
 }
 
-// envelopeTags are the entry's own tags and those that follow from the entry.
-func envelopeTags(e *Entry) map[string]string {
+// Tags are the entry's own tags and those that follow from the entry.
+func Tags(e *Entry) map[string]string {
 	tags := make(map[string]string, len(e.Tags)+6)
 	for k, v := range e.Tags {
 		tags[k] = v

@@ -293,7 +293,7 @@ func TestTailRefusals(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for d.store.Totals().Tails > 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond) // until the server sees that the reader left
+		<-time.After(time.Millisecond) // until the server sees that the reader left
 	}
 	if ctx.Err() != nil {
 		t.Error("a reader that left is still counted")

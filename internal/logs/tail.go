@@ -129,6 +129,9 @@ func (a *appLog) subscribe(t *Tail, from Start) bool {
 	return true
 }
 
+// At is the number of the line before the one that comes next.
+func (t *Tail) At() uint64 { return t.next - 1 }
+
 // total is how many lines ever arrived: the number of the newest one.
 func (a *appLog) total() uint64 {
 	n := a.expired + a.active.count
