@@ -44,6 +44,7 @@ type upOptions struct {
 	SMTPURL             string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://USER:PASSWORD@HOST:PORT or smtps://… of the mail server; without it, mail is caught in a mailbox to look at"`
 	MailFrom            string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"The sender of all mail; without it, notifications@DOMAIN"`
 	NotificationsURL    string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"Where recipients of mail reach the notification service, when that is not the address of --notifications-listen"`
+	DrainNetworks       string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
 	DKIMKey             string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
 	DKIMSelector        string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
 	BounceListen        string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
@@ -188,7 +189,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo,
+		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
 		PasswordGrant: o.PasswordGrant == "on",
 		MailConfig: system.MailConfig{
 			SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,

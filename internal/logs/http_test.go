@@ -47,7 +47,7 @@ func (d *desk) MayRead(_ context.Context, c *token.Claims, app string) (bool, er
 
 func newDesk(t testing.TB) *desk { return newDeskWith(t, logs.Options{}) }
 
-func newDeskWith(t testing.TB, o logs.Options) *desk {
+func newDeskWith(t testing.TB, o logs.Options, limits ...web.Limits) *desk {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -56,7 +56,11 @@ func newDeskWith(t testing.TB, o logs.Options) *desk {
 	d := &desk{t: t, store: open(t, t.TempDir(), o), key: key}
 	log := slog.New(slog.DiscardHandler)
 	m := web.NewMux(web.FormatV3, log, nil)
-	logs.Routes(m.Group("log-cache", web.FormatV3, token.NewVerifier(token.Options{Issuer: issuer, Keys: d})), d.store, d)
+	g := m.Group("log-cache", web.FormatV3, token.NewVerifier(token.Options{Issuer: issuer, Keys: d}))
+	for _, l := range limits {
+		g = g.Within(l)
+	}
+	logs.Routes(g, d.store, d)
 	l, err := web.Listen(t.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

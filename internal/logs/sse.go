@@ -66,13 +66,16 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer t.Close()
 
+	control := http.NewResponseController(w)
+	// The deadline of the request is over; the connection would end with it.
+	_ = control.SetReadDeadline(time.Time{})
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // proxies in between must not collect it
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, control: http.NewResponseController(w), app: app, want: want}
+	s := &eventStream{w: w, control: control, app: app, want: want}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(web.Closing(r.Context()), cancel)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingot/internal/logs"
+	"ingot/internal/web"
 )
 
 // sseEvent is one event of a stream; comments have only a comment.
@@ -207,7 +208,7 @@ func TestTailSlowReader(t *testing.T) {
 		}
 	}
 	// More than all buffers on the way hold; nobody reads meanwhile.
-	const total = 100000
+	const total = 50000
 	fill(t, d.store, "u", 0, total)
 	last, missed := uint64(0), uint64(0)
 	for last < total {
@@ -261,6 +262,23 @@ func TestTailEnds(t *testing.T) {
 	<-stopped
 	if n := d.store.Totals().Tails; n != 0 {
 		t.Errorf("%d tails are left", n)
+	}
+}
+
+// A stream outlives the deadlines that other requests have.
+func TestTailOutlivesDeadlines(t *testing.T) {
+	t.Parallel()
+	limit := 100 * time.Millisecond
+	d := newDeskWith(t, logs.Options{Heartbeat: limit / 4}, web.Limits{Read: limit, Write: limit})
+	s := d.follow("/api/v1/tail/u", "u", "")
+	for began := time.Now(); time.Since(began) < 4*limit; {
+		if _, err := s.next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(t, d.store, line("u", "", 0, t0, "still there"))
+	if text := s.event().text(t); text != "APP/PROC/WEB/0 still there" {
+		t.Error(text)
 	}
 }
 

@@ -102,15 +102,31 @@ func (s *Store) segmentLimit() int64 {
 	return min(s.segmentBytes, max(minSegment, s.options.TotalBytes/4/max(1, s.known.Load())))
 }
 
-// shrink drops old segments until the store is within its bound, each from the
-// app that has most. Newest segments stay: they know the positions of streams.
-func (s *Store) shrink() {
-	if s.disk.Load() <= s.options.TotalBytes || !s.shrinking.TryLock() {
-		return
+// room is what all segments may take before old ones are dropped: a little less
+// than the bound, because several apps may be writing.
+func (s *Store) room() int64 { return s.options.TotalBytes / 16 * 15 }
+
+// makeRoom follows a write of an app. When all apps together have too much,
+// whoever has most gives up old lines. While somebody else sees to that, an app
+// that has more than its part gives up its own, so that writers cannot outrun it.
+func (s *Store) makeRoom(a *appLog) {
+	for s.disk.Load() > s.room() && !s.shrink() {
+		if a.old.Load() <= s.room()/2/max(1, s.known.Load()) || !a.shed() {
+			return
+		}
+	}
+}
+
+// shrink drops old segments until there is room, each from the app that has
+// most. Newest segments stay: they know the positions of streams. It returns
+// false when somebody else is at it.
+func (s *Store) shrink() bool {
+	if !s.shrinking.TryLock() {
+		return false
 	}
 	defer s.shrinking.Unlock()
 	all := s.all()
-	for s.disk.Load() > s.options.TotalBytes {
+	for s.disk.Load() > s.room() {
 		var largest *appLog
 		for _, a := range all {
 			if largest == nil || a.old.Load() > largest.old.Load() {
@@ -118,9 +134,10 @@ func (s *Store) shrink() {
 			}
 		}
 		if largest == nil || !largest.shed() {
-			return
+			break
 		}
 	}
+	return true
 }
 
 // shed drops the oldest sealed segment, if there is one.
@@ -269,7 +286,6 @@ func (s *Store) appendAll(entries []Entry, tell bool) error {
 }
 
 func (s *Store) appendTo(app string, entries []Entry, now time.Time, tell bool) error {
-	defer s.shrink()
 	for {
 		a, err := s.makeApp(app)
 		if err != nil {
@@ -277,6 +293,7 @@ func (s *Store) appendTo(app string, entries []Entry, now time.Time, tell bool) 
 		}
 		retry, err := a.append(entries, now, tell)
 		if !retry {
+			s.makeRoom(a)
 			return err
 		}
 	}

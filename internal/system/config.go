@@ -15,6 +15,7 @@ import (
 
 	"ingot/internal/mail"
 	"ingot/internal/mail/smtp"
+	"ingot/internal/outbound"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -41,6 +42,9 @@ type Config struct {
 	// tokens; empty means the address it listens on. Several servers on one
 	// database need the same.
 	PublicURL string
+	// DrainNetworks are private networks that log drains may send to, as a list
+	// of prefixes, or "all"; empty means the internet only.
+	DrainNetworks string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -92,6 +96,7 @@ func (c Config) Validate() error {
 		{"mail-from", checkMailbox(c.MailFrom)},
 		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
 		{"dkim-selector", checkDKIM(c.MailConfig)},
+		{"drain-networks", checkNetworks(c.DrainNetworks)},
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
 		{"messages-kept", checkPositive(c.MessagesKept)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
@@ -214,6 +219,11 @@ func checkMailbox(s string) error {
 		return nil
 	}
 	_, err := mail.ParseAddress(s)
+	return err
+}
+
+func checkNetworks(list string) error {
+	_, err := outbound.ParseGuard(list)
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/logs"
+	"ingot/internal/logs/drain"
 	"ingot/internal/platform"
 	"ingot/internal/router"
 	"ingot/internal/run"
@@ -28,6 +29,7 @@ type runtime struct {
 	platform  *platform.Platform
 	blobs     *blob.Store
 	logs      *logs.Store
+	drains    *drain.Manager
 	engine    engine.Engine
 	table     *router.Table
 	proxy     *router.Proxy
@@ -56,6 +58,9 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 		return nil, err
 	}
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
+		return nil, err
+	}
+	if r.drains, err = openDrains(r.logs, nil, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
@@ -88,7 +93,7 @@ const appUser = 2000
 // parts are what has to be started, in order.
 func (r *runtime) parts() []run.Service {
 	return []run.Service{
-		r.logs, r.access, r.apps, r.publisher, r.stager, r.builds,
+		r.logs, r.drains, r.access, r.apps, r.publisher, r.stager, r.builds,
 		run.Every(time.Hour, r.sweep),
 	}
 }

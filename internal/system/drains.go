@@ -1,0 +1,78 @@
+package system
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/logs"
+	"ingot/internal/logs/drain"
+	"ingot/internal/outbound"
+)
+
+// noDrains is the source of log drains while nothing has any: services that
+// bring a drain with their bindings take its place.
+type noDrains struct{}
+
+// Drains implements drain.Source.
+func (noDrains) Drains(context.Context) (map[string][]drain.Drain, error) { return nil, nil }
+
+// openDrains makes what sends logs on. source may be nil.
+func openDrains(store *logs.Store, source drain.Source, dir *dataDir, c Config) (*drain.Manager, error) {
+	guard, err := outbound.ParseGuard(c.DrainNetworks)
+	if err != nil {
+		return nil, err
+	}
+	if source == nil {
+		source = noDrains{}
+	}
+	return drain.New(store, source, drain.Options{Dir: dir.file("drains"), Guard: guard, Log: c.Log}), nil
+}
+
+// logFigures are the metrics of the log store and of the drains. Those of drains
+// have the app but not the address, which is its owner's business.
+type logFigures struct {
+	store  *logs.Store
+	drains *drain.Manager
+}
+
+var (
+	logLost  = prometheus.NewDesc("ingot_log_lines_lost_total", "Lines of apps that are known to be lost since the start; the logs of the apps tell of each.", nil, nil)
+	logBytes = prometheus.NewDesc("ingot_log_store_bytes", "What the logs of all apps take on disk.", nil, nil)
+	logApps  = prometheus.NewDesc("ingot_log_store_apps", "Apps that have a log.", nil, nil)
+	logTails = prometheus.NewDesc("ingot_log_tails", "Readers of live logs.", nil, nil)
+
+	drainSent    = prometheus.NewDesc("ingot_log_drain_lines_sent_total", "Lines that were sent to drains.", []string{"app", "drain"}, nil)
+	drainLost    = prometheus.NewDesc("ingot_log_drain_lines_lost_total", "Lines that drains gave up.", []string{"app", "drain"}, nil)
+	drainWaiting = prometheus.NewDesc("ingot_log_drain_lines_waiting", "Lines on their way that are not known to have been taken.", []string{"app", "drain"}, nil)
+	drainUp      = prometheus.NewDesc("ingot_log_drain_up", "1 when the last attempt to send worked.", []string{"app", "drain"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (f logFigures) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{logLost, logBytes, logApps, logTails, drainSent, drainLost, drainWaiting, drainUp} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f logFigures) Collect(to chan<- prometheus.Metric) {
+	add := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	t := f.store.Totals()
+	add(logLost, prometheus.CounterValue, float64(t.Lost))
+	add(logBytes, prometheus.GaugeValue, float64(t.Bytes))
+	add(logApps, prometheus.GaugeValue, float64(t.Apps))
+	add(logTails, prometheus.GaugeValue, float64(t.Tails))
+	for _, s := range f.drains.Stats() {
+		up := 1.0
+		if s.Error != "" {
+			up = 0
+		}
+		add(drainSent, prometheus.CounterValue, float64(s.Sent), s.App, s.ID)
+		add(drainLost, prometheus.CounterValue, float64(s.Lost), s.App, s.ID)
+		add(drainWaiting, prometheus.GaugeValue, float64(s.Waiting), s.App, s.ID)
+		add(drainUp, prometheus.GaugeValue, up, s.App, s.ID)
+	}
+}
