@@ -29,6 +29,7 @@ var sections = []Section{
 	instancesSection,
 	listsSection,
 	servicesSection,
+	logsSection,
 }
 
 // The exit codes.
