@@ -98,7 +98,7 @@ func (s *syslogConn) send(ctx context.Context, parcels []parcel) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { s.raw.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = s.raw.Close() })
 	defer stop()
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err
