@@ -32,6 +32,7 @@ var sections = []Section{
 	servicesSection,
 	routerSection,
 	notificationsSection,
+	logsSection,
 }
 
 // The exit codes.

@@ -149,7 +149,7 @@ func (o *output) admit(at time.Time, n int) bool {
 // report tells what was dropped since the last time.
 func (o *output) report() {
 	o.mu.Lock()
-	body := launch.EventBody{Event: launch.EventDropped, Lines: o.lines, Bytes: o.bytes}
+	body := launch.EventBody{Event: launch.EventDropped, Lines: o.lines, Bytes: o.bytes, Rate: o.bucket.rate}
 	o.lines, o.bytes = 0, 0
 	if o.reporter != nil {
 		o.reporter.Stop()

@@ -51,6 +51,7 @@ type upOptions struct {
 	PostgresURL   string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
 	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
 	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
+	DrainNetworks string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
 	logOptions
 }
 
@@ -221,7 +222,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo,
+		Domain: o.Domain, Engine: o.Engine, Programs: o.Programs, DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig:    o.mailing(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

@@ -100,6 +100,8 @@ type InstanceUsage struct {
 	Disk   int64
 	// LogRate is its output in bytes a second.
 	LogRate int64
+	// LogLost is how many lines of its output were lost or dropped so far.
+	LogLost uint64
 }
 
 // Signals tell the parts that make actual match desired that something

@@ -160,6 +160,7 @@ func (a *API) statsRow(process *cf.Process, index int, row *cf.Instance, usage m
 	if u, ok := usage[row.GUID]; ok {
 		used = map[string]any{
 			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk, "log_rate": u.LogRate,
+			"log_lines_lost": u.LogLost, // our own: the log itself tells of each
 		}
 	}
 	for k, v := range map[string]any{

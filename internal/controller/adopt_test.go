@@ -139,9 +139,9 @@ func TestLostLines(t *testing.T) {
 	w.fake.write(id, "a")
 	w.fake.do(id, func(in *fakeInstance) { in.seq += 7 })
 	w.fake.write(id, "b")
-	w.fake.event(id, launch.EventBody{Event: launch.EventDropped, Lines: 3, Bytes: 99})
+	w.fake.event(id, launch.EventBody{Event: launch.EventDropped, Lines: 3, Bytes: 99, Rate: 40})
 	w.await("the lines", func() bool { return len(w.logs.of("LGR")) == 2 })
-	want := []string{"7 lines were lost", "APP/PROC/WEB: 3 lines (99 bytes) were dropped: the output is over the log rate limit"}
+	want := []string{"7 lines were lost", "app instance exceeded log rate limit (40 bytes/sec): 3 lines (99 bytes) of APP/PROC/WEB were dropped"}
 	if got := w.logs.of("LGR"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

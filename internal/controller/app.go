@@ -358,7 +358,11 @@ func (p *pass) say() {
 	if len(lines) == 0 {
 		return
 	}
-	if err := p.Logs.Append(lines...); err != nil {
+	tell := p.Logs.Append
+	if t, ok := p.Logs.(teller); ok {
+		tell = t.Tell
+	}
+	if err := tell(lines...); err != nil {
 		p.lost.Add(uint64(len(lines)))
 		p.Log.Error("lines for an app's log were lost", "app", p.app.guid, "lines", len(lines), "error", err)
 	}

@@ -33,6 +33,7 @@ type Entry struct {
 	Tags     map[string]string
 	Stream   string
 	Seq      uint64
+	Lost     uint64 // how many lost lines it tells of
 }
 
 // Logs takes lines.
@@ -43,6 +44,10 @@ type Logs interface {
 	// Position is the last Seq of a stream that is safe.
 	Position(stream string) uint64
 }
+
+// teller is Logs that count what cannot be written of lines that nobody brings
+// again, and tell of it in the app's log.
+type teller interface{ Tell(entries ...Entry) error }
 
 // forgetter is Logs that want to know that a stream is over.
 type forgetter interface{ Forget(stream string) }

@@ -161,7 +161,8 @@ func (p *pump) take(ctx context.Context, batch []launch.Record) {
 	entries := make([]Entry, 0, len(batch)+1)
 	var events []event
 	if p.lost > 0 {
-		entries = append(entries, p.lossLine(p.lost, batch[0].Time))
+		// It takes the number of the last record that was lost.
+		entries = append(entries, p.lossLine(p.last, batch[0].Time, p.lost))
 		p.lost = 0
 	}
 	for _, r := range batch {
@@ -170,7 +171,7 @@ func (p *pump) take(ctx context.Context, batch []launch.Record) {
 		}
 		if missing := r.Seq - p.last - 1; missing > 0 {
 			p.Controller.lost.Add(missing)
-			entries = append(entries, p.lossLine(missing, r.Time))
+			entries = append(entries, p.lossLine(r.Seq-1, r.Time, missing))
 		}
 		p.last = r.Seq
 		if r.Kind != launch.Event {
@@ -188,7 +189,9 @@ func (p *pump) take(ctx context.Context, batch []launch.Record) {
 		}
 		if body.Event == launch.EventDropped {
 			p.Controller.lost.Add(uint64(max(0, body.Lines)))
-			entries = append(entries, p.own(r.Time, fmt.Sprintf("%s: %d lines (%d bytes) were dropped: the output is over the log rate limit", p.source(r.Member), body.Lines, body.Bytes)))
+			entries = append(entries, p.own(r.Seq, r.Time, uint64(max(0, body.Lines)), fmt.Sprintf(
+				"app instance exceeded log rate limit (%d bytes/sec): %d lines (%d bytes) of %s were dropped",
+				body.Rate, body.Lines, body.Bytes, p.source(r.Member))))
 		}
 		if e, ok := p.event(body); ok {
 			e.seq = r.Seq
@@ -230,13 +233,17 @@ func (p *pump) source(member int) string {
 	return "APP"
 }
 
-// own is a line about the instance's output.
-func (p *pump) own(at time.Time, text string) Entry {
-	return Entry{App: p.app.guid, Time: at, Source: "LGR", Instance: strconv.Itoa(p.live.at.index), Stderr: true, Text: []byte(text)}
+// own is a line about lost output. It has the number of a record that is no line
+// of the log itself, so that a loss is told once, also when the server is killed.
+func (p *pump) own(seq uint64, at time.Time, lost uint64, text string) Entry {
+	return Entry{
+		App: p.app.guid, Time: at, Source: "LGR", Instance: strconv.Itoa(p.live.at.index), Stderr: true, Text: []byte(text),
+		Stream: p.live.id, Seq: seq, Lost: lost,
+	}
 }
 
-func (p *pump) lossLine(n uint64, at time.Time) Entry {
-	return p.own(at, fmt.Sprintf("%d lines were lost", n))
+func (p *pump) lossLine(seq uint64, at time.Time, n uint64) Entry {
+	return p.own(seq, at, n, fmt.Sprintf("%d lines were lost", n))
 }
 
 // write appends entries. Lines that cannot be written after all are counted, and
@@ -250,12 +257,11 @@ func (p *pump) write(ctx context.Context, entries []Entry) {
 		if err == nil {
 			return
 		}
-		// What is there already is not written again; our own lines have no
-		// position to tell by.
+		// What is there already is not written again.
 		position := p.Logs.Position(p.live.id)
 		left := entries[:0:0]
 		for _, e := range entries {
-			if e.Stream == "" || e.Seq > position {
+			if e.Seq > position {
 				left = append(left, e)
 			}
 		}
@@ -267,8 +273,12 @@ func (p *pump) write(ctx context.Context, entries []Entry) {
 			return
 		}
 		if try >= appendTries {
-			p.lost += uint64(len(entries))
-			p.Controller.lost.Add(uint64(len(entries)))
+			for _, e := range entries {
+				p.lost += max(1, e.Lost)
+				if e.Lost == 0 {
+					p.Controller.lost.Add(1)
+				}
+			}
 			return
 		}
 		if !p.rest(ctx) {

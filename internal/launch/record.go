@@ -134,6 +134,8 @@ type EventBody struct {
 	// Dropped: how much since the last record.
 	Lines int64 `json:"lines,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
+	// Rate, of Dropped: the limit in bytes a second.
+	Rate int64 `json:"rate,omitempty"`
 }
 
 // JSON is the payload of the event.

@@ -23,15 +23,19 @@ type appLog struct {
 
 	mu       sync.RWMutex
 	gone     bool      // deleted or stopped: look it up again
+	reason   error     // why it is gone
 	sealed   []segment // oldest first
 	active   segment   // number 0: there is none
 	next     uint64    // number of the next segment
 	broken   bool      // the active segment may end in something torn
 	expired  uint64
+	lost     uint64 // lines that never came
+	owed     uint64 // lost lines that the log does not tell of yet
 	streams  map[string]*stream
 	own      stream // of the lines without a stream
 	tails    map[*Tail]struct{}
 	lastUsed time.Time
+	old      atomic.Int64 // bytes in sealed segments
 
 	// The writer's state, while the active segment is open.
 	file    *os.File
@@ -49,10 +53,12 @@ type stream struct {
 	app  *appLog
 	seq  atomic.Uint64 // of the last line in the files
 	last int64         // time of that line
+	lost atomic.Uint64 // lines that never came
 
 	// What they will be when the chunk that is being made is written.
 	nextSeq  uint64
 	nextLast int64
+	nextLost uint64
 	touched  bool
 }
 
@@ -62,24 +68,25 @@ type chunk struct {
 	scratch []byte
 	seg     segment // number, min, max and count with the lines of the chunk
 	fresh   bool    // it begins the segment
+	first   int     // which entry it begins with
+	lost    uint64
 	touched []*stream
-	entries []Entry // for the tails, when there are any
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
 func (c *chunk) reset() {
 	clear(c.touched)
-	clear(c.entries)
-	c.buf, c.touched, c.entries, c.fresh = c.buf[:0], c.touched[:0], c.entries[:0], false
+	c.buf, c.touched, c.fresh, c.lost = c.buf[:0], c.touched[:0], false, 0
 	if cap(c.buf) > 4*maxSegment {
 		c.buf = nil
 	}
 }
 
 // append writes entries, all of this app. retry says that the app was deleted
-// meanwhile.
-func (a *appLog) append(entries []Entry, now time.Time) (retry bool, err error) {
+// meanwhile. With tell, lines without a stream that cannot be written are
+// counted, to be told of later.
+func (a *appLog) append(entries []Entry, now time.Time, tell bool) (retry bool, err error) {
 	c := chunks.Get().(*chunk)
 	defer func() {
 		c.reset()
@@ -91,10 +98,39 @@ func (a *appLog) append(entries []Entry, now time.Time) (retry bool, err error) 
 		return true, nil
 	}
 	a.lastUsed = now
-	latest := now.Add(maxSkew)
-	limit := a.store.segmentBytes
+	owed := a.owed
+	if owed > 0 {
+		a.owed = 0
+		entries = append([]Entry{a.debt(owed, now)}, entries...)
+	}
+	written, problems := a.appendLocked(c, entries, now)
+	for i, e := range entries[written:] {
+		switch {
+		case owed > 0 && written+i == 0:
+			a.owed += owed
+		case tell && e.Stream == "":
+			a.owed++
+		}
+	}
+	if a.file != nil && a.store.open.Load() > int64(a.store.options.OpenFiles) {
+		a.closeFile()
+	}
+	return false, errors.Join(problems...)
+}
 
-	var problems []error
+// debt is the line that tells of lines that could not be written.
+func (a *appLog) debt(n uint64, now time.Time) Entry {
+	return Entry{
+		App: a.guid, Time: now, Source: SourceLogs, Instance: "0", Stderr: true, Lost: n,
+		Text: fmt.Appendf(nil, "%d lines about this app were lost: they could not be written to its log", n),
+	}
+}
+
+// appendLocked returns how many entries are dealt with: the first one of a write
+// that failed, and all after it, are not.
+func (a *appLog) appendLocked(c *chunk, entries []Entry, now time.Time) (written int, problems []error) {
+	latest := now.Add(maxSkew)
+	limit := a.store.segmentLimit()
 	for i := range entries {
 		e := &entries[i]
 		st, err := a.streamOf(e)
@@ -107,11 +143,12 @@ func (a *appLog) append(entries []Entry, now time.Time) (retry bool, err error) 
 		}
 		if len(c.buf) > 0 && c.seg.size+int64(len(c.buf)) >= limit {
 			if err := a.flush(c); err != nil {
-				return false, errors.Join(append(problems, err)...)
+				return c.first, append(problems, err)
 			}
 		}
 		if len(c.buf) == 0 {
-			a.begin(c)
+			c.first = i
+			a.begin(c, limit)
 		}
 		at := now.UnixNano()
 		if !e.Time.IsZero() && e.Time.Before(latest) {
@@ -120,27 +157,20 @@ func (a *appLog) append(entries []Entry, now time.Time) (retry bool, err error) 
 		if at <= st.nextLast {
 			at = st.nextLast + 1
 		}
-		a.encode(c, e, at)
-		st.nextSeq, st.nextLast = max(st.nextSeq, e.Seq), at
 		if !st.touched {
-			st.touched = true
+			st.touched, st.nextLost = true, st.lost.Load()
 			c.touched = append(c.touched, st)
 		}
-		if len(a.tails) > 0 {
-			copied := *e
-			copied.Time, copied.Text = time.Unix(0, at).UTC(), slices.Clone(e.Text)
-			c.entries = append(c.entries, copied)
-		}
+		a.encode(c, e, at)
+		st.nextSeq, st.nextLast = max(st.nextSeq, e.Seq), at
+		st.nextLost += e.Lost
 	}
 	if len(c.buf) > 0 {
 		if err := a.flush(c); err != nil {
-			problems = append(problems, err)
+			return c.first, append(problems, err)
 		}
 	}
-	if a.file != nil && a.store.open.Load() > int64(a.store.options.OpenFiles) {
-		a.closeFile()
-	}
-	return false, errors.Join(problems...)
+	return len(entries), problems
 }
 
 // streamOf finds the stream of e and checks what e says of its origin.
@@ -158,14 +188,15 @@ func (a *appLog) streamOf(e *Entry) (*stream, error) {
 	if st, ok := a.streams[e.Stream]; ok {
 		return st, nil
 	}
-	return a.addStream(e.Stream, 0, 0)
+	return a.addStream(streamMark{name: e.Stream})
 }
 
-func (a *appLog) addStream(name string, seq uint64, last int64) (*stream, error) {
-	st := &stream{name: name, app: a, last: last, nextSeq: seq, nextLast: last}
-	st.seq.Store(seq)
-	if other, loaded := a.store.streams.LoadOrStore(name, st); loaded {
-		return nil, fmt.Errorf("stream %s belongs to app %s, not to %s", name, other.(*stream).app.guid, a.guid)
+func (a *appLog) addStream(m streamMark) (*stream, error) {
+	st := &stream{name: m.name, app: a, last: m.last, nextSeq: m.seq, nextLast: m.last}
+	st.seq.Store(m.seq)
+	st.lost.Store(m.lost)
+	if other, loaded := a.store.streams.LoadOrStore(m.name, st); loaded {
+		return nil, fmt.Errorf("stream %s belongs to app %s, not to %s", m.name, other.(*stream).app.guid, a.guid)
 	}
 	if len(a.streams) >= a.store.maxStreams {
 		a.forgetOldest()
@@ -173,7 +204,7 @@ func (a *appLog) addStream(name string, seq uint64, last int64) (*stream, error)
 	if a.streams == nil {
 		a.streams = map[string]*stream{}
 	}
-	a.streams[name] = st
+	a.streams[m.name] = st
 	return st, nil
 }
 
@@ -194,18 +225,18 @@ func (a *appLog) forgetOldest() {
 
 // begin starts a chunk: in the active segment, or in a new one when that is
 // full or there is none.
-func (a *appLog) begin(c *chunk) {
+func (a *appLog) begin(c *chunk, limit int64) {
 	c.seg = a.active
-	if a.active.number == 0 || a.active.size >= a.store.segmentBytes || a.broken {
-		a.seal()
+	if a.active.number == 0 || a.active.size >= limit || a.broken {
+		a.seal(limit)
 		c.fresh = true
 		c.seg = segment{number: a.next}
-		h := header{expired: a.expired, segments: a.sealed}
+		h := header{expired: a.expired, lost: a.lost, segments: a.sealed}
 		for _, st := range a.streams {
-			h.streams = append(h.streams, streamMark{st.name, st.seq.Load(), st.last})
+			h.streams = append(h.streams, streamMark{st.name, st.seq.Load(), st.last, st.lost.Load()})
 		}
 		if a.own.last != 0 {
-			h.streams = append(h.streams, streamMark{"", 0, a.own.last})
+			h.streams = append(h.streams, streamMark{"", 0, a.own.last, a.own.lost.Load()})
 		}
 		c.scratch = appendHeader(c.scratch[:0], &h)
 		c.buf = appendFrame(c.buf, c.scratch)
@@ -218,28 +249,33 @@ func (a *appLog) begin(c *chunk) {
 	}
 }
 
-// seal ends the active segment and drops the oldest ones over the app's share.
-func (a *appLog) seal() {
+// seal ends the active segment and drops the oldest ones over the app's share,
+// of which the next segment will take so much.
+func (a *appLog) seal(next int64) {
 	a.closeFile()
 	if a.active.count > 0 {
 		a.sealed = append(a.sealed, a.active)
+		a.old.Add(a.active.size)
 	} else if a.active.number != 0 {
 		_ = os.Remove(a.path(a.active.number))
+		a.store.disk.Add(-a.active.size)
 	}
 	a.active, a.broken = segment{}, false
-	total := a.store.segmentBytes
-	for _, s := range a.sealed {
-		total += s.size
+	for len(a.sealed) > 0 && a.old.Load()+next > a.store.options.PerAppBytes {
+		a.dropOldest()
 	}
-	drop := 0
-	for ; drop < len(a.sealed) && total > a.store.options.PerAppBytes; drop++ {
-		total -= a.sealed[drop].size
-		a.expired += a.sealed[drop].count
-		if err := os.Remove(a.path(a.sealed[drop].number)); err != nil {
-			a.store.options.Log.Warn("an old log segment stays", "error", err)
-		}
+}
+
+// dropOldest removes the oldest sealed segment.
+func (a *appLog) dropOldest() {
+	s := a.sealed[0]
+	a.sealed = slices.Delete(a.sealed, 0, 1)
+	a.expired += s.count
+	a.old.Add(-s.size)
+	a.store.disk.Add(-s.size)
+	if err := os.Remove(a.path(s.number)); err != nil {
+		a.store.options.Log.Warn("an old log segment stays", "error", err)
 	}
-	a.sealed = slices.Delete(a.sealed, 0, drop)
 }
 
 func (a *appLog) encode(c *chunk, e *Entry, at int64) {
@@ -260,6 +296,11 @@ func (a *appLog) encode(c *chunk, e *Entry, at int64) {
 	if len(text) > maxText {
 		note := fmt.Sprintf(" … (%d bytes cut)", len(text)-maxText)
 		text = append(slices.Clone(text[:maxText]), note...)
+	}
+	if e.Lost > 0 {
+		c.scratch = appendLoss(c.scratch[:0], e.Stream, e.Lost)
+		c.buf = appendFrame(c.buf, c.scratch)
+		c.lost += e.Lost
 	}
 	c.scratch = appendLine(c.scratch[:0], e.Stderr, a.number, at-a.before, e.Seq, text)
 	c.buf = appendFrame(c.buf, c.scratch)
@@ -290,6 +331,7 @@ func (a *appLog) flush(c *chunk) error {
 		}
 		st.last = st.nextLast
 		st.seq.Store(st.nextSeq)
+		st.lost.Store(st.nextLost)
 	}
 	if err != nil {
 		a.closeFile() // what it knows of origins is not in the file
@@ -298,8 +340,11 @@ func (a *appLog) flush(c *chunk) error {
 	}
 	c.seg.size += int64(len(c.buf))
 	a.active, a.next = c.seg, c.seg.number+1
+	a.lost += c.lost
+	a.store.lost.Add(c.lost)
+	a.store.disk.Add(int64(len(c.buf)))
 	for t := range a.tails {
-		t.push(c.entries)
+		t.signal()
 	}
 	c.reset()
 	return nil
@@ -352,150 +397,4 @@ func (a *appLog) closeFile() {
 
 func (a *appLog) path(number uint64) string {
 	return filepath.Join(a.dir, fmt.Sprintf("%016x.log", number))
-}
-
-// load reads what is in the app's folder. It returns false when there is
-// nothing.
-func (a *appLog) load() (bool, error) {
-	numbers, err := segmentNumbers(a.dir)
-	if err != nil {
-		return false, err
-	}
-	for len(numbers) > 0 {
-		newest := numbers[len(numbers)-1]
-		numbers = numbers[:len(numbers)-1]
-		h, err := a.loadNewest(newest)
-		if err != nil {
-			return false, err
-		}
-		if h == nil {
-			// Its header is not whole, so nothing in it ever counted.
-			if err := os.Remove(a.path(newest)); err != nil {
-				return false, err
-			}
-			continue
-		}
-		return true, a.loadSealed(h, numbers)
-	}
-	return false, nil
-}
-
-func (a *appLog) loadNewest(number uint64) (*header, error) {
-	buf, err := os.ReadFile(a.path(number))
-	if err != nil {
-		return nil, err
-	}
-	s := scanner{buf: buf}
-	seg := segment{number: number}
-	marks := map[string]*streamMark{}
-	take := func(h *header) {
-		for i := range h.streams {
-			marks[h.streams[i].name] = &h.streams[i]
-		}
-	}
-	var l line
-	for {
-		more, err := s.next(&l)
-		if s.header != nil && len(marks) == 0 {
-			take(s.header)
-		}
-		if !more {
-			if err != nil && s.header != nil {
-				a.store.options.Log.Info("cut the torn end of a log segment", "file", a.path(number), "bytes", len(buf)-s.off)
-				if err := os.Truncate(a.path(number), int64(s.off)); err != nil {
-					return nil, err
-				}
-			}
-			break
-		}
-		seg.add(l.at)
-		m := marks[l.origin.stream]
-		if m == nil {
-			m = &streamMark{name: l.origin.stream}
-			marks[l.origin.stream] = m
-		}
-		m.seq, m.last = max(m.seq, l.seq), max(m.last, l.at)
-	}
-	if s.header == nil {
-		return nil, nil //nolint:nilnil // nothing to load is no failure
-	}
-	seg.size = int64(s.off)
-	a.active, a.next = seg, number+1
-	a.expired = s.header.expired
-	for _, m := range marks {
-		if m.name == "" {
-			a.own.last, a.own.nextLast = m.last, m.last
-			continue
-		}
-		if _, err := a.addStream(m.name, m.seq, m.last); err != nil {
-			a.store.options.Log.Warn("a log stream is in two apps", "error", err)
-		}
-	}
-	return s.header, nil
-}
-
-// loadSealed takes over the older segments: from the header those that it
-// knows, from the file itself those that do not look as it says. What it does
-// not know had been dropped.
-func (a *appLog) loadSealed(h *header, numbers []uint64) error {
-	for _, s := range h.segments {
-		i, there := slices.BinarySearch(numbers, s.number)
-		if !there {
-			a.expired += s.count
-			continue
-		}
-		numbers = slices.Delete(numbers, i, i+1)
-		info, err := os.Stat(a.path(s.number))
-		if err != nil {
-			return err
-		}
-		if info.Size() != s.size {
-			buf, err := os.ReadFile(a.path(s.number))
-			if err != nil {
-				return err
-			}
-			s = measure(s.number, buf)
-		}
-		a.sealed = append(a.sealed, s)
-	}
-	for _, left := range numbers {
-		if err := os.Remove(a.path(left)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// measure reads a whole segment as far as it makes sense.
-func measure(number uint64, buf []byte) segment {
-	sc := scanner{buf: buf}
-	seg := segment{number: number}
-	var l line
-	for {
-		if more, _ := sc.next(&l); !more {
-			seg.size = int64(sc.off)
-			return seg
-		}
-		seg.add(l.at)
-	}
-}
-
-// segmentNumbers lists the segments in a folder, oldest first.
-func segmentNumbers(dir string) ([]uint64, error) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var numbers []uint64
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".log")
-		if !ok || len(name) != 16 {
-			continue
-		}
-		if n, err := strconv.ParseUint(name, 16, 64); err == nil && n > 0 {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return numbers, nil
 }

@@ -22,16 +22,26 @@ type Entry struct {
 	// neither.
 	Stream string
 	Seq    uint64
+	// Lost is how many lines were lost that this line tells of: those of its
+	// stream, if it has one. The store adds them up. What is read has none.
+	Lost uint64
 }
 
 // Options bound what a store takes. Zero fields mean the default.
 type Options struct {
 	PerAppBytes int64 // on disk, per app; 8 MiB
-	// MemoryBytes bounds what reads and tails hold at once, for all apps; 64 MiB.
+	// TotalBytes bounds what is on disk of all apps; 2 GiB. When it is reached
+	// whoever has most loses its oldest lines first.
+	TotalBytes int64
+	// MemoryBytes bounds what reads hold at once, for all apps; 64 MiB.
 	MemoryBytes int64
-	OpenFiles   int           // how many segment files stay open; 256
-	IdleAfter   time.Duration // when the file of a quiet app is closed; 30 s
-	Log         *slog.Logger
+	// Tails bounds how many tails there are at a time over HTTP; 1000.
+	Tails int
+	// Heartbeat is how often a quiet tail over HTTP shows that it is alive; 15 s.
+	Heartbeat time.Duration
+	OpenFiles int           // how many segment files stay open; 256
+	IdleAfter time.Duration // when the file of a quiet app is closed; 30 s
+	Log       *slog.Logger
 }
 
 const (
@@ -43,12 +53,19 @@ const (
 	maxSegment   = 1 << 20         //
 	segments     = 32              // an app's share in segments
 	defaultShare = int64(8 << 20)  //
+	defaultTotal = int64(2 << 30)  //
 	defaultMem   = int64(64 << 20) //
 )
 
 func (o Options) withDefaults() Options {
 	if o.PerAppBytes <= 0 {
 		o.PerAppBytes = defaultShare
+	}
+	if o.TotalBytes <= 0 {
+		o.TotalBytes = defaultTotal
+	}
+	if o.Tails <= 0 {
+		o.Tails = 1000
 	}
 	if o.MemoryBytes <= 0 {
 		o.MemoryBytes = defaultMem
@@ -58,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = 30 * time.Second
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 15 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

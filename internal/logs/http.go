@@ -46,11 +46,12 @@ type api struct {
 // opens, Access decides.
 var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
 
-// Routes registers the log-cache API.
+// Routes registers the log-cache API, and the live tail, which is our own.
 func Routes(g *web.Group, s *Store, access Access) {
 	a := &api{store: s, access: access, started: time.Now()}
 	g.Handle(http.MethodGet, "/api/v1/info", web.Public("clients ask for the version before they log in"), a.info)
 	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Scope(someLogs...), a.read)
+	g.Handle(http.MethodGet, "/api/v1/tail/{source}", web.Scope(someLogs...), a.tail)
 	g.Handle(http.MethodGet, "/api/v1/meta", web.Scope(someLogs...), a.meta)
 }
 
@@ -73,16 +74,24 @@ func (a *api) mayRead(ctx context.Context, app string) (bool, error) {
 	return a.access.MayRead(ctx, claims, app)
 }
 
-func (a *api) read(w http.ResponseWriter, r *http.Request) error {
+// source is the app that is asked for, or "" when the caller may not read it.
+func (a *api) source(r *http.Request) (string, error) {
 	app, err := url.PathUnescape(web.Param(r, "source"))
 	if err != nil {
-		return fault.Wrap(err, fault.BadQuery, "the source id is not well-formed")
+		return "", fault.Wrap(err, fault.BadQuery, "the source id is not well-formed")
 	}
-	may, err := a.mayRead(r.Context(), app)
+	if may, err := a.mayRead(r.Context(), app); err != nil || !may {
+		return "", err
+	}
+	return app, nil
+}
+
+func (a *api) read(w http.ResponseWriter, r *http.Request) error {
+	app, err := a.source(r)
 	if err != nil {
 		return err
 	}
-	if !may {
+	if app == "" {
 		// As log-cache does: nothing tells it from an app that is not there.
 		w.WriteHeader(http.StatusNotFound)
 		return nil
@@ -183,22 +192,26 @@ func appendEnvelopes(b []byte, entries []Entry) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"timestamp":"`...)
-		b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
 		if previous == nil || !sameOrigin(previous, e) {
 			middle = appendOriginJSON(middle[:0], e)
 			previous = e
 		}
-		b = append(b, middle...)
-		b = append(b, `,"log":{"payload":"`...)
-		b = base64.StdEncoding.AppendEncode(b, e.Text)
-		if e.Stderr {
-			b = append(b, `","type":"ERR"}}`...)
-		} else {
-			b = append(b, `","type":"OUT"}}`...)
-		}
+		b = appendEnvelope(b, e, middle)
 	}
 	return append(b, "]}}"...)
+}
+
+// appendEnvelope writes one envelope; middle is what appendOriginJSON makes.
+func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
+	b = append(b, `{"timestamp":"`...)
+	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
+	b = append(b, middle...)
+	b = append(b, `,"log":{"payload":"`...)
+	b = base64.StdEncoding.AppendEncode(b, e.Text)
+	if e.Stderr {
+		return append(b, `","type":"ERR"}}`...)
+	}
+	return append(b, `","type":"OUT"}}`...)
 }
 
 func sameOrigin(a, b *Entry) bool {
@@ -212,11 +225,11 @@ func appendOriginJSON(b []byte, e *Entry) []byte {
 	b = append(b, `,"instance_id":`...)
 	b = appendJSON(b, e.Instance)
 	b = append(b, `,"deprecated_tags":{},"tags":`...)
-	return appendJSON(b, envelopeTags(e))
+	return appendJSON(b, Tags(e))
 }
 
-// envelopeTags are the entry's own tags and those that follow from the entry.
-func envelopeTags(e *Entry) map[string]string {
+// Tags are the entry's own tags and those that follow from the entry.
+func Tags(e *Entry) map[string]string {
 	tags := make(map[string]string, len(e.Tags)+6)
 	for k, v := range e.Tags {
 		tags[k] = v

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,10 +28,11 @@ const issuer = "http://uaa.test/oauth/token"
 
 // desk is the API with a store behind it and a maker of tokens.
 type desk struct {
-	t     testing.TB
-	store *logs.Store
-	url   string
-	key   *ecdsa.PrivateKey
+	t      testing.TB
+	store  *logs.Store
+	url    string
+	server *web.Server
+	key    *ecdsa.PrivateKey
 }
 
 func (d *desk) Key(context.Context, string) (any, error) { return &d.key.PublicKey, nil }
@@ -45,19 +45,32 @@ func (d *desk) MayRead(_ context.Context, c *token.Claims, app string) (bool, er
 	return c.UserName == app, nil
 }
 
-func newDesk(t testing.TB) *desk {
+func newDesk(t testing.TB) *desk { return newDeskWith(t, logs.Options{}) }
+
+func newDeskWith(t testing.TB, o logs.Options, limits ...web.Limits) *desk {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, store: open(t, t.TempDir(), logs.Options{}), key: key}
+	d := &desk{t: t, store: open(t, t.TempDir(), o), key: key}
 	log := slog.New(slog.DiscardHandler)
 	m := web.NewMux(web.FormatV3, log, nil)
-	logs.Routes(m.Group("log-cache", web.FormatV3, token.NewVerifier(token.Options{Issuer: issuer, Keys: d})), d.store, d)
-	server := httptest.NewServer(web.Pipeline(m, web.FormatV3, log))
-	t.Cleanup(server.Close)
-	d.url = server.URL
+	g := m.Group("log-cache", web.FormatV3, token.NewVerifier(token.Options{Issuer: issuer, Keys: d}))
+	for _, l := range limits {
+		g = g.Within(l)
+	}
+	logs.Routes(g, d.store, d)
+	l, err := web.Listen(t.Context(), "listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.server = web.NewServer(l, web.Pipeline(m, web.FormatV3, log), log)
+	if err := d.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.server.Stop)
+	d.url = "http://" + l.Addr().String()
 	return d
 }
 

@@ -12,11 +12,12 @@ import (
 // its CRC-32C (4 bytes, little endian), the payload. The first byte of a payload
 // says what it is:
 //
-//	h  header, first in each file: version, expired, streams, segments before
+//	h  header, first in each file: version, expired, lost, streams, segments before
 //	r  reset: origins and the time before are forgotten (the writer began anew)
 //	d  origin: the next origin's stream, source, instance and tags
 //	o  line on standard output: origin, time minus the time before, seq, text
 //	e  the same on standard error
+//	l  loss: a stream, or none, and how many lines of it never came here
 //
 // All numbers are varints, strings have their length before them.
 const (
@@ -25,8 +26,11 @@ const (
 	kindOrigin = 'd'
 	kindOut    = 'o'
 	kindErr    = 'e'
+	kindLoss   = 'l'
 
-	formatVersion = 1
+	formatVersion = 2
+	// withoutLosses is the version before, whose headers know of no losses.
+	withoutLosses = 1
 	maxPayload    = maxText + 256<<10
 	frameOverhead = binary.MaxVarintLen32 + 4
 )
@@ -79,6 +83,7 @@ func appendLine(b []byte, stderr bool, origin int, delta int64, seq uint64, text
 // header is what a segment repeats of what came before it.
 type header struct {
 	expired  uint64 // lines dropped so far
+	lost     uint64 // lines that never came, of all streams there ever were
 	streams  []streamMark
 	segments []segment // those before this one, oldest first
 }
@@ -87,6 +92,7 @@ type streamMark struct {
 	name string
 	seq  uint64
 	last int64 // time of its last line
+	lost uint64
 }
 
 // segment is what is known of a file without reading it.
@@ -108,11 +114,13 @@ func (s *segment) add(at int64) {
 func appendHeader(b []byte, h *header) []byte {
 	b = append(b, kindHeader, formatVersion)
 	b = binary.AppendUvarint(b, h.expired)
+	b = binary.AppendUvarint(b, h.lost)
 	b = binary.AppendUvarint(b, uint64(len(h.streams)))
 	for _, s := range h.streams {
 		b = appendString(b, s.name)
 		b = binary.AppendUvarint(b, s.seq)
 		b = binary.AppendVarint(b, s.last)
+		b = binary.AppendUvarint(b, s.lost)
 	}
 	b = binary.AppendUvarint(b, uint64(len(h.segments)))
 	for _, s := range h.segments {
@@ -123,6 +131,12 @@ func appendHeader(b []byte, h *header) []byte {
 		b = binary.AppendVarint(b, s.max)
 	}
 	return b
+}
+
+func appendLoss(b []byte, stream string, n uint64) []byte {
+	b = append(b, kindLoss)
+	b = appendString(b, stream)
+	return binary.AppendUvarint(b, n)
 }
 
 // fields reads the fields of a payload; once one is wrong all others are zero.
@@ -173,13 +187,21 @@ func (f *fields) count() int {
 }
 
 func parseHeader(payload []byte) (*header, bool) {
-	if len(payload) < 2 || payload[0] != kindHeader || payload[1] != formatVersion {
+	if len(payload) < 2 || payload[0] != kindHeader || payload[1] != formatVersion && payload[1] != withoutLosses {
 		return nil, false
 	}
+	losses := payload[1] != withoutLosses
 	f := fields{b: payload[2:]}
 	h := &header{expired: f.uint()}
+	if losses {
+		h.lost = f.uint()
+	}
 	for range f.count() {
-		h.streams = append(h.streams, streamMark{f.string(), f.uint(), f.int()})
+		m := streamMark{name: f.string(), seq: f.uint(), last: f.int()}
+		if losses {
+			m.lost = f.uint()
+		}
+		h.streams = append(h.streams, m)
 	}
 	for range f.count() {
 		h.segments = append(h.segments, segment{f.uint(), f.int(), f.uint(), f.int(), f.int()})
@@ -206,13 +228,15 @@ type line struct {
 // errTorn means that a segment does not end with a whole frame.
 var errTorn = errors.New("not a whole frame")
 
-// scanner reads a segment from its beginning.
+// scanner reads a segment from its beginning, or goes on with more of it.
 type scanner struct {
 	buf     []byte
-	off     int // what comes before it is whole and makes sense
+	off     int  // what comes before it is whole and makes sense
+	middle  bool // buf does not begin with the segment
 	header  *header
 	origins []*origin
 	before  int64
+	loss    func(stream string, n uint64) // is told of losses, unless nil
 }
 
 // next moves to the next line. It returns false at the end, or with errTorn
@@ -224,7 +248,7 @@ func (s *scanner) next(into *line) (bool, error) {
 			return false, errTorn
 		}
 		kind := payload[0]
-		if (kind == kindHeader) != (s.off == 0) {
+		if (kind == kindHeader) != (s.off == 0 && !s.middle) {
 			return false, errTorn
 		}
 		switch kind {
@@ -242,6 +266,15 @@ func (s *scanner) next(into *line) (bool, error) {
 				return false, errTorn
 			}
 			s.origins = append(s.origins, o)
+		case kindLoss:
+			f := fields{b: payload[1:]}
+			stream, n := f.string(), f.uint()
+			if f.bad {
+				return false, errTorn
+			}
+			if s.loss != nil {
+				s.loss(stream, n)
+			}
 		case kindOut, kindErr:
 			f := fields{b: payload[1:]}
 			id, delta, seq := f.uint(), f.int(), f.uint()

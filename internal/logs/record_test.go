@@ -176,12 +176,22 @@ func TestStrangeSegments(t *testing.T) {
 	}
 }
 
+// Segments of the version before, which had no losses, are understood.
+func TestHeaderBefore(t *testing.T) {
+	t.Parallel()
+	b := []byte{kindHeader, withoutLosses, 3 /* expired */, 1 /* stream */, 1, 's', 9, 4, 1 /* segment */, 1, 4, 3, 2, 6}
+	h, ok := parseHeader(b)
+	if !ok || h.expired != 3 || h.lost != 0 || h.streams[0] != (streamMark{"s", 9, 2, 0}) || h.segments[0] != (segment{1, 2, 3, 1, 3}) {
+		t.Errorf("%v %+v", ok, h)
+	}
+}
+
 func FuzzSegment(f *testing.F) {
 	whole := sample(f)
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte{})
-	f.Add(appendFrame(nil, appendHeader(nil, &header{expired: 3, streams: []streamMark{{"s", 1, 2}}, segments: []segment{{1, 2, 3, 4, 5}}})))
+	f.Add(appendFrame(nil, appendHeader(nil, &header{expired: 3, streams: []streamMark{{"s", 1, 2, 4}}, segments: []segment{{1, 2, 3, 4, 5}}})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		lines, off, err := scan(b)
 		if off > len(b) || (err == nil) != (off == len(b)) {

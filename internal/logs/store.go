@@ -35,8 +35,11 @@ type Store struct {
 	open         atomic.Int64 // files
 	streams      sync.Map     // name to *stream, of all apps
 	reads        chan struct{}
-	tailBytes    atomic.Int64
-	tailLimit    int64
+	readers      atomic.Int64 // tails over HTTP
+	lost         atomic.Uint64
+	disk         atomic.Int64 // bytes in all segments
+	known        atomic.Int64 // apps
+	shrinking    sync.Mutex
 
 	mu      sync.RWMutex
 	apps    map[string]*appLog
@@ -54,10 +57,8 @@ func Open(dir string, o Options) (*Store, error) {
 		segmentBytes: o.segmentBytes(),
 		maxStreams:   o.streams(),
 		apps:         map[string]*appLog{},
-		// Half of the memory for reads, which hold at most an app's share and
-		// the page made of it, half for tails.
-		reads:     make(chan struct{}, max(2, o.MemoryBytes/2/(o.PerAppBytes+maxPageBytes))),
-		tailLimit: o.MemoryBytes / 2,
+		// A read holds at most an app's share and the page made of it.
+		reads: make(chan struct{}, max(2, o.MemoryBytes/(o.PerAppBytes+maxPageBytes))),
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the log store: %w", err)
@@ -86,11 +87,68 @@ func Open(dir string, o Options) (*Store, error) {
 			s.apps[name] = a
 		}
 	}
+	s.known.Store(int64(len(s.apps)))
+	s.shrink()
 	return s, nil
 }
 
 func (s *Store) newApp(guid string) *appLog {
 	return &appLog{store: s, guid: guid, dir: filepath.Join(s.dir, guid), next: 1}
+}
+
+// segmentLimit is how large a segment gets: smaller when there are so many apps
+// that their newest segments alone would take much of the disk that all have.
+func (s *Store) segmentLimit() int64 {
+	return min(s.segmentBytes, max(minSegment, s.options.TotalBytes/4/max(1, s.known.Load())))
+}
+
+// room is what all segments may take before old ones are dropped: a little less
+// than the bound, because several apps may be writing.
+func (s *Store) room() int64 { return s.options.TotalBytes / 16 * 15 }
+
+// makeRoom follows a write of an app. When all apps together have too much,
+// whoever has most gives up old lines. While somebody else sees to that, an app
+// that has more than its part gives up its own, so that writers cannot outrun it.
+func (s *Store) makeRoom(a *appLog) {
+	for s.disk.Load() > s.room() && !s.shrink() {
+		if a.old.Load() <= s.room()/2/max(1, s.known.Load()) || !a.shed() {
+			return
+		}
+	}
+}
+
+// shrink drops old segments until there is room, each from the app that has
+// most. Newest segments stay: they know the positions of streams. It returns
+// false when somebody else is at it.
+func (s *Store) shrink() bool {
+	if !s.shrinking.TryLock() {
+		return false
+	}
+	defer s.shrinking.Unlock()
+	all := s.all()
+	for s.disk.Load() > s.room() {
+		var largest *appLog
+		for _, a := range all {
+			if largest == nil || a.old.Load() > largest.old.Load() {
+				largest = a
+			}
+		}
+		if largest == nil || !largest.shed() {
+			break
+		}
+	}
+	return true
+}
+
+// shed drops the oldest sealed segment, if there is one.
+func (a *appLog) shed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone || len(a.sealed) == 0 {
+		return false
+	}
+	a.dropOldest()
+	return true
 }
 
 // Start begins to close the files of quiet apps.
@@ -132,9 +190,9 @@ func (a *appLog) retire(reason error) {
 	a.gone = true
 	a.closeFile()
 	for t := range a.tails {
-		t.end(reason)
+		t.signal()
 	}
-	a.tails = nil
+	a.tails, a.reason = nil, reason
 }
 
 func (s *Store) closeIdle(now time.Time) {
@@ -145,7 +203,11 @@ func (s *Store) closeIdle(now time.Time) {
 		if a.file != nil && now.Sub(a.lastUsed) >= s.options.IdleAfter {
 			a.closeFile()
 		}
+		owes := a.owed > 0
 		a.mu.Unlock()
+		if owes {
+			_, _ = a.append(nil, now, true) // it goes on owing when that fails
+		}
 	}
 }
 
@@ -182,6 +244,7 @@ func (s *Store) makeApp(guid string) (*appLog, error) {
 	if a == nil {
 		a = s.newApp(guid)
 		s.apps[guid] = a
+		s.known.Add(1)
 	}
 	return a, nil
 }
@@ -195,14 +258,21 @@ func (s *Store) makeApp(guid string) (*appLog, error) {
 // An entry that can never be written (a stream of another app, an impossible
 // guid) does not keep the others out; the error tells of it. After a failed
 // write the Position tells what is there.
-func (s *Store) Append(entries ...Entry) error {
+func (s *Store) Append(entries ...Entry) error { return s.appendAll(entries, false) }
+
+// Tell is Append for lines that nobody will bring again. Those without a stream
+// that cannot be written are counted as lost, and the app's log says so as soon
+// as it can be written again.
+func (s *Store) Tell(entries ...Entry) error { return s.appendAll(entries, true) }
+
+func (s *Store) appendAll(entries []Entry, tell bool) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	now := time.Now()
 	app := entries[0].App
 	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.App != app }) {
-		return s.appendTo(app, entries, now)
+		return s.appendTo(app, entries, now, tell)
 	}
 	groups := map[string][]Entry{}
 	for _, e := range entries {
@@ -210,19 +280,20 @@ func (s *Store) Append(entries ...Entry) error {
 	}
 	var problems []error
 	for app, group := range groups {
-		problems = append(problems, s.appendTo(app, group, now))
+		problems = append(problems, s.appendTo(app, group, now, tell))
 	}
 	return errors.Join(problems...)
 }
 
-func (s *Store) appendTo(app string, entries []Entry, now time.Time) error {
+func (s *Store) appendTo(app string, entries []Entry, now time.Time, tell bool) error {
 	for {
 		a, err := s.makeApp(app)
 		if err != nil {
 			return err
 		}
-		retry, err := a.append(entries, now)
+		retry, err := a.append(entries, now, tell)
 		if !retry {
+			s.makeRoom(a)
 			return err
 		}
 	}
@@ -235,6 +306,28 @@ func (s *Store) Position(name string) uint64 {
 		return st.(*stream).seq.Load()
 	}
 	return 0
+}
+
+// Lost is how many lines of a stream are known to be lost. It survives restarts
+// as long as the stream is not forgotten.
+func (s *Store) Lost(name string) uint64 {
+	if st, ok := s.streams.Load(name); ok {
+		return st.(*stream).lost.Load()
+	}
+	return 0
+}
+
+// Totals is what the store holds, and what it was told of since it was opened.
+type Totals struct {
+	Apps  int64
+	Bytes int64  // on disk
+	Lost  uint64 // lines of all apps
+	Tails int64  // over HTTP
+}
+
+// Totals returns the figures of all apps together.
+func (s *Store) Totals() Totals {
+	return Totals{Apps: s.known.Load(), Bytes: s.disk.Load(), Lost: s.lost.Load(), Tails: s.readers.Load()}
 }
 
 // Forget drops the position of a stream that will not be fed again, so that
@@ -269,6 +362,8 @@ func (s *Store) DeleteApp(app string) error {
 		s.streams.CompareAndDelete(name, st)
 	}
 	delete(s.apps, app)
+	s.known.Add(-1)
+	s.disk.Add(-a.old.Load() - a.active.size)
 	s.mu.Unlock()
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -286,6 +381,7 @@ func (s *Store) DeleteApp(app string) error {
 type Meta struct {
 	Count   uint64 // lines that can be read
 	Expired uint64 // lines dropped to make room
+	Lost    uint64 // lines that never came here; the log tells of each loss
 	Oldest  time.Time
 	Newest  time.Time
 	Bytes   int64
@@ -295,7 +391,7 @@ type Meta struct {
 func (s *Store) Meta() map[string]Meta {
 	out := map[string]Meta{}
 	for _, a := range s.all() {
-		if m := a.meta(); m.Count > 0 || m.Expired > 0 {
+		if m := a.meta(); m.Count > 0 || m.Expired > 0 || m.Lost > 0 {
 			out[a.guid] = m
 		}
 	}
@@ -305,7 +401,7 @@ func (s *Store) Meta() map[string]Meta {
 func (a *appLog) meta() Meta {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	m := Meta{Expired: a.expired}
+	m := Meta{Expired: a.expired, Lost: a.lost + a.owed}
 	add := func(s segment) {
 		m.Bytes += s.size
 		if s.count == 0 {

@@ -2,75 +2,125 @@ package logs
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math"
+	"os"
+	"slices"
 	"sync"
 	"time"
 )
 
+// SourceLogs is the source of what the log says about itself.
+const SourceLogs = "LGR"
+
 const (
-	tailEntries = 4096
-	tailBytes   = 1 << 20
+	batchLines = 256
+	batchBytes = 32 << 10 // text in a batch, but for a line that is longer alone
+	batchRead  = 64 << 10 // what is read of a segment at a time
 )
 
-// Tail is a subscription to an app's lines. It never holds up a writer: what it
-// has no room for is missed, and counted.
-type Tail struct {
-	store *Store
-	guid  string
-	app   *appLog
+// Start says where a tail begins.
+type Start struct {
+	kind  startKind
+	after uint64
+	since int64
+}
 
-	// The lines that were there when it began.
-	backlog bool
-	start   int64
-	until   uint64
+type startKind int
+
+const (
+	startAfter startKind = iota
+	startNewest
+	startSince
+)
+
+// After begins with the line that follows the one of this number.
+func After(number uint64) Start { return Start{kind: startAfter, after: number} }
+
+// Newest begins with the newest so many lines that are there.
+func Newest(lines uint64) Start { return Start{kind: startNewest, after: lines} }
+
+// Since begins with the first line, in the order of arrival, that is younger
+// than t.
+func Since(t time.Time) Start {
+	if t.IsZero() {
+		return Start{kind: startSince, since: math.MinInt64}
+	}
+	return Start{kind: startSince, since: t.UnixNano()}
+}
+
+// Tail reads an app's lines in the order in which they arrive, and waits for
+// more. It reads the files that the writer wrote, so it costs the writer nothing
+// however slow it is, and it misses lines only when the app's share was used up
+// before it came to them. Lines are numbered by arrival, from 1, without gaps
+// and for as long as there is the app, so that a number is enough to go on.
+type Tail struct {
+	app  *appLog
+	wake chan struct{}
+
+	next    uint64 // number of the line that it wants
+	skip    int64  // lines up to this time are left out, until the first later one
+	segment uint64 // where it reads; 0: look for it
+	begin   uint64 // number of the segment's first line
+	offset  int64
+	at      uint64 // number of the line at offset
+	scan    scanner
 
 	mu     sync.Mutex
-	queue  []Entry
-	bytes  int64
-	missed uint64
-	ended  bool
-	reason error
-	wake   chan struct{}
+	closed bool
 }
 
-// Batch is what a Tail has for its subscriber. The missed lines came after
-// the entries and before those of the next batch.
+// Batch is what a Tail has for its subscriber: lines that follow each other.
 type Batch struct {
-	Entries []Entry
+	// Missed is how many lines before the entries were dropped before the tail
+	// came to them.
 	Missed  uint64
+	First   uint64 // number of the first entry
+	Entries []Entry
 }
 
-// Tail subscribes to an app: first the lines after the given time that are
-// there, in the order of their times, then new ones in the order in which they
-// arrive. The subscriber calls Next from one goroutine, and Close at the end.
-func (s *Store) Tail(app string, after time.Time) (*Tail, error) {
-	t := &Tail{store: s, guid: app, backlog: true, wake: make(chan struct{}, 1)}
-	if !after.IsZero() {
-		t.start = after.UnixNano() + 1
-	} else {
-		t.start = math.MinInt64
-	}
+// Last is the number of the last line that the batch accounts for.
+func (b Batch) Last() uint64 { return b.First + uint64(len(b.Entries)) - 1 }
+
+// Tail subscribes to an app. The subscriber calls Next from one goroutine, and
+// Close at the end.
+func (s *Store) Tail(app string, from Start) (*Tail, error) {
+	t := &Tail{wake: make(chan struct{}, 1), skip: math.MinInt64}
 	for {
 		a, err := s.makeApp(app)
 		if err != nil {
 			return nil, err
 		}
-		if a.subscribe(t) {
+		if a.subscribe(t, from) {
 			return t, nil
 		}
 	}
 }
 
-func (a *appLog) subscribe(t *Tail) bool {
+func (a *appLog) subscribe(t *Tail, from Start) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.gone {
 		return false
 	}
 	t.app = a
-	t.until = max(a.active.number, 1)<<32 + uint64(a.active.size)
-	if a.active.number == 0 {
-		t.until = a.next << 32
+	total := a.total()
+	switch from.kind {
+	case startAfter:
+		// A number from before a crash of the machine may be higher than any.
+		t.next = min(from.after, total) + 1
+	case startNewest:
+		t.next = max(total-min(total, from.after), a.expired) + 1
+	case startSince:
+		t.skip = from.since
+		t.next = a.expired + 1
+		for _, s := range append(slices.Clone(a.sealed), a.active) {
+			if s.count > 0 && s.max > from.since {
+				break
+			}
+			t.next += s.count
+		}
 	}
 	if a.tails == nil {
 		a.tails = map[*Tail]struct{}{}
@@ -79,33 +129,38 @@ func (a *appLog) subscribe(t *Tail) bool {
 	return true
 }
 
+// At is the number of the line before the one that comes next.
+func (t *Tail) At() uint64 { return t.next - 1 }
+
+// total is how many lines ever arrived: the number of the newest one.
+func (a *appLog) total() uint64 {
+	n := a.expired + a.active.count
+	for _, s := range a.sealed {
+		n += s.count
+	}
+	return n
+}
+
 // Next waits for lines. It fails with ctx, with ErrStopped when the store was
 // stopped, and with ErrClosed when the tail was closed or the app deleted.
 func (t *Tail) Next(ctx context.Context) (Batch, error) {
-	if t.backlog {
-		entries, err := t.app.read(ReadQuery{Start: t.start, Limit: MaxLimit}, t.until)
-		if err != nil {
-			return Batch{}, err
-		}
-		if len(entries) > 0 {
-			t.start = entries[len(entries)-1].Time.UnixNano() + 1
-			return Batch{Entries: entries}, nil
-		}
-		t.backlog = false
-	}
+	var missed uint64
 	for {
-		t.mu.Lock()
-		if len(t.queue) > 0 || t.missed > 0 {
-			b := Batch{Entries: t.queue, Missed: t.missed}
-			t.store.tailBytes.Add(-t.bytes)
-			t.queue, t.bytes, t.missed = nil, 0, 0
-			t.mu.Unlock()
-			return b, nil
-		}
-		ended, reason := t.ended, t.reason
-		t.mu.Unlock()
-		if ended {
-			return Batch{}, reason
+		seg, gap, err := t.find()
+		missed += gap
+		switch {
+		case err != nil:
+			return Batch{}, err
+		case seg.number != 0:
+			b, err := t.read(seg)
+			b.Missed += missed
+			if err != nil || len(b.Entries) > 0 {
+				return b, err
+			}
+			missed = b.Missed
+			continue
+		case missed > 0:
+			return Batch{Missed: missed, First: t.next}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -115,48 +170,130 @@ func (t *Tail) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// Close ends the subscription. It may be called again.
+// find returns the segment with the line that is wanted next, or none when that
+// has not arrived; gap is how many lines had to be given up.
+func (t *Tail) find() (seg segment, gap uint64, err error) {
+	t.mu.Lock()
+	closed := t.closed
+	t.mu.Unlock()
+	if closed {
+		return segment{}, 0, ErrClosed
+	}
+	a := t.app
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.gone {
+		return segment{}, 0, a.reason
+	}
+	if t.next <= a.expired {
+		gap = a.expired + 1 - t.next
+		t.next = a.expired + 1
+	}
+	first := a.expired + 1
+	for i := 0; i <= len(a.sealed); i++ {
+		s := a.active
+		if i < len(a.sealed) {
+			s = a.sealed[i]
+		}
+		if t.next < first+s.count {
+			if t.segment != s.number {
+				t.segment, t.begin, t.offset, t.at, t.scan = s.number, first, 0, first, scanner{}
+			}
+			return s, gap, nil
+		}
+		first += s.count
+	}
+	return segment{}, gap, nil
+}
+
+// read reads on in a segment.
+func (t *Tail) read(seg segment) (Batch, error) {
+	f, err := os.Open(t.app.path(seg.number))
+	if errors.Is(err, os.ErrNotExist) {
+		t.segment = 0
+		return Batch{First: t.next}, nil // dropped since we looked, which find will see
+	}
+	if err != nil {
+		return Batch{}, err
+	}
+	defer f.Close()
+	pooled := buffers.Get().(*[]byte)
+	defer func() {
+		if cap(*pooled) <= 2*maxSegment {
+			buffers.Put(pooled)
+		}
+	}()
+	for want := int64(batchRead); ; want *= 2 {
+		want = min(want, seg.size-t.offset)
+		*pooled = slices.Grow((*pooled)[:0], int(want))[:want]
+		if _, err := f.ReadAt(*pooled, t.offset); err != nil && !errors.Is(err, io.EOF) {
+			return Batch{}, err
+		}
+		b, moved := t.take(*pooled)
+		if moved {
+			return b, nil
+		}
+		if want == seg.size-t.offset {
+			// Damaged: what is left of the segment cannot be read.
+			end := t.begin + seg.count
+			b := Batch{Missed: end - t.next, First: end}
+			t.next, t.segment = end, 0
+			return b, nil
+		}
+	}
+}
+
+// take makes a batch of the lines in buf, which is what follows the offset.
+// moved is false when not even one frame is whole.
+func (t *Tail) take(buf []byte) (b Batch, moved bool) {
+	s := &t.scan
+	s.buf, s.off, s.middle = buf, 0, t.offset > 0
+	var text []byte
+	var l line
+	for len(b.Entries) < batchLines && len(text) < batchBytes {
+		more, _ := s.next(&l)
+		if !more {
+			break
+		}
+		number := t.at
+		t.at++
+		if number < t.next {
+			continue
+		}
+		t.next = number + 1
+		if l.at <= t.skip {
+			continue
+		}
+		t.skip = math.MinInt64
+		if len(b.Entries) == 0 {
+			b.First, text = number, make([]byte, 0, min(len(buf), batchBytes))
+		}
+		from := len(text)
+		text = append(text, l.text...)
+		b.Entries = append(b.Entries, Entry{
+			App: t.app.guid, Time: time.Unix(0, l.at).UTC(), Source: l.origin.source, Instance: l.origin.instance, Stderr: l.stderr,
+			Text: text[from:len(text):len(text)], Tags: l.origin.tags, Stream: l.origin.stream, Seq: l.seq,
+		})
+	}
+	t.offset += int64(s.off)
+	moved = s.off > 0
+	s.buf = nil
+	if len(b.Entries) == 0 {
+		b.First = t.next
+	}
+	return b, moved
+}
+
+// Close ends the subscription. It may be called again, also while another
+// goroutine is in Next.
 func (t *Tail) Close() {
 	t.app.mu.Lock()
 	delete(t.app.tails, t)
 	t.app.mu.Unlock()
-	t.end(ErrClosed)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.store.tailBytes.Add(-t.bytes)
-	t.queue, t.bytes, t.missed = nil, 0, 0
-}
-
-// push is called by the writer, with the app locked.
-func (t *Tail) push(entries []Entry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
-		return
-	}
-	for i := range entries {
-		size := int64(len(entries[i].Text)) + 200
-		full := t.missed > 0 || len(t.queue) >= tailEntries || t.bytes+size > tailBytes
-		if full || t.store.tailBytes.Add(size) > t.store.tailLimit {
-			if !full {
-				t.store.tailBytes.Add(-size)
-			}
-			t.missed++
-			continue
-		}
-		t.bytes += size
-		t.queue = append(t.queue, entries[i])
-	}
+	t.closed = true
+	t.mu.Unlock()
 	t.signal()
-}
-
-func (t *Tail) end(reason error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.ended {
-		t.ended, t.reason = true, reason
-		t.signal()
-	}
 }
 
 func (t *Tail) signal() {

@@ -15,6 +15,7 @@ import (
 
 	"ingot/internal/mail"
 	"ingot/internal/mail/smtp"
+	"ingot/internal/outbound"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -45,6 +46,9 @@ type Config struct {
 	// tokens; empty means the address it listens on. Several servers on one
 	// database need the same.
 	PublicURL string
+	// DrainNetworks are private networks that log drains may send to, as a list
+	// of prefixes, or "all"; empty means the internet only.
+	DrainNetworks string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -94,6 +98,7 @@ func (c Config) Validate() error {
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
+		{"drain-networks", checkNetworks(c.DrainNetworks)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
@@ -255,6 +260,11 @@ func checkMailbox(s string) error {
 		return nil
 	}
 	_, err := mail.ParseAddress(s)
+	return err
+}
+
+func checkNetworks(list string) error {
+	_, err := outbound.ParseGuard(list)
 	return err
 }
 

@@ -37,7 +37,7 @@ func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 		}
 	}
 	if len(lines) > 0 {
-		if err := s.to.Append(lines...); err != nil {
+		if err := s.to.Tell(lines...); err != nil {
 			s.log.WarnContext(ctx, "what was done to an app could not be written to its log", "error", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/logs"
+	"ingot/internal/logs/drain"
 	"ingot/internal/platform"
 	"ingot/internal/router"
 	"ingot/internal/run"
@@ -29,6 +30,7 @@ type runtime struct {
 	platform  *platform.Platform
 	blobs     *blob.Store
 	logs      *logs.Store
+	drains    *drain.Manager
 	engine    engine.Engine
 	table     *router.Table
 	proxy     *router.Proxy
@@ -58,6 +60,9 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 		return nil, err
 	}
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
+		return nil, err
+	}
+	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
@@ -91,7 +96,7 @@ const appUser = 2000
 // parts are what has to be started, in order.
 func (r *runtime) parts() []run.Service {
 	return []run.Service{
-		r.logs, r.access, r.apps, r.publisher, r.stager, r.builds, r.services,
+		r.logs, r.drains, r.access, r.apps, r.publisher, r.stager, r.builds, r.services,
 		run.Every(time.Hour, r.sweep),
 	}
 }
@@ -137,7 +142,10 @@ func (r *runtime) sweep(ctx context.Context) {
 }
 
 // AppsChanged implements api.Signals.
-func (r *runtime) AppsChanged(guids ...string) { r.apps.Kick(guids...) }
+func (r *runtime) AppsChanged(guids ...string) {
+	r.apps.Kick(guids...)
+	r.drains.Kick() // a binding may have come or gone
+}
 
 // RoutesChanged implements api.Signals.
 func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
@@ -156,7 +164,7 @@ func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[strin
 	}
 	out := map[string]api.InstanceUsage{}
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
 	}
 	return out
 }
@@ -185,11 +193,16 @@ func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string)
 type appLogs struct{ *logs.Store }
 
 func (l appLogs) Append(entries ...controller.Entry) error {
+	return l.Store.Append(l.entries(entries)...)
+}
+func (l appLogs) Tell(entries ...controller.Entry) error { return l.Store.Tell(l.entries(entries)...) }
+
+func (appLogs) entries(entries []controller.Entry) []logs.Entry {
 	out := make([]logs.Entry, len(entries))
 	for i, e := range entries {
 		out[i] = logs.Entry(e)
 	}
-	return l.Store.Append(out...)
+	return out
 }
 
 // stagingLines gives builds the log store.
@@ -324,7 +337,7 @@ func (a *accessLog) flush(batch []logs.Entry) {
 	if len(batch) == 0 {
 		return
 	}
-	if err := a.to.Append(batch...); err != nil {
+	if err := a.to.Tell(batch...); err != nil {
 		a.log.Warn("access lines could not be logged", "error", err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"ingot/internal/cf"
-	"ingot/internal/platform"
 	"ingot/internal/services"
 	"ingot/internal/services/osb"
 	"ingot/internal/web"
@@ -38,13 +36,4 @@ func workerName(dir string) string {
 // address or password changed.
 func (r *runtime) registerBroker(ctx context.Context, name, url, user, password string) error {
 	return r.services.Register(ctx, name, url, user, password)
-}
-
-// Drains says where the log of an app goes besides the log store.
-func (r *runtime) Drains(ctx context.Context, app string) (out []platform.Drain, err error) {
-	err = r.store.View(ctx, func(tx cf.Tx) (err error) {
-		out, err = platform.DrainsOf(tx, app)
-		return err
-	})
-	return out, err
 }

@@ -257,6 +257,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
+	b.registry.MustRegister(logFigures{r.logs, r.drains})
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}

@@ -47,7 +47,10 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 // Start begins to serve.
 func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		s.http.BaseContext = func(net.Listener) context.Context { return work }
+		closing, end := context.WithCancel(work)
+		s.http.RegisterOnShutdown(end)
+		base := context.WithValue(work, closingKey{}, closing)
+		s.http.BaseContext = func(net.Listener) context.Context { return base }
 		spawn(func() {
 			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 				s.log.Error("the server ended", "address", s.listener.Addr(), "error", err)
@@ -68,6 +71,18 @@ func (s *Server) Stop() {
 	})
 	// A listener that never served is closed here.
 	_ = s.listener.Close()
+}
+
+type closingKey struct{}
+
+// Closing returns a context that ends when the server of a request begins to
+// stop. Answers without an end of their own, a stream of events, end then: the
+// server would wait for them.
+func Closing(request context.Context) context.Context {
+	if closing, ok := request.Value(closingKey{}).(context.Context); ok {
+		return closing
+	}
+	return request
 }
 
 // Listen opens a TCP address and explains what is wrong when it cannot.

@@ -1,4 +1,5 @@
-// The app that is pushed: it answers with its index.
+// The app that is pushed: it answers with its index. Asked for /print?rate=R&lines=N
+// it writes so many lines, so many a second, each with its number and the time.
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -22,9 +24,26 @@ func main() {
 	// Whoever runs it without asking it over the network waits for this line.
 	fmt.Println("listening")
 	index := os.Getenv("CF_INSTANCE_INDEX")
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/print" {
+			rate, _ := strconv.Atoi(r.FormValue("rate"))
+			lines, _ := strconv.Atoi(r.FormValue("lines"))
+			go write(rate, lines)
+		}
 		fmt.Fprintf(w, "instance %s\n", index)
 	})}
 	fmt.Fprintln(os.Stderr, s.Serve(l))
 	os.Exit(1)
+}
+
+// write writes lines as a busy app does: some every few milliseconds, each with
+// a write of its own.
+func write(rate, lines int) {
+	began := time.Now()
+	for n := 0; n < lines; {
+		for due := int(time.Since(began).Seconds() * float64(rate)); n < min(due, lines); n++ {
+			fmt.Fprintf(os.Stdout, "bench %d %d a line of some length, as logs have them, with words\n", n, time.Now().UnixNano())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 }

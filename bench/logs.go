@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"ingot/internal/logs"
+)
+
+var logsSection = Section{
+	Name:  "logs",
+	About: "lines of ten apps at once, from the app's write to the client's screen over the live tail; and the bounds of the store with a thousand noisy apps",
+	Run:   measureLogs,
+}
+
+const (
+	logApps    = 10
+	logRate    = 50000 // lines a second, of all apps together
+	screenGoal = 100   // ms from the write to the screen, 99th percentile
+	storeApps  = 1000
+	storeDisk  = 256 << 20
+	storeGoal  = 64 // MB of heap for a thousand noisy apps
+)
+
+func measureLogs(ctx context.Context, r *Report) error {
+	if err := measureStore(ctx, r); err != nil {
+		return err
+	}
+	return measureScreen(ctx, r)
+}
+
+// measureScreen has apps print, and reads their live tails.
+func measureScreen(ctx context.Context, r *Report) (err error) {
+	seconds := 30
+	if r.Short {
+		seconds = 3
+	}
+	program, err := r.demoApp(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := r.StartPlatform(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	var apps []*App
+	defer func() { err = errors.Join(err, p.removeAll(ctx, apps)) }()
+	for n := range logApps {
+		bits, err := newUpload(program, "logs")
+		if err != nil {
+			return err
+		}
+		app, err := p.Push(ctx, "logs-"+strconv.Itoa(n), bits)
+		if app != nil {
+			apps = append(apps, app)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	lines := logRate / logApps * seconds
+	screens := make([]*screen, len(apps))
+	var reading sync.WaitGroup
+	for i, app := range apps {
+		s, err := p.watch(ctx, app, lines)
+		if err != nil {
+			return err
+		}
+		screens[i] = s
+		reading.Go(func() { s.failure = s.read() })
+	}
+	began := time.Now()
+	idle := watchTimer()
+	for _, app := range apps {
+		request := get(app.Host, fmt.Sprintf("/print?rate=%d&lines=%d", logRate/logApps, lines))
+		if err := (Load{Addr: p.API, Requests: [][]byte{request}, Connections: 1}).Exactly(ctx); err != nil {
+			return err
+		}
+	}
+	reading.Wait()
+	took := time.Since(began)
+	return screenFigures(ctx, r, p, apps, screens, lines, took, idle())
+}
+
+// watchTimer measures how late a timer of 1 ms is on this machine meanwhile: what
+// everybody waits for a processor. The function that it returns ends it.
+func watchTimer() (end func() []time.Duration) {
+	stop, done := make(chan struct{}), make(chan []time.Duration)
+	go func() {
+		var late []time.Duration
+		for {
+			began := time.Now()
+			select {
+			case <-stop:
+				slices.Sort(late)
+				done <- late
+				return
+			case <-time.After(time.Millisecond):
+				late = append(late, time.Since(began)-time.Millisecond)
+			}
+		}
+	}()
+	return func() []time.Duration {
+		close(stop)
+		return <-done
+	}
+}
+
+func screenFigures(ctx context.Context, r *Report, p *Platform, apps []*App, screens []*screen, lines int, took time.Duration, late []time.Duration) error {
+	var delays []time.Duration
+	missing, disorder := 0, 0
+	for _, s := range screens {
+		if s.failure != nil {
+			return s.failure
+		}
+		delays = append(delays, s.delays...)
+		missing += lines - s.lines
+		disorder += s.disorder
+	}
+	slices.Sort(delays)
+	wrong := 0
+	for _, app := range apps {
+		recent, err := p.recentRight(ctx, app, lines)
+		if err != nil {
+			return err
+		}
+		if !recent {
+			wrong++
+		}
+	}
+	r.Add(Figure{
+		Name: "lines on screens", Value: float64(len(delays)) / took.Seconds(), Unit: "lines/s",
+		Beside: &Beside{"written by the apps, as asked", logRate}, Goal: ShareOf(0.95),
+	})
+	r.Add(Figure{Name: "lines lost", Value: float64(missing), Unit: "lines", Goal: Below(1), Detail: fmt.Sprintf("of %d", lines*len(apps))})
+	r.Add(Figure{Name: "lines out of order within a process", Value: float64(disorder), Unit: "lines", Goal: Below(1)})
+	r.Add(Figure{Name: "apps whose recent lines are wrong", Value: float64(wrong), Unit: "apps", Goal: Below(1)})
+	r.Add(Figure{
+		Name: "from write to screen, p99", Value: millis(percentile(delays, 0.99)), Unit: "ms", Goal: Below(screenGoal),
+		Beside: &Beside{"a bare timer is late, p99", millis(percentile(late, 0.99))},
+		Detail: fmt.Sprintf("median %s ms, worst %s ms", number(millis(percentile(delays, 0.5))), number(millis(percentile(delays, 1)))),
+	})
+	p.noteEngine(r)
+	r.Note("%d apps print %d lines a second together for %d s; each has one reader of GET /api/v1/tail. Apps, server and readers share this machine; a line passes four processes, each of which waits for a processor as the timer does.", len(apps), logRate, lines/(logRate/logApps))
+	return nil
+}
+
+// removeAll deletes apps; the last one waits until nothing runs.
+func (p *Platform) removeAll(ctx context.Context, apps []*App) error {
+	ctx = context.WithoutCancel(ctx)
+	for i, app := range apps {
+		if i == len(apps)-1 {
+			return p.Remove(ctx, app)
+		}
+		if _, err := p.send(ctx, http.MethodDelete, "/v3/apps/"+app.GUID, "application/json", nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// screen is somebody who looks at an app's log.
+type screen struct {
+	answer   *http.Response
+	want     int // lines
+	lines    int
+	next     int
+	disorder int
+	delays   []time.Duration
+	failure  error
+}
+
+func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+"/api/v1/tail/"+app.GUID+"?source_types=APP", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "bearer "+p.token)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request) // without an end
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		answer.Body.Close()
+		return nil, fmt.Errorf("the live tail answers %s", answer.Status)
+	}
+	return &screen{answer: answer, want: lines, delays: make([]time.Duration, 0, lines)}, nil
+}
+
+// screenPatience is how long a line may take before it counts as lost.
+const screenPatience = 20 * time.Second
+
+// read reads until the last line came, or nothing more does.
+func (s *screen) read() error {
+	defer s.answer.Body.Close()
+	late := time.AfterFunc(screenPatience, func() { s.answer.Body.Close() })
+	defer late.Stop()
+	in := bufio.NewReaderSize(s.answer.Body, 64<<10)
+	var text []byte
+	for s.next < s.want {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return nil //nolint:nilerr // the lines that are missing are the figure
+		}
+		_, payload, found := bytes.Cut(line, []byte(`"payload":"`))
+		if !found {
+			continue
+		}
+		payload, _, _ = bytes.Cut(payload, []byte(`"`))
+		if text, err = base64.StdEncoding.AppendDecode(text[:0], payload); err != nil {
+			return err
+		}
+		var n int
+		var at int64
+		fields := bytes.Fields(text)
+		if len(fields) < 3 || string(fields[0]) != "bench" {
+			continue
+		}
+		if n, err = strconv.Atoi(string(fields[1])); err != nil {
+			return err
+		}
+		if at, err = strconv.ParseInt(string(fields[2]), 10, 64); err != nil {
+			return err
+		}
+		s.delays = append(s.delays, time.Since(time.Unix(0, at)))
+		s.lines++
+		if n < s.next {
+			s.disorder++
+		}
+		s.next = n + 1
+		late.Reset(screenPatience)
+	}
+	return nil
+}
+
+// recentRight tells whether cf logs --recent would show the last lines.
+func (p *Platform) recentRight(ctx context.Context, app *App, lines int) (bool, error) {
+	var answer struct {
+		Envelopes struct {
+			Batch []struct {
+				Log struct {
+					Payload []byte `json:"payload"`
+				} `json:"log"`
+			} `json:"batch"`
+		} `json:"envelopes"`
+	}
+	err := p.Do(ctx, http.MethodGet, "/api/v1/read/"+app.GUID+"?descending=true&limit=1000&envelope_types=LOG", nil, &answer)
+	if err != nil {
+		return false, err
+	}
+	n := lines - 1
+	for _, e := range answer.Envelopes.Batch {
+		if !bytes.HasPrefix(e.Log.Payload, []byte("bench ")) {
+			continue // of the router
+		}
+		if !bytes.HasPrefix(e.Log.Payload, fmt.Appendf(nil, "bench %d ", n)) {
+			return false, nil
+		}
+		n--
+	}
+	return n < lines-1, nil
+}
+
+// measureStore has a thousand apps write as fast as the store takes it, far more
+// than it may keep.
+func measureStore(ctx context.Context, r *Report) error {
+	rounds := 100
+	if r.Short {
+		rounds = 10
+	}
+	dir := filepath.Join(r.Scratch, "log-store")
+	s, err := logs.Open(dir, logs.Options{TotalBytes: storeDisk})
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	defer s.Stop()
+	before := heapInUse()
+	most := int64(0)
+	began := time.Now()
+	line := []byte("a line of some length, as logs have them, with words and numbers 1234567890")
+	batch := make([]logs.Entry, 100)
+	written := 0
+	for round := range rounds {
+		for n := range storeApps {
+			app := "app-" + strconv.Itoa(n)
+			for i := range batch {
+				batch[i] = logs.Entry{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
+			}
+			if err := s.Append(batch...); err != nil {
+				return err
+			}
+			written += len(batch)
+		}
+		most = max(most, s.Totals().Bytes)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	took := time.Since(began)
+	heap := float64(int64(heapInUse())-int64(before)) / 1e6
+	onDisk, err := sizeOf(dir)
+	if err != nil {
+		return err
+	}
+	r.Add(Figure{Name: "store, lines of 1,000 noisy apps", Value: float64(written) / took.Seconds(), Unit: "lines/s", Beside: &Beside{"goal of all apps", logRate}, Goal: ShareOf(1)})
+	r.Add(Figure{Name: "store, heap with 1,000 noisy apps", Value: max(0, heap), Unit: "MB", Goal: Below(storeGoal)})
+	r.Add(Figure{
+		Name: "store, disk with 1,000 noisy apps", Value: float64(max(most, onDisk)) / 1e6, Unit: "MB", Goal: Below(float64(storeDisk) / 1e6),
+		Detail: fmt.Sprintf("the most of %d looks; %s MB were written", rounds, number(float64(written*len(line))/1e6)),
+	})
+	runtime.KeepAlive(s)
+	return nil
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func sizeOf(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}

@@ -1,0 +1,72 @@
+package drain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const positionSuffix = ".json"
+
+// position is how far a drain has got, in a file of its own.
+type position struct{ path string }
+
+type positionFile struct {
+	App  string `json:"app"`
+	Sent uint64 `json:"sent"` // number of the last line that was taken
+	// Whole tells a file that was cut short from one that was not.
+	Whole bool `json:"whole"`
+}
+
+func positionName(app, id string) string {
+	sum := sha256.Sum256([]byte(app + "\x00" + id))
+	return hex.EncodeToString(sum[:16]) + positionSuffix
+}
+
+// load returns where to go on. known is false when the drain is new; a file that
+// cannot be understood means the oldest line there is: rather twice than never.
+func (p position) load() (sent uint64, known bool, err error) {
+	b, err := os.ReadFile(p.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	var f positionFile
+	if err := json.Unmarshal(b, &f); err != nil || !f.Whole {
+		return 0, true, nil //nolint:nilerr // that is what an unreadable file means
+	}
+	return f.Sent, true, nil
+}
+
+func (p position) save(app string, sent uint64) error {
+	b, err := json.Marshal(positionFile{app, sent, true})
+	if err != nil {
+		return err
+	}
+	next := p.path + ".new"
+	if err := os.WriteFile(next, b, 0o600); err != nil {
+		return fmt.Errorf("keep the position of a drain: %w", err)
+	}
+	return os.Rename(next, p.path)
+}
+
+// sweep removes the positions of drains that are no longer there.
+func sweep(dir string, keep map[string]bool) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".new")
+		if strings.HasSuffix(name, positionSuffix) && !keep[name] {
+			_ = os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
+}

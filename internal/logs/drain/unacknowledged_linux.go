@@ -1,0 +1,28 @@
+package drain
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// established is the state of a connection that neither side has closed.
+const established = 1
+
+// unacknowledged is how many bytes the other side has not acknowledged, and
+// whether the connection is whole: the system knows before anybody reads it.
+func unacknowledged(c *net.TCPConn) (n int64, alive bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		queued, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		if err != nil {
+			return
+		}
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		n, alive = int64(queued), err == nil && info.State == established
+	})
+	return n, alive
+}

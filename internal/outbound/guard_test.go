@@ -1,0 +1,59 @@
+package outbound_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"ingot/internal/outbound"
+)
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	some, err := outbound.ParseGuard(" 10.1.0.0/16, fd00::/8 ,127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]struct{ zero, some bool }{
+		"93.184.216.34":          {true, true},
+		"2606:2800:220:1::1":     {true, true},
+		"127.0.0.1":              {false, true},
+		"::ffff:127.0.0.1":       {false, true},
+		"::1":                    {false, false},
+		"10.1.2.3":               {false, true},
+		"10.2.2.3":               {false, false},
+		"192.168.1.1":            {false, false},
+		"172.16.0.1":             {false, false},
+		"169.254.169.254":        {false, false},
+		"::ffff:169.254.169.254": {false, false},
+		"64:ff9b::a9fe:a9fe":     {false, false},
+		"2002:7f00:1::":          {false, false},
+		"100.100.100.200":        {false, false},
+		"0.0.0.0":                {false, false},
+		"::":                     {false, false},
+		"224.0.0.1":              {false, false},
+		"255.255.255.255":        {false, false},
+		"fe80::1":                {false, false},
+		"fd12::1":                {false, true},
+	} {
+		ip := netip.MustParseAddr(address)
+		if got := (outbound.Guard{}).Permits(ip); got != want.zero {
+			t.Errorf("%s: %v, want %v", address, got, want.zero)
+		}
+		if got := some.Permits(ip); got != want.some {
+			t.Errorf("%s with networks: %v, want %v", address, got, want.some)
+		}
+		if !outbound.Everywhere.Permits(ip) {
+			t.Errorf("%s is not everywhere", address)
+		}
+	}
+	if err := (outbound.Guard{}).Control("tcp", "127.0.0.1:80", nil); !errors.Is(err, outbound.ErrPrivate) {
+		t.Error(err)
+	}
+	if _, err := outbound.ParseGuard("10.0.0.1"); err == nil {
+		t.Error("an address was taken for a network")
+	}
+	if all, err := outbound.ParseGuard("all"); err != nil || !all.Permits(netip.MustParseAddr("::1")) {
+		t.Error(err)
+	}
+}
