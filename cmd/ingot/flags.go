@@ -27,6 +27,7 @@ type options struct {
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
 	} `command:"keys" description:"Manage encryption keys"`
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, against an authorization server and a platform that run elsewhere. Every flag can also be given by the environment variable named beside it."`
+	Demo          demoOptions          `command:"demo" description:"Show what it can do, on a running server" long-description:"Runs the stories of the README step by step on the server of this machine, with each command and what it really says, and cleans up."`
 	Broker        brokerOptions        `command:"broker" description:"Look at service brokers"`
 	Version       struct{}             `command:"version" description:"Say which version this is"`
 	Help          struct{}             `command:"help" description:"Say how a command is used"`

@@ -26,6 +26,8 @@ func (p *process) run() int {
 			err = p.rotate(o.Keys.Rotate.DataDir)
 		case "broker check":
 			err = p.checkBroker(o.Broker.Check)
+		case "demo":
+			err = p.demo(o.Demo)
 		case "version":
 			fmt.Fprint(p.out, versionText())
 		default:

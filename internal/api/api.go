@@ -44,7 +44,10 @@ type Options struct {
 	// gateway; empty means that there is none. Without a host it is the one by
 	// which the client reached us.
 	SSHAddress, SSHFingerprint string
-	Now                        func() time.Time
+	// NotificationsURL is where the notification service is; empty means that
+	// there is none.
+	NotificationsURL string
+	Now              func() time.Time
 }
 
 // API answers the v3 API.
@@ -64,6 +67,7 @@ type API struct {
 	scratch                    string
 	maxUpload                  int64
 	sshAddress, sshFingerprint string
+	notificationsURL           string
 }
 
 // Directory knows the names of users. It is the authorization server, seen
@@ -155,7 +159,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint,
+		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
 	}
 }
 

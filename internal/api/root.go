@@ -27,7 +27,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	if a.sshAddress != "" {
 		ssh = &link{Href: sshHref(a.sshAddress, base), Meta: map[string]string{"host_key_fingerprint": a.sshFingerprint, "oauth_client": "ssh-proxy"}}
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"links": map[string]*link{
+	links := map[string]*link{
 		"self":                href(base),
 		"cloud_controller_v2": nil,
 		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
@@ -41,7 +41,12 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"log_cache":           href(base),
 		"log_stream":          nil,
 		"app_ssh":             ssh,
-	}})
+	}
+	if a.notificationsURL != "" {
+		// Not in Cloud Foundry: there the service is an app whose address one knows.
+		links["notifications"] = href(a.notificationsURL)
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
 	return nil
 }
 
@@ -65,7 +70,7 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	for _, resource := range []string{
 		"apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
 		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes", "resource_matches", "roles", "routes",
-		"security_groups", "service_credential_bindings", "service_instances", "service_route_bindings", "space_quotas", "spaces", "stacks", "users",
+		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings", "service_plans", "service_route_bindings", "space_quotas", "spaces", "stacks", "users",
 	} {
 		links[resource] = href(v3, "/", resource)
 	}

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -383,7 +384,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
 		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(),
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }

@@ -1,0 +1,31 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestDemo takes the guided tour, which tells the stories of both seeds with
+// the program's own client, and sees that it cleans up. It is done in
+// containers: the samples' ports are theirs alone there.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	s := startApps(t, options{Engine: "container"})
+	t.Cleanup(func() { s.emptySpace(t) })
+	samples, err := buildSamples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(t.TempDir(), "home")
+	tour := run(t, []string{"INGOT_HOME=" + home, "HOME=" + home}, "demo", "--data-dir", s.Dir, "--samples", samples)
+	if code := tour.wait(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s\n%s", code, tour.Stdout, tour.Stderr)
+	}
+	contains(t, tour.Stdout.String(),
+		"$ ingot push -f", "sidecars:        config-server", "SIDECAR/CONFIG-SERVER: Exited with status 137",
+		"$ ingot create-service postgres small demo-db --wait", `"migrated": true`, `"count": 2`,
+		"you@example.com   queued", "/mailbox")
+	cf := s.admin(t)
+	contains(t, cfOK(t, cf, "apps"), "No apps found")
+	contains(t, cfOK(t, cf, "services"), "No service instances found")
+}
