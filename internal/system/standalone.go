@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"ingot/internal/auth"
 	"ingot/internal/run"
@@ -100,10 +99,7 @@ func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 // authorization server of its own. It is a run.Service.
 type Standalone struct {
 	config StandaloneConfig
-	part   run.Part
-	steps
-	endpoints atomic.Pointer[Endpoints]
-	built     atomic.Pointer[building]
+	server
 }
 
 var _ run.Service = (*Standalone)(nil)
@@ -121,27 +117,7 @@ func NewStandalone(c StandaloneConfig) (*Standalone, error) {
 // Start returns when the server takes requests; while the authorization server
 // does not answer those with tokens are told to come again. Nothing is left of a
 // start that failed.
-func (s *Standalone) Start(ctx context.Context) error {
-	return s.part.Launch(ctx, func(context.Context, func(func())) error {
-		err := s.start(ctx)
-		if err != nil {
-			s.unwind()
-		}
-		return err
-	})
-}
-
-// Stop lets requests under way finish, stops every part, and leaves the data
-// directory to the next server.
-func (s *Standalone) Stop() { s.part.HaltGently(s.unwind) }
-
-// Endpoints says where everything is; zero before Start opened the ports.
-func (s *Standalone) Endpoints() Endpoints {
-	if e := s.endpoints.Load(); e != nil {
-		return *e
-	}
-	return Endpoints{}
-}
+func (s *Standalone) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
 // Database names the database for people, without its password.
 func (s *Standalone) Database() string { return databaseName(s.config.DatabaseURL) }

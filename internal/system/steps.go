@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"ingot/internal/db"
 	"ingot/internal/run"
@@ -15,6 +16,38 @@ import (
 // first. Only start and stop touch it, and run.Part sees that they do not meet.
 type steps struct {
 	undo []func()
+}
+
+// server is what every server here has: a life, what it has to take back, and
+// where it listens.
+type server struct {
+	part run.Part
+	steps
+	endpoints atomic.Pointer[Endpoints]
+	built     atomic.Pointer[building]
+}
+
+// begin runs start. Nothing is left of one that failed.
+func (s *server) begin(ctx context.Context, start func(context.Context) error) error {
+	return s.part.Launch(ctx, func(context.Context, func(func())) error {
+		err := start(ctx)
+		if err != nil {
+			s.unwind()
+		}
+		return err
+	})
+}
+
+// Stop lets requests under way finish, stops every part, and leaves the data
+// directory to the next server.
+func (s *server) Stop() { s.part.HaltGently(s.unwind) }
+
+// Endpoints says where everything is; zero before Start opened the ports.
+func (s *server) Endpoints() Endpoints {
+	if e := s.endpoints.Load(); e != nil {
+		return *e
+	}
+	return Endpoints{}
 }
 
 func (s *steps) later(f func()) { s.undo = append(s.undo, f) }

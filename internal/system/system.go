@@ -41,11 +41,8 @@ const (
 // System is a whole server. It is a run.Service.
 type System struct {
 	config Config
-	part   run.Part
-	steps
-	endpoints atomic.Pointer[Endpoints]
+	server
 	generated atomic.Pointer[Generated]
-	built     atomic.Pointer[building]
 	engine    atomic.Pointer[engine.Description]
 }
 
@@ -78,27 +75,7 @@ func New(c Config) (*System, error) {
 
 // Start returns when the server is ready. Nothing is left of a start that
 // failed.
-func (s *System) Start(ctx context.Context) error {
-	return s.part.Launch(ctx, func(context.Context, func(func())) error {
-		err := s.start(ctx)
-		if err != nil {
-			s.unwind()
-		}
-		return err
-	})
-}
-
-// Stop lets requests under way finish, stops every part, and leaves the data
-// directory to the next server.
-func (s *System) Stop() { s.part.HaltGently(s.unwind) }
-
-// Endpoints says where everything is; zero before Start opened the ports.
-func (s *System) Endpoints() Endpoints {
-	if e := s.endpoints.Load(); e != nil {
-		return *e
-	}
-	return Endpoints{}
-}
+func (s *System) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
 // Generated returns the secrets that this start made up, to be shown once.
 func (s *System) Generated() Generated {
