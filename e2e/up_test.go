@@ -86,6 +86,8 @@ func TestUpFilesArePrivate(t *testing.T) {
 			switch {
 			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps pass through to their homes
 				want = 0o711
+			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"): // databases to theirs
+				want = 0o711
 			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // what apps have in common
 				want = 0o755
 			case d.IsDir():
