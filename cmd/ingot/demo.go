@@ -197,7 +197,9 @@ func get(ctx context.Context, address, host string) (status int, body string, er
 		return 0, "", err
 	}
 	r.Host = host
-	res, err := http.DefaultClient.Do(r)
+	client := &http.Client{Timeout: appPatience}
+	defer client.CloseIdleConnections()
+	res, err := client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
