@@ -25,6 +25,6 @@
 // What comes from an application (the package, the droplet, result.json) is a
 // stranger's: archives pass through package archive, everything is bounded.
 //
-// It may import cf, fault, run, engine (the seam, no engine), launch, blob and
+// It may import cf, fault, outbound, run, engine (the seam, no engine), launch, blob and
 // archive, and its own folders below; no face, no store.
 package staging

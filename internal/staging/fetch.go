@@ -21,6 +21,7 @@ import (
 
 	"ingot/internal/archive"
 	"ingot/internal/engine"
+	"ingot/internal/outbound"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -79,22 +80,7 @@ var errPrivate = errors.New("its address is one of this machine or of a private 
 // everybody who can push could see what only this machine should reach: its
 // own administration, a cloud's metadata.
 func (s *Stager) permitted(ip netip.Addr) bool {
-	if s.config.PrivateFetch {
-		return true
-	}
-	ip = ip.Unmap()
-	for _, p := range notPublic {
-		if p.Contains(ip) {
-			return false
-		}
-	}
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast()
-}
-
-// notPublic are networks that look like public ones.
-var notPublic = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), // shared by a provider's customers; some clouds have their metadata there
-	netip.MustParsePrefix("64:ff9b::/96"),  // every IPv4 address behind a translator, private ones too
+	return s.config.PrivateFetch || outbound.Guard{}.Permits(ip)
 }
 
 // client is for downloads of strangers' addresses.

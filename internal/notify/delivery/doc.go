@@ -20,6 +20,6 @@
 // What cannot be rendered is parked: failed, visible, and replayable. Nothing that
 // a client or a template holds ends the process.
 //
-// It may import notify, notify/template, fault, run, prometheus's client and the
+// It may import notify, notify/template, fault, outbound, run, prometheus's client and the
 // standard library. It must not import a store, a face, mail, or the platform.
 package delivery

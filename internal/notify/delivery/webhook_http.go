@@ -11,12 +11,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"syscall"
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/outbound"
 )
 
 // WebhookOptions bound whom the service calls.
@@ -55,7 +54,7 @@ func newPoster(o WebhookOptions) poster {
 	if !o.Private {
 		// Checked on the address that is dialled, so that no name can be made to
 		// point elsewhere between a check and the call.
-		dialer.Control = func(_, address string, _ syscall.RawConn) error { return public(address) }
+		dialer.Control = outbound.Guard{}.Control
 	}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -99,48 +98,6 @@ func (p poster) do(ctx context.Context, cb notify.Callback, now time.Time) error
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("it answered %s, want 2xx", answer.Status)
-	}
-	return nil
-}
-
-var errPrivate = errors.New("the address is not public: only an operator can allow calls into private networks")
-
-// refused are the networks that are not the internet, beside those that netip
-// knows by name.
-var refused = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.64.0.0/10"),
-	netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"),
-	netip.MustParsePrefix("192.88.99.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("198.51.100.0/24"),
-	netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("240.0.0.0/4"),
-	// IPv6 that stands for IPv4, through which anything could be written.
-	netip.MustParsePrefix("::/96"),
-	netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("2001::/23"),
-	netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("fec0::/10"),
-}
-
-// public refuses addresses, as HOST:PORT, that are not on the internet.
-func public(address string) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return errPrivate
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() {
-		return errPrivate
-	}
-	for _, p := range refused {
-		if p.Contains(ip) {
-			return errPrivate
-		}
 	}
 	return nil
 }
