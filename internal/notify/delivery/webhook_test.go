@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/outbound"
 )
 
 func TestPoster(t *testing.T) {
@@ -53,7 +55,7 @@ func TestPoster(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 	p := newPoster(WebhookOptions{})
-	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body}, now); err == nil || !strings.Contains(err.Error(), "not public") {
+	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body}, now); !errors.Is(err, outbound.ErrPrivate) {
 		t.Errorf("a private address was called: %v", err)
 	}
 	if err := p.do(context.Background(), notify.Callback{URL: "file:///etc/passwd"}, now); err == nil {
