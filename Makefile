@@ -35,10 +35,13 @@ help: ## list the targets
 		/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Run
-.PHONY: up build
+.PHONY: up down build
 
 up: setup build ## build and run a server with a demo org here (ARGS="--listen 127.0.0.1:9000")
 	$(call run,exec bin/ingot up --demo $(ARGS))
+
+down: ## end the server started by `make up`, and the apps that outlive it
+	$(call run,bin/ingot down $(ARGS))
 
 build: ## build bin/ingot and the small programs beside it
 	$(call run,$(GO_BUILD) -o bin/ingot-init ./cmd/ingot-init)

@@ -20,7 +20,8 @@ import (
 
 // options are all commands with their flags.
 type options struct {
-	Up   upOptions `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
+	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
+	Down downOptions `command:"down" description:"End the server, and the apps that outlive it" long-description:"Ends the server of a data directory if it runs, and what goes on without it: instances of apps with their networks and mounts, and databases of services. The data stays: the next 'ingot up' brings the apps back."`
 	Keys struct {
 		Rotate struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`

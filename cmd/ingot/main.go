@@ -2,6 +2,7 @@
 // service in one program.
 //
 //	ingot up                      run the server
+//	ingot down                    end it, and the apps that outlive it
 //	ingot notifications           run the notification service alone
 //	ingot keys rotate-encryption  add a new encryption key
 //	ingot broker check URL        does a service broker conform?

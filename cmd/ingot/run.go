@@ -20,6 +20,8 @@ func (p *process) run() int {
 		switch command {
 		case "up":
 			err = p.up(o.Up)
+		case "down":
+			err = p.down(o.Down)
 		case "notifications":
 			err = p.notifications(o.Notifications)
 		case "keys rotate-encryption":

@@ -92,12 +92,14 @@ func (a *app) take(c *Controller, at place, row *cf.Instance, in engine.Instance
 	case row.State == cf.InstanceStopping:
 		s.state = stopping
 		s.deadline = c.Clock.Now().Add(c.Grace + stopSlack)
+	case !there:
+		// It never came to start, or was taken away in good order while no server
+		// ran. One that crashed meanwhile would still be there.
+		s.state = creating
 	case row.State == cf.InstanceRunning:
 		s.state = running
-	case there:
-		s.state = starting
 	default:
-		s.state = creating
+		s.state = starting
 	}
 	a.slots[at], a.stored[at] = s, row
 	l := &live{id: row.GUID, app: a.guid, at: at, after: row.RecordsAfter}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,41 @@ func EndLeftover(ctx context.Context, program, data, pidFile string, stop syscal
 		}
 	}
 	return nil
+}
+
+// EndBelow ends every server whose arguments name a directory below dir: those
+// whose supervisor is gone. It returns the names of the programs it has ended.
+func EndBelow(ctx context.Context, dir string) (ended []string, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid <= 1 || pid == os.Getpid() || !namesBelow(pid, dir) {
+			continue
+		}
+		program := filepath.Base(arguments(pid)[0])
+		stop := syscall.SIGTERM
+		if program == "postgres" {
+			stop = syscall.SIGINT // without waiting for its clients
+		}
+		if err := end(ctx, pid, stop, func() bool { return !namesBelow(pid, dir) }); err != nil {
+			return ended, err
+		}
+		ended = append(ended, program)
+	}
+	return ended, nil
+}
+
+func namesBelow(pid int, dir string) bool {
+	args := arguments(pid)
+	return len(args) > 1 && slices.ContainsFunc(args[1:], func(a string) bool {
+		if _, value, found := strings.Cut(a, "="); found {
+			a = value
+		}
+		return strings.HasPrefix(a, dir+string(filepath.Separator))
+	})
 }
 
 // end signals a process that is not our child and waits until it is gone.
@@ -77,21 +113,7 @@ func leftovers(program, data, pidFile string) []int {
 // runs tells whether a process is this program on this data directory, by the
 // arguments it was started with: a pid alone may be somebody else's by now.
 func runs(pid int, program, data string) bool {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
-	if errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat("/proc/self"); err == nil {
-			return false
-		}
-		// Systems without /proc have ps.
-		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it prints a line and ends
-		if err != nil {
-			return false
-		}
-		args = strings.Fields(string(out))
-	} else if err != nil {
-		return false
-	}
+	args := arguments(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
 		return false
 	}
@@ -101,4 +123,24 @@ func runs(pid int, program, data string) bool {
 		}
 	}
 	return false
+}
+
+// arguments are those a process was started with; none when it is gone.
+func arguments(pid int) []string {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat("/proc/self"); err == nil {
+			return nil
+		}
+		// Systems without /proc have ps.
+		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it prints a line and ends
+		if err != nil {
+			return nil
+		}
+		return strings.Fields(string(out))
+	}
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
 }

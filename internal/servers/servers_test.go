@@ -200,3 +200,30 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("%v, %v", who, err)
 	}
 }
+
+func TestEndBelow(t *testing.T) {
+	t.Parallel()
+	s, other := spec(t), spec(t)
+	begin := func(s servers.Spec) (ended chan struct{}) {
+		cmd := exec.Command(s.Program, s.Args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended = make(chan struct{})
+		go func() { defer close(ended); _ = cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+		eventually(t, "it runs", func() bool { return s.Answers(t.Context()) == nil })
+		return ended
+	}
+	gone, stays := begin(s), begin(other)
+	names, err := servers.EndBelow(t.Context(), filepath.Dir(s.Data))
+	if err != nil || len(names) != 1 || names[0] != filepath.Base(s.Program) {
+		t.Fatalf("%q, %v", names, err)
+	}
+	<-gone
+	select {
+	case <-stays:
+		t.Error("one of another directory ended too")
+	default:
+	}
+}

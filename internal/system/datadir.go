@@ -54,15 +54,31 @@ func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
 }
 
 func lockDataDir(path string) (*os.File, error) {
+	f, pid, err := tryLock(path)
+	if errors.Is(err, errHeld) {
+		who := ""
+		if pid > 0 {
+			who = fmt.Sprintf(" (pid %d)", pid)
+		}
+		return nil, fmt.Errorf("another ingot%s is already using %s; stop it or choose another --data-dir", who, path)
+	}
+	return f, err
+}
+
+var errHeld = errors.New("held by another ingot")
+
+// tryLock locks the directory and writes down who we are. When another holds
+// it, that is errHeld, with its pid if it has come to writing that down.
+func tryLock(path string) (_ *os.File, pid int, err error) {
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, 0, fmt.Errorf("data directory: %w", err)
 	}
 	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("another ingot%s is already using %s; stop it or choose another --data-dir", holder(f), path)
-		_ = f.Close()
-		return nil, err
+		pid = holder(f)
+		_ = f.Close() // nothing was written
+		return nil, pid, errHeld
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -71,10 +87,10 @@ func lockDataDir(path string) (*os.File, error) {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("data directory: lock: %w", err)
+		_ = f.Close() // it failed already
+		return nil, 0, fmt.Errorf("data directory: lock: %w", err)
 	}
-	return f, nil
+	return f, 0, nil
 }
 
 func flock(f *os.File, how int) error {
@@ -86,13 +102,14 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// holder says who holds the lock, if it has come to writing that down.
-func holder(f *os.File) string {
+// holder is the pid in the lock file; 0 if there is none.
+func holder(f *os.File) int {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
-	if pid, convErr := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && convErr == nil {
-		return fmt.Sprintf(" (pid %d)", pid)
+	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || convErr != nil || pid <= 1 {
+		return 0
 	}
-	return ""
+	return pid
 }
 
 func (d *dataDir) file(name ...string) string {

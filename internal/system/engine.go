@@ -16,10 +16,7 @@ import (
 // and says why when it has to do without. sftp is where instances find the sftp
 // server; empty if there is none.
 func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slog.Logger) (e engine.Engine, sftp string, err error) {
-	initProgram, sftpProgram := "", ""
-	if programs != "" {
-		initProgram, sftpProgram = filepath.Join(programs, local.InitName), filepath.Join(programs, local.SFTPName)
-	}
+	initProgram, sftpProgram := enginePrograms(programs)
 	if sftpProgram, err = local.ProgramPath(local.SFTPName, sftpProgram); err != nil {
 		log.Warn("sftp and scp work only with instances that have an sftp server of their own", "why", err)
 		sftpProgram = ""
@@ -44,4 +41,12 @@ func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slo
 	}
 	e, err = process.New(process.Options{Root: d.file("processes"), Init: initProgram, Log: log})
 	return e, sftp, err
+}
+
+// enginePrograms are what runs in instances; empty means to look beside ingot.
+func enginePrograms(dir string) (initProgram, sftpProgram string) {
+	if dir == "" {
+		return "", ""
+	}
+	return filepath.Join(dir, local.InitName), filepath.Join(dir, local.SFTPName)
 }
