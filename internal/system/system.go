@@ -381,6 +381,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		a.Routes(t.auth)
 		healthRoutes(t.auth, b.health)
 	}
+	descriptionRoutes(t.origin)
 	healthRoutes(t.origin, b.health)
 	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b.metrics, b.health)
 	healthRoutes(t.logs, b.health)

@@ -1,0 +1,137 @@
+package system
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers/legacy"
+)
+
+// TestDescription compares /openapi.yaml with the route table and with what is
+// really answered.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, testConfig(t))
+	live := s.built.Load().front.live.Load()
+	base, token := s.Endpoints().API, adminToken(t, s)
+	text := call(t, http.MethodGet, base+"/openapi.yaml", "", nil)
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(text.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// What others have described is not for us to describe: Cloud Foundry the
+	// v3 API, UAA its own.
+	others := map[string]bool{}
+	for _, r := range live.auth.Routes() {
+		others[r.Method+" "+r.Pattern] = true
+	}
+	have := map[string]bool{}
+	for _, r := range live.origin.Routes() {
+		have[r.Method+" "+r.Pattern] = true
+		ours := !others[r.Method+" "+r.Pattern] && !strings.HasPrefix(r.Pattern, "/v3") && r.Pattern != "/"
+		if path := doc.Paths.Value(r.Pattern); ours && (path == nil || path.GetOperation(r.Method) == nil) {
+			t.Errorf("%s %s is not described", r.Method, r.Pattern)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			if !have[method+" "+path] {
+				t.Errorf("%s %s is described and does not exist", method, path)
+			}
+		}
+	}
+
+	router, err := legacy.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := func(path, bearer string, want int) {
+		t.Helper()
+		a := call(t, http.MethodGet, base+path, bearer, nil)
+		if a.status != want {
+			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		route, parameters, err := router.FindRoute(r)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		input := &openapi3filter.ResponseValidationInput{
+			RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: parameters, Route: route},
+			Status:                 a.status, Header: a.header,
+			Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: a.body == "" || strings.Contains(a.header.Get("Content-Type"), "yaml")},
+		}
+		input.SetBodyBytes([]byte(a.body))
+		if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {
+			t.Errorf("%s does not answer as described: %v\n%s", path, err, a.body)
+		}
+	}
+	app := someApp(t, base, token)
+	judge("/openapi.yaml", "", 200)
+	judge("/healthz", "", 200)
+	judge("/readyz", "", 200)
+	judge("/api/v1/info", "", 200)
+	judge("/api/v1/meta", token, 200)
+	judge("/api/v1/meta", "", 401)
+	judge("/api/v1/read/"+app, token, 200)
+	judge("/api/v1/read/"+app+"?limit=x", token, 400)
+	judge("/api/v1/read/"+app, "", 401)
+	judge("/api/v1/tail/"+app+"?recent=x", token, 400)
+
+	// The tail never ends by itself.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/tail/"+app+"?recent=10", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "bearer "+token)
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		t.Errorf("the tail is %s", kind)
+	}
+	envelope := doc.Components.Schemas["Envelope"].Value
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			if err := envelope.VisitJSON(answer{body: data}.json(t)); err != nil {
+				t.Errorf("%s is no envelope as described: %v", data, err)
+			}
+			return
+		}
+	}
+	t.Error("the tail ended without an event")
+}
+
+// someApp makes an app, which has a line in its log by that.
+func someApp(t *testing.T, base, token string) string {
+	t.Helper()
+	create := func(path string, body map[string]any) string {
+		t.Helper()
+		a := call(t, http.MethodPost, base+path, token, body)
+		guid, _ := a.json(t)["guid"].(string)
+		if a.status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+		return guid
+	}
+	to := func(noun, guid string) map[string]any {
+		return map[string]any{noun: map[string]any{"data": map[string]string{"guid": guid}}}
+	}
+	org := create("/v3/organizations", map[string]any{"name": "described"})
+	space := create("/v3/spaces", map[string]any{"name": "described", "relationships": to("organization", org)})
+	return create("/v3/apps", map[string]any{"name": "described", "relationships": to("space", space)})
+}
