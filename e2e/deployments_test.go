@@ -275,4 +275,3 @@ func deploymentKilled(t *testing.T, s *site) {
 		s.running(t, app, 3)
 	}
 }
-

@@ -254,7 +254,9 @@ func presentDeployment(p *presenter, d *cf.Deployment) deploymentBody {
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
 		Links: links{"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID))},
 	}
-	post := func(action string) *link { return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost} }
+	post := func(action string) *link {
+		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+	}
 	if d.Status == cf.DeploymentActive {
 		if d.Reason != cf.ReasonCanceling {
 			out.Links["cancel"] = post("cancel")

@@ -64,7 +64,9 @@ type Droplets interface {
 type RouteSink interface{ AppChanged(appGUID string) }
 
 // Traffic knows which instances have requests under way.
-type Traffic interface{ Busy(instanceGUID string) bool }
+type Traffic interface {
+	Busy(instanceGUID string) bool
+}
 
 // Config is what a Controller is made of. Fields below the line have defaults.
 type Config struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -90,11 +92,8 @@ func (w *world) awaitReason(d *cf.Deployment, reason string) *cf.Deployment {
 	return w.deployment(d)
 }
 
-// watchReady sees that at no time fewer than n instances take requests, nor more
-// than most.
-func (w *world) watchReady(n int) *atomic.Int64 {
-	low := &atomic.Int64{}
-	low.Store(1 << 30)
+// watchReady sees that no instance is told to go unless n others take requests.
+func (w *world) watchReady(n int) {
 	w.fake.set(func() {
 		w.fake.onSignal = func(going engine.Instance) {
 			w.fake.mu.Lock()
@@ -105,13 +104,11 @@ func (w *world) watchReady(n int) *atomic.Int64 {
 					ready++
 				}
 			}
-			low.Store(min(low.Load(), int64(ready)))
 			if ready < n {
 				w.Errorf("%s is told to go and %d others are ready, want %d", going.ID, ready, n)
 			}
 		}
 	})
-	return low
 }
 
 type sinkFunc func(app string)
@@ -402,20 +399,76 @@ func (m *mortal) Remove(ctx context.Context, id string) error {
 	return m.Engine.Remove(ctx, id)
 }
 
-// TestRollingKilled kills the server at each of the writes of a deployment,
-// right before and right after it. The next one ends it, and at no time fewer
-// instances are ready than there should be.
+// TestRollingKilled kills the server at writes of a deployment, right before
+// them and right after. The next one ends it, and at no time fewer instances are
+// ready than there should be. The long form kills at every write.
 func TestRollingKilled(t *testing.T) {
 	t.Parallel()
-	const wanted = 2
+	const wanted, stride = 2, 6
 	for _, after := range []bool{false, true} {
-		for begin := range int64(4) {
-			t.Run(fmt.Sprint(after, begin), func(t *testing.T) {
+		begin := rand.Int64N(stride)
+		if os.Getenv("INGOT_SOAK") == "" {
+			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
 				t.Parallel()
-				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += 4 {
+				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
+				}
+			})
+			continue
+		}
+		for begin := range int64(stride) {
+			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
+				t.Parallel()
+				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
 				}
 			})
 		}
+	}
+}
+
+// traffic has requests in instances until it is told that they ended.
+type traffic struct {
+	asked chan string
+	over  chan struct{}
+}
+
+func (r traffic) Busy(id string) bool {
+	select {
+	case r.asked <- id:
+	default:
+	}
+	select {
+	case <-r.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// TestRollingDrains has requests under way in an instance that is replaced: it
+// is not told to go before they have ended, and gets no new ones.
+func TestRollingDrains(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	config := w.config()
+	r := traffic{make(chan string, 1), make(chan struct{})}
+	config.Traffic = r
+	w.run(New(config))
+	old := w.awaitRunning(1)[0]
+	d := w.deploy(nil)
+	if id := <-r.asked; id != old {
+		t.Errorf("%s is asked for, want %s", id, old)
+	}
+	w.awaitReason(d, cf.ReasonDeployed)
+	if n := w.fake.called("signal"); n != 0 {
+		t.Errorf("it was told to go %d times", n)
+	}
+	if b := w.c.Backends("app", "web"); len(b) != 1 || b[0].InstanceGUID == old {
+		t.Errorf("requests go to %+v", b)
+	}
+	close(r.over)
+	w.awaitRunning(1)
+	if n := w.fake.called("signal " + old); n != 1 {
+		t.Errorf("it was told to go %d times", n)
 	}
 }
 

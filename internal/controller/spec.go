@@ -61,7 +61,7 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 		} else if err != nil {
 			return err
 		}
-		if err = asVersion(tx, p.process, version); err != nil {
+		if err := asVersion(tx, p.process, version); err != nil {
 			return err
 		}
 		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
