@@ -29,7 +29,10 @@ func TestDevelopersAreTold(t *testing.T) {
 	pushFails(t, home, "push", "mystery", "-p", probe(t))
 	contains(t, p.receive(t, "Staging mystery failed", "ann@example.org")[0].Text, "cf logs mystery --recent")
 	contains(t, p.receive(t, "restless crashed", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3")
-	if got := p.letters(t, ""); len(got) != 2 {
-		t.Errorf("%d mails, want 2: %+v", len(got), got)
+	cfOK(t, home, pushProbe(t, "smooth")...)
+	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
+	contains(t, p.receive(t, "A deployment of smooth finished", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
+	if got := p.letters(t, ""); len(got) != 3 {
+		t.Errorf("%d mails, want 3: %+v", len(got), got)
 	}
 }

@@ -124,6 +124,7 @@ var absent = []struct {
 	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none, and one that has just started or ended uses nothing"},
 	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},
 	{regexp.MustCompile(`/droplets\S* \S*\.links\.(package|upload|download)$`), "each is there while it leads somewhere"},
+	{regexp.MustCompile(`/deployments\S* \S*(\.options\.\w+|\.links\.(cancel|continue))$`), "options are those that were given, and actions those that are possible"},
 	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`), "destinations are neither paged nor labelled, and only one of them has links"},
 	{regexp.MustCompile(`/shared_organizations \.items$`), "a slip of the description"},
 	{regexp.MustCompile(`isolation_segment \.links\.related$`), "there is none to be related to"},

@@ -58,9 +58,17 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 		out[process.GUID] = make([]*cf.Instance, process.Instances)
 		version[process.GUID] = process.Version
 	}
+	rolling, err := deploying(tx, items)
+	if err != nil {
+		return nil, err
+	}
 	for _, one := range found {
 		rows := out[one.ProcessGUID]
 		if one.Index >= len(rows) {
+			continue
+		}
+		if rolling[one.ProcessGUID] {
+			rows[one.Index] = inService(rows[one.Index], one, version[one.ProcessGUID])
 			continue
 		}
 		if one.Version == version[one.ProcessGUID] {
@@ -77,6 +85,48 @@ func instanceRows(tx cf.Tx, items []*cf.Process) (map[string][]*cf.Instance, err
 		}
 	}
 	return out, nil
+}
+
+// deploying are the processes, by guid, whose instances a deployment replaces.
+func deploying(tx cf.Tx, items []*cf.Process) (map[string]bool, error) {
+	var apps []string
+	for _, process := range items {
+		if process.Type == cf.WebProcess {
+			apps = append(apps, process.AppGUID)
+		}
+	}
+	out := map[string]bool{}
+	if len(apps) == 0 {
+		return out, nil
+	}
+	active, _, err := tx.Deployments().List(cf.Where("status", cf.DeploymentActive).And(cf.InStrings("app_guid", apps)))
+	for _, d := range active {
+		out[d.AppGUID] = true // which is the guid of the web process
+	}
+	return out, err
+}
+
+// inService is the one of two instances at an index that does the work, while
+// one replaces the other: one that runs, and the newer if both do.
+func inService(x, y *cf.Instance, version string) *cf.Instance {
+	worth := func(i *cf.Instance) (n int) {
+		switch {
+		case i == nil:
+			return -1
+		case i.State == cf.InstanceRunning:
+			n = 4
+		case i.State != cf.InstanceStopping:
+			n = 2
+		}
+		if i.Version == version {
+			n++
+		}
+		return n
+	}
+	if worth(y) > worth(x) {
+		return y
+	}
+	return x
 }
 
 // InstanceAt returns the instance that counts at an index of a process, as in

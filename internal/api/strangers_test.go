@@ -115,6 +115,10 @@ var attempts = map[string]string{
 	"POST /v3/buildpacks":                                        `{"name":"new"}`,
 	"PATCH /v3/buildpacks/{guid}":                                `{"enabled":false}`,
 	"POST /v3/buildpacks/{guid}/upload":                          ``,
+	"POST /v3/deployments":                                       `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/deployments/{guid}":                               `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/deployments/{guid}/actions/cancel":                 ``,
+	"POST /v3/deployments/{guid}/actions/continue":               ``,
 	"POST /v3/stacks":                                            `{"name":"new"}`,
 	"PATCH /v3/stacks/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
 }

@@ -176,20 +176,6 @@ type DropletSidecar struct {
 	MemoryMB     int      `json:"memory,omitempty"`
 }
 
-// Deployment replaces the instances of an app bit by bit.
-type Deployment struct {
-	Resource
-	Metadata
-	AppGUID             string
-	Strategy            string
-	Status              string // ACTIVE, FINALIZED
-	Reason              string
-	LastChange          time.Time
-	DropletGUID         string
-	PreviousDropletGUID string
-	MaxInFlight         int
-}
-
 // InstanceState is the state of one instance, as users see it.
 type InstanceState string
 

@@ -21,6 +21,8 @@ type summary struct {
 	Stack      string           `json:"stack,omitempty"`
 	Buildpacks []string         `json:"buildpacks,omitempty"`
 	Processes  []processSummary `json:"processes"`
+	// Deployment is the one that goes on.
+	Deployment *deploymentSummary `json:"deployment,omitempty"`
 }
 
 type processSummary struct {
@@ -73,6 +75,7 @@ func (a *summary) show(p *term.Printer) {
 		}
 		p.Table(t)
 	}
+	a.Deployment.show(p)
 }
 
 // summarize asks for everything about an app, side by side.
@@ -83,6 +86,10 @@ func (s *session) summarize(ctx context.Context, app client.App) (*summary, erro
 	err := together(
 		func() (err error) {
 			a.Processes, err = s.summarizeProcesses(ctx, app.GUID)
+			return err
+		},
+		func() (err error) {
+			a.Deployment, err = s.activeDeployment(ctx, app)
 			return err
 		},
 		func() (err error) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -252,5 +253,36 @@ func TestCurl(t *testing.T) {
 	}
 	if w.api.calls[len(w.api.calls)-1] != http.MethodGet+" /v3/nothing" {
 		t.Error(w.api.calls)
+	}
+}
+
+// With a strategy, the size is the new version's alone.
+func TestPushRolling(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.file(t, "app/shop", "x")
+	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app", "--strategy", "canary", "--instance-steps", "20, 60",
+		"--max-in-flight", "2", "-i", "3", "-m", "1G", "-k", "2G", "-l", "-1", "--no-wait")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	w.api.mu.Lock()
+	defer w.api.mu.Unlock()
+	var got map[string]any
+	if err := json.Unmarshal([]byte(w.api.bodies["POST /v3/deployments"]), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"strategy": "canary", "droplet": object{"guid": "droplet-guid"}, "relationships": object{"app": to("app-guid")},
+		"options": object{
+			"max_in_flight": 2.0, "web_instances": 3.0, "memory_in_mb": 1024.0, "disk_in_mb": 2048.0, "log_rate_limit_in_bytes_per_second": -1.0,
+			"canary": object{"steps": []any{object{"instance_weight": 20.0}, object{"instance_weight": 60.0}}},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the deployment is\n%v, want\n%v", got, want)
+	}
+	if m := w.api.bodies["POST /v3/spaces/space-guid/actions/apply_manifest"]; strings.Contains(m, "1G") || strings.Contains(m, "instances") {
+		t.Errorf("the manifest changes what runs:\n%s", m)
 	}
 }

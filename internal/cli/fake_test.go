@@ -21,6 +21,8 @@ type fake struct {
 	mu     sync.Mutex
 	bodies map[string]string // the last body of a call, by method and path
 	calls  []string
+	// deploying is the guid of the deployment that goes on.
+	deploying string
 }
 
 const (
@@ -223,6 +225,36 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, object{"guid": "build-guid", "state": "STAGED", "droplet": object{"guid": "droplet-guid"}}
 	case "PATCH /v3/apps/app-guid/relationships/current_droplet":
 		return 200, to("droplet-guid")
+	case "POST /v3/deployments":
+		reason, guid := "DEPLOYING", "deployment-guid"
+		if f.body(call, "canary") {
+			guid = "canary-guid"
+		}
+		f.mu.Lock()
+		f.deploying = guid
+		f.mu.Unlock()
+		return 201, deployment(guid, "ACTIVE", reason)
+	case "GET /v3/deployments":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.deploying == "" {
+			return 200, list()
+		}
+		if f.deploying == "canary-guid" {
+			return 200, list(deployment("canary-guid", "ACTIVE", "PAUSED"))
+		}
+		return 200, list(deployment(f.deploying, "ACTIVE", "DEPLOYING"))
+	case "GET /v3/deployments/canary-guid":
+		return 200, deployment("canary-guid", "ACTIVE", "PAUSED")
+	case "GET /v3/deployments/deployment-guid":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.deploying = ""
+		return 200, deployment("deployment-guid", "FINALIZED", "DEPLOYED")
+	case "POST /v3/deployments/deployment-guid/actions/cancel", "POST /v3/deployments/deployment-guid/actions/continue":
+		return 200, nil
+	case "GET /v3/apps/app-guid":
+		return 200, app
 	case "GET /api/v1/read/app-guid":
 		return 200, logBatch(r)
 	case "GET /v3/service_plans":
@@ -256,6 +288,18 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 202, nil
 	}
 	return refusal(404, 10000, "CF-NotFound", "Unknown request "+call)
+}
+
+func deployment(guid, value, reason string) object {
+	d := object{
+		"guid": guid, "strategy": "rolling", "options": object{"max_in_flight": 2},
+		"status": object{"value": value, "reason": reason, "details": object{"last_status_change": stamp, "error": map[bool]any{true: "instance 0 of the new version has failed (2 times): exit status 7"}[reason == "DEPLOYING"]}},
+	}
+	if guid == "canary-guid" {
+		d["strategy"] = "canary"
+		d["status"].(object)["canary"] = object{"steps": object{"current": 1, "total": 2}}
+	}
+	return d
 }
 
 func (f *fake) body(call, text string) bool {

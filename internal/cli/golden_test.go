@@ -114,6 +114,13 @@ var scenarios = []struct {
 	{"stop", []string{"stop", "shop"}},
 	{"restart", []string{"restart", "shop"}},
 	{"restage", []string{"restage", "shop"}},
+	{"push-rolling", []string{"push", "-f", "manifest.yml", "--strategy", "rolling", "-m", "128M", "-i", "3", "-l", "1M", "--max-in-flight", "2"}},
+	{"restart-rolling", []string{"restart", "shop", "--strategy", "rolling"}},
+	{"restart-canary", []string{"restart", "shop", "--strategy", "canary", "--instance-steps", "10,50"}},
+	{"restage-rolling", []string{"restage", "shop", "--strategy", "rolling", "--no-wait"}},
+	{"cancel-deployment", []string{"cancel-deployment", "shop"}},
+	{"continue-deployment", []string{"continue-deployment", "shop"}},
+	{"restart-wrong", []string{"restart", "shop", "--max-in-flight", "2"}},
 	{"scale", []string{"scale", "shop", "-i", "2", "-m", "64M", "-f"}},
 	{"rename", []string{"rename", "shop", "store"}},
 	{"delete", []string{"delete", "shop", "-f", "-r"}},
@@ -171,6 +178,9 @@ func TestGolden(t *testing.T) {
 			for _, form := range []string{"plain", "terminal", "json"} {
 				w := loggedIn(t)
 				w.terminal = form == "terminal"
+				if strings.HasSuffix(s.args[0], "-deployment") {
+					w.api.deploying = "deployment-guid"
+				}
 				w.file(t, "manifest.yml", "applications:\n- name: shop\n  path: app\n  env: {FLAG: yes}\n  sidecars:\n  - {name: config server, process_types: [web], command: ./config}\n")
 				w.file(t, "app/shop", "#!/bin/sh\nexec sleep 1000\n")
 				w.file(t, "mail.txt", "Dear {{.Text}}")

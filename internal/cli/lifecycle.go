@@ -213,9 +213,16 @@ func (c *stopCommand) run(ctx context.Context, s *session) (result, error) {
 	return s.jsonOnly(&made{"app", app.Name, app.GUID, true}), nil
 }
 
-type restartCommand struct{ oneApp }
+type restartCommand struct {
+	deployFlags
+	oneApp
+}
 
 func (c *restartCommand) run(ctx context.Context, s *session) (result, error) {
+	options, err := c.options(nil)
+	if err != nil {
+		return nil, &usage{err.Error(), "restart"}
+	}
 	s.doing("Restarting app %s", c.Args.App)
 	app, err := s.app(ctx, c.Args.App)
 	if err != nil {
@@ -224,12 +231,22 @@ func (c *restartCommand) run(ctx context.Context, s *session) (result, error) {
 	if err := s.ensureDroplet(ctx, app); err != nil {
 		return nil, err
 	}
+	if c.Strategy != "" {
+		return orNilToo(s.deploy(ctx, app, "", c.deployFlags, options))
+	}
 	return s.begin(ctx, app, "restart")
 }
 
-type restageCommand struct{ oneApp }
+type restageCommand struct {
+	deployFlags
+	oneApp
+}
 
 func (c *restageCommand) run(ctx context.Context, s *session) (result, error) {
+	options, err := c.options(nil)
+	if err != nil {
+		return nil, &usage{err.Error(), "restage"}
+	}
 	s.doing("Restaging app %s", c.Args.App)
 	app, err := s.app(ctx, c.Args.App)
 	if err != nil {
@@ -242,6 +259,9 @@ func (c *restageCommand) run(ctx context.Context, s *session) (result, error) {
 	droplet, err := s.stage(ctx, app, pkg.GUID)
 	if err != nil {
 		return nil, err
+	}
+	if c.Strategy != "" {
+		return orNilToo(s.deploy(ctx, app, droplet, c.deployFlags, options))
 	}
 	if err := s.setDroplet(ctx, app, droplet); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -34,11 +33,12 @@ func (r *pushed) show(p *term.Printer) {
 
 func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	c.AppName = c.Args.App
-	switch {
-	case c.Strategy != "" && c.Strategy != "rolling" && c.Strategy != "canary":
-		return nil, &usage{fmt.Sprintf("--strategy %s is neither rolling nor canary", c.Strategy), "push"}
-	case c.NoStart && (c.Strategy != "" || c.Task):
+	if c.NoStart && (c.Strategy != "" || c.Task) {
 		return nil, &usage{"--no-start does not go with --strategy or --task", "push"}
+	}
+	options, err := c.options(&c.pushFlags)
+	if err != nil {
+		return nil, &usage{err.Error(), "push"}
 	}
 	doc, plans, err := c.plans(s.w)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	out := &pushed{Apps: []*summary{}}
 	for i, p := range plans {
-		one, err := c.pushOne(ctx, s, p, apps[p.name], loads[i], applied)
+		one, err := c.pushOne(ctx, s, p, apps[p.name], loads[i], applied, options)
 		if one != nil {
 			out.Apps = append(out.Apps, one)
 		}
@@ -131,7 +131,7 @@ func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.
 }
 
 // pushOne brings one app's files up, and the app with them.
-func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error) (*summary, error) {
+func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error, options deployOptions) (*summary, error) {
 	pkg, err := s.upload(ctx, p, app, l)
 	if err != nil {
 		return nil, err
@@ -151,11 +151,8 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 	if err != nil {
 		return nil, err
 	}
-	if c.Strategy != "" && app.State == "STARTED" && !c.Task {
-		if err := s.deploy(ctx, app, droplet, c.Strategy); err != nil {
-			return nil, err
-		}
-		return s.summarize(ctx, app)
+	if c.Strategy != "" && !c.Task {
+		return s.deploy(ctx, app, droplet, c.deployFlags, options)
 	}
 	if c.Task && app.State == "STARTED" {
 		if err := s.action(ctx, &app, "stop"); err != nil {
@@ -181,31 +178,6 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 		err = failed
 	}
 	return sum, err
-}
-
-// deploy replaces instances while the old ones serve.
-func (s *session) deploy(ctx context.Context, app client.App, droplet, strategy string) error {
-	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
-	s.progress.Step("Deploying "+app.Name, 0)
-	var d struct {
-		GUID   string `json:"guid"`
-		Status struct{ Value, Reason string }
-	}
-	_, err := s.api.Post(ctx, "/v3/deployments", map[string]any{
-		"strategy": strategy, "droplet": map[string]string{"guid": droplet}, "relationships": map[string]any{"app": client.Relate(app.GUID)},
-	}, &d)
-	if err != nil {
-		return err
-	}
-	return client.Poll(ctx, func() (bool, error) {
-		if d.Status.Value == "FINALIZED" || d.Status.Reason == "PAUSED" {
-			if d.Status.Reason != "DEPLOYED" && d.Status.Reason != "PAUSED" {
-				return false, &problem{What: "The deployment ended without success.", Why: strings.ToLower(d.Status.Reason), Try: fmt.Sprintf("'%s logs %s --recent'", s.w.Program, app.Name)}
-			}
-			return true, nil
-		}
-		return false, s.api.Get(ctx, "/v3/deployments/"+d.GUID, nil, &d)
-	})
 }
 
 // apply-manifest

@@ -31,8 +31,8 @@ type pushFlags struct {
 	DockerUser  string   `long:"docker-username" value-name:"NAME" description:"Who may pull it; the password is in CF_DOCKER_PASSWORD"`
 	NoStart     bool     `long:"no-start" description:"Stage and start nothing"`
 	Task        bool     `long:"task" description:"Stage, but neither start nor route: the app is for tasks"`
-	Strategy    string   `long:"strategy" value-name:"rolling|canary" description:"Replace instances while the old ones serve"`
 	AppName     string   `no-flag:"yes"`
+	deployFlags
 }
 
 // plan is one app to be pushed.
@@ -170,7 +170,8 @@ func (f *pushFlags) apply(app yaml.MapSlice) yaml.MapSlice {
 }
 
 func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
-	if f.Instances != nil {
+	// With a strategy the size is that of the new version: the deployment has it.
+	if f.Instances != nil && f.Strategy == "" {
 		m = set(m, "instances", *f.Instances)
 	}
 	if f.Timeout > 0 {
@@ -181,11 +182,15 @@ func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
 	} else if f.Command != "" {
 		m = set(m, "command", f.Command)
 	}
-	if f.Disk != "" {
+	if f.Disk != "" && f.Strategy == "" {
 		m = set(without(m, "disk_quota", "disk-quota"), disk, f.Disk)
 	}
+	memory, logRate := f.Memory, f.LogRate
+	if f.Strategy != "" {
+		memory, logRate = "", ""
+	}
 	for _, one := range []struct{ key, value string }{
-		{"memory", f.Memory}, {"log-rate-limit-per-second", f.LogRate},
+		{"memory", memory}, {"log-rate-limit-per-second", logRate},
 		{"health-check-type", f.HealthCheck}, {"health-check-http-endpoint", f.Endpoint},
 	} {
 		if one.value != "" {

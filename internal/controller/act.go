@@ -26,7 +26,12 @@ func (p *pass) act() {
 				p.follow(a, l)
 			}
 		case doSignal:
-			p.spawn(func(ctx context.Context) { p.signal(ctx, a, d.id) })
+			p.spawn(func(ctx context.Context) {
+				if d.gently {
+					p.drain(ctx, d.id)
+				}
+				p.signal(ctx, a, d.id)
+			})
 		case doRemove:
 			p.spawn(func(ctx context.Context) { p.remove(ctx, a, d.id) })
 		}

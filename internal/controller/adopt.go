@@ -25,7 +25,6 @@ func (c *Controller) survey(ctx context.Context) (found, error) {
 	}
 	f.engine = slices.DeleteFunc(list, func(in engine.Instance) bool { return in.Labels[labelKind] != kindApp })
 	err = c.Store.View(ctx, func(tx cf.Tx) error {
-		// The newest of a place comes last, and wins.
 		if f.rows, _, err = tx.Instances().List(cf.Query{}); err != nil {
 			return err
 		}
@@ -46,11 +45,7 @@ func (c *Controller) adopt(f found) {
 	for _, row := range f.rows {
 		a := c.appOf(row.AppGUID)
 		touched[a] = true
-		at := place{row.ProcessGUID, row.Index}
-		if old := a.slots[at].id; old != "" {
-			delete(known, old) // its row goes with the next insert or delete
-			delete(a.live, old)
-		}
+		at := freeLane(a.slots, row.ProcessGUID, row.Index)
 		known[row.GUID] = true
 		in, there := byID[row.GUID]
 		a.take(c, at, row, in, there)

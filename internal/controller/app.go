@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -14,10 +15,13 @@ import (
 	"ingot/internal/fault"
 )
 
-// place is where an instance can be.
+// place is where an instance can be. There is one for each process and index;
+// during a deployment there are more beside each other, in lanes. The number of
+// a lane means nothing, and is not stored.
 type place struct {
 	process string // guid
 	index   int
+	lane    int
 }
 
 // occurrence is an event and whom it concerns: an instance, or, when that is
@@ -144,6 +148,8 @@ type pass struct {
 
 	slots   map[place]slot
 	actions []placed
+	// deployment is the app's, if one goes on, as it is after the pass.
+	deployment *cf.Deployment
 }
 
 // placed is an action and where.
@@ -167,12 +173,17 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		rules: rules{now: c.Clock.Now(), grace: c.Grace, cell: c.Cell, newID: newGUID},
 	}
 	events := a.pending()
-	p.desire()
+	p.desire(false)
 	for _, o := range events {
 		p.occur(o)
 	}
 	for _, at := range p.places() {
 		p.step(at, event{kind: evDue})
+	}
+	if g.deployment != nil {
+		// What is ready now decides what goes.
+		p.desire(true)
+		p.progress()
 	}
 	rows, err := p.save(ctx)
 	if err != nil {
@@ -190,52 +201,26 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	p.act()
 	p.remember()
 	c.tellPassed()
+	if p.concluded() {
+		c.Kick(a.guid) // other processes follow
+	}
 	return nil
 }
 
 // places are those that there are, in order.
 func (p *pass) places() []place {
 	return slices.SortedFunc(maps.Keys(p.slots), func(x, y place) int {
-		if x.process != y.process {
-			if x.process < y.process {
-				return -1
-			}
-			return 1
-		}
-		return x.index - y.index
+		return cmp.Or(cmp.Compare(x.process, y.process), x.index-y.index, x.lane-y.lane)
 	})
-}
-
-// desire tells every place what is wanted of it. Places that are not there yet
-// come in order of their index, a limited number at a time.
-func (p *pass) desire() {
-	for _, at := range p.places() {
-		p.step(at, event{kind: evDesire, version: p.goal.version(at)})
-	}
-	room := maxCreating
-	for _, s := range p.slots {
-		if s.state == creating {
-			room--
-		}
-	}
-	for _, guid := range slices.Sorted(maps.Keys(p.goal.processes)) {
-		for i := 0; i < p.goal.processes[guid].Instances && room > 0; i++ {
-			at := place{guid, i}
-			version := p.goal.version(at)
-			if _, there := p.slots[at]; there || version == "" {
-				continue
-			}
-			p.step(at, event{kind: evDesire, version: version})
-			room--
-		}
-	}
 }
 
 // occur takes an event to whom it concerns, if he is still there.
 func (p *pass) occur(o occurrence) {
 	if o.id == "" {
-		if _, there := p.slots[o.at]; there {
-			p.step(o.at, o.event)
+		for _, at := range p.places() {
+			if at.process == o.at.process && at.index == o.at.index {
+				p.step(at, o.event)
+			}
 		}
 		return
 	}
@@ -283,6 +268,7 @@ func (p *pass) save(ctx context.Context) (map[place]*cf.Instance, error) {
 			inserts = append(inserts, row)
 		case old.GUID != row.GUID:
 			inserts = append(inserts, row)
+			deletes = append(deletes, old.GUID)
 		default:
 			row.Created, row.Updated = old.Created, old.Updated
 			if !sameRow(old, row) {
@@ -296,7 +282,7 @@ func (p *pass) save(ctx context.Context) (map[place]*cf.Instance, error) {
 		}
 	}
 	audits := p.audits()
-	if len(inserts)+len(updates)+len(deletes)+len(audits) == 0 {
+	if len(inserts)+len(updates)+len(deletes)+len(audits) == 0 && !p.moved() {
 		return rows, nil
 	}
 	return rows, p.Store.Update(ctx, func(tx cf.Tx) error {
@@ -315,16 +301,14 @@ func (p *pass) save(ctx context.Context) (map[place]*cf.Instance, error) {
 			}
 		}
 		for _, row := range inserts {
-			// One place, one row, whatever was there.
-			q := cf.Where("process_guid", row.ProcessGUID).And(cf.In("index", row.Index))
-			if _, err := tx.Instances().DeleteAll(q); err != nil {
-				return err
-			}
 			if err := tx.Instances().Insert(row); err != nil {
 				return err
 			}
 		}
-		return p.record(tx, audits)
+		if err := p.record(tx, audits); err != nil {
+			return err
+		}
+		return p.saveDeployment(tx)
 	})
 }
 

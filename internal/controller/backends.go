@@ -40,7 +40,9 @@ func (p *pass) publish() {
 		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, Index: at.index, Ports: s.ports, Ready: true})
 	}
 	for _, all := range now {
-		slices.SortFunc(all, func(x, y Backend) int { return cmp.Compare(x.Index, y.Index) })
+		slices.SortFunc(all, func(x, y Backend) int {
+			return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.InstanceGUID, y.InstanceGUID))
+		})
 	}
 	p.routing.Lock()
 	changed := !reflect.DeepEqual(p.backends[p.app.guid], now)

@@ -63,6 +63,11 @@ type Droplets interface {
 // elsewhere before.
 type RouteSink interface{ AppChanged(appGUID string) }
 
+// Traffic knows which instances have requests under way.
+type Traffic interface {
+	Busy(instanceGUID string) bool
+}
+
 // Config is what a Controller is made of. Fields below the line have defaults.
 type Config struct {
 	Store    cf.Store
@@ -72,6 +77,9 @@ type Config struct {
 	Droplets Droplets
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
+	// Traffic is asked before an instance that a deployment replaces is told to
+	// go; nil means that nobody has requests.
+	Traffic Traffic
 
 	// Cell names this machine in log lines and events.
 	Cell string
@@ -414,7 +422,7 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	if err != nil {
 		return err
 	}
-	for !c.appOf(appGUID).post(occurrence{at: place{processGUID, index}, event: event{kind: evRestart}}) {
+	for !c.appOf(appGUID).post(occurrence{at: place{process: processGUID, index: index}, event: event{kind: evRestart}}) {
 	}
 	c.Kick(appGUID)
 	return nil

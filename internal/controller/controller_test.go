@@ -417,7 +417,7 @@ func TestStubborn(t *testing.T) {
 	w.await("it is stuck", func() bool {
 		a := w.c.lock("app")
 		defer a.mu.Unlock()
-		return !a.slots[place{"app", 0}].deadline.IsZero()
+		return !a.slots[place{process: "app"}].deadline.IsZero()
 	})
 	w.clock.advance(removePause)
 	w.awaitRunning(0)

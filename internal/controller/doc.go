@@ -26,6 +26,9 @@
 //	  │        waiting                ▼     ▼
 //	  └──────────────────── clearing ◀── stopping
 //
+// During a deployment an index has two places, for the old instance and the new
+// one, which deployments.go draws: an old one goes when the new one is ready.
+//
 // Instances outlive the server: Stop leaves them alone, and Start adopts them.
 // Their records are read on from where the logs end, so that no line is missing
 // and none is there twice.

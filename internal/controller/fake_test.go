@@ -81,6 +81,7 @@ type fakeEngine struct {
 	refuse   func(engine.Spec) error    // why Start fails
 	hold     chan struct{}              // Start waits for it, or its context
 	onSignal func(in engine.Instance)   // before it is told
+	beside   bool                       // instances of other versions may be in the same place
 	noRemove func() error               // why Remove fails
 	usage    func(string) *engine.Usage //
 }
@@ -135,7 +136,8 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 		return nil
 	}
 	for _, other := range e.instances {
-		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" {
+		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" &&
+			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
 			e.t.Errorf("%s and %s are in one place at the same time", other.ID, s.ID)
 		}
 	}

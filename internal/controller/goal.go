@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 )
 
 // goal is what is wanted of an app.
@@ -12,12 +13,14 @@ type goal struct {
 	app       *cf.App // nil: it is gone
 	processes map[string]*cf.Process
 	idle      bool // nothing is to run
+	// deployment is the one that goes on, nil if none does or nothing is to run.
+	deployment *cf.Deployment
 }
 
-// version is what should run in a place, "" for nothing.
-func (g goal) version(at place) string {
-	process := g.processes[at.process]
-	if g.idle || process == nil || process.DropletGUID == "" || at.index >= process.Instances {
+// version is what should run at an index of a process, "" for nothing.
+func (g goal) version(processGUID string, index int) string {
+	process := g.processes[processGUID]
+	if g.idle || process == nil || process.DropletGUID == "" || index >= process.Instances {
 		return ""
 	}
 	return process.Version
@@ -42,6 +45,9 @@ func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 			g.processes[process.GUID] = process
 		}
 		g.app, g.idle = app, evicting || app.State != cf.AppStarted
+		if err == nil && !g.idle {
+			g.deployment, err = platform.ActiveDeployment(tx, guid)
+		}
 		return err
 	})
 	return g, err

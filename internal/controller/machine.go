@@ -82,6 +82,7 @@ func (k eventKind) String() string { return eventNames[k] }
 type event struct {
 	kind    eventKind
 	version string // evDesire
+	gently  bool   // evDesire: when it has to go, its requests may end before
 	text    string // why
 	status  int    // evEnded: the exit status, 0 also when there was none
 	seq     uint64 // of the record that told it, if one did
@@ -109,10 +110,11 @@ var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", 
 func (k actionKind) String() string { return actionNames[k] }
 
 type action struct {
-	kind  actionKind
-	id    string // of the instance: that of the place may be another already
-	text  string
-	crash crash
+	kind   actionKind
+	id     string // of the instance: that of the place may be another already
+	text   string
+	crash  crash
+	gently bool // doSignal: not before its requests have ended
 }
 
 // crash is what is told of one.
@@ -240,7 +242,7 @@ func (r rules) step(s slot, e event) (slot, []action) {
 	switch e.kind {
 	case evDesire:
 		s.wanted = e.version
-		do = r.desire(&s)
+		do = r.desire(&s, e.gently)
 	case evCreated:
 		do = r.created(&s, e)
 	case evFailed:
@@ -297,7 +299,7 @@ func (r rules) line(s slot, format string, args ...any) action {
 }
 
 // desire makes the place go where it should.
-func (r rules) desire(s *slot) []action {
+func (r rules) desire(s *slot, gently bool) []action {
 	switch s.state {
 	case absent:
 		if s.wanted != "" {
@@ -305,7 +307,7 @@ func (r rules) desire(s *slot) []action {
 		}
 	case creating, starting, running:
 		if s.wanted != s.version {
-			return r.stop(s)
+			return r.stop(s, gently)
 		}
 	case waiting, givenUp:
 		if s.wanted != s.version {
@@ -448,7 +450,7 @@ func (r rules) lost(s *slot) []action {
 }
 
 // stop begins to end the instance.
-func (r rules) stop(s *slot) []action {
+func (r rules) stop(s *slot, gently bool) []action {
 	wasCreating := s.state == creating
 	s.state, s.ready, s.failing, s.failed = stopping, false, false, sound
 	s.details = ""
@@ -458,7 +460,10 @@ func (r rules) stop(s *slot) []action {
 		return append(do, action{kind: doCancel, id: s.id})
 	}
 	s.deadline = r.now.Add(r.grace + stopSlack)
-	return append(do, action{kind: doSignal, id: s.id})
+	if gently {
+		s.deadline = s.deadline.Add(drainLimit)
+	}
+	return append(do, action{kind: doSignal, id: s.id, gently: gently})
 }
 
 // passed looks whether something is due.
@@ -488,7 +493,7 @@ func (r rules) restart(s *slot) []action {
 	}
 	switch s.state {
 	case creating, starting, running:
-		return r.stop(s)
+		return r.stop(s, false)
 	case clearing:
 		s.failed, s.details = sound, ""
 	case waiting, givenUp:

@@ -61,8 +61,8 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 		} else if err != nil {
 			return err
 		}
-		if p.process.Version != version {
-			return errOutdated
+		if err := asVersion(tx, p.process, version); err != nil {
+			return err
 		}
 		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
 			return err

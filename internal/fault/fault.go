@@ -43,6 +43,9 @@ const (
 	SameRoute           Code = "ServiceInstanceAlreadyBoundToSameRoute"
 	BrokerNotRemovable  Code = "ServiceBrokerNotRemovable"
 	BadBroker           Code = "ServiceBrokerBadResponse"
+	DeployingScale      Code = "ScaleDisabledDuringDeployment"
+	DeployingUpdate     Code = "ProcessUpdateDisabledDuringDeployment"
+	DeployingStop       Code = "StopDisabledDuringDeployment"
 )
 
 // Error is a failure whose meaning to the user is known.

@@ -221,6 +221,9 @@ func (p *Platform) StopApp(tx cf.Tx, by Actor, app *cf.App) error {
 	if app.State == cf.AppStopped {
 		return nil
 	}
+	if err := p.endDeployment(tx, app); err != nil {
+		return err
+	}
 	app.State = cf.AppStopped
 	if err := tx.Apps().Update(app); err != nil {
 		return err
@@ -232,6 +235,9 @@ func (p *Platform) StopApp(tx cf.Tx, by Actor, app *cf.App) error {
 func (p *Platform) RestartApp(tx cf.Tx, by Actor, app *cf.App) error {
 	if app.DropletGUID == "" {
 		return fault.Invalid("Assign a droplet before starting this app.")
+	}
+	if err := p.endDeployment(tx, app); err != nil {
+		return err
 	}
 	if err := p.begin(tx, app); err != nil {
 		return err

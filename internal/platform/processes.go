@@ -25,34 +25,12 @@ const (
 // ScaleProcess changes how many instances there are and what each may use. The
 // number takes effect at once, the rest with the next start.
 func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Process, s Scale, manifest bool) error {
-	request := map[string]any{}
-	if s.Instances != nil {
-		if *s.Instances < 0 || *s.Instances > maxInstances {
-			return fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", maxInstances))
-		}
-		process.Instances = *s.Instances
-		request["instances"] = *s.Instances
+	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
+		return err
 	}
-	if s.MemoryMB != nil {
-		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
-			return fault.Invalid("Memory in mb must be greater than 0")
-		}
-		process.MemoryMB = *s.MemoryMB
-		request["memory_in_mb"] = *s.MemoryMB
-	}
-	if s.DiskMB != nil {
-		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
-			return fault.Invalid("Disk in mb must be greater than 0")
-		}
-		process.DiskMB = *s.DiskMB
-		request["disk_in_mb"] = *s.DiskMB
-	}
-	if s.LogRate != nil {
-		if *s.LogRate < -1 {
-			return fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
-		}
-		process.LogRate = *s.LogRate
-		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
+	request, err := s.apply(process)
+	if err != nil {
+		return err
 	}
 	if s.MemoryMB != nil {
 		if err := leavesMemory(tx, process); err != nil {
@@ -67,6 +45,40 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 		data["manifest_triggered"] = true
 	}
 	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
+}
+
+// apply changes a process and returns what was asked for.
+func (s Scale) apply(process *cf.Process) (map[string]any, error) {
+	request := map[string]any{}
+	if s.Instances != nil {
+		if *s.Instances < 0 || *s.Instances > maxInstances {
+			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", maxInstances))
+		}
+		process.Instances = *s.Instances
+		request["instances"] = *s.Instances
+	}
+	if s.MemoryMB != nil {
+		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
+			return nil, fault.Invalid("Memory in mb must be greater than 0")
+		}
+		process.MemoryMB = *s.MemoryMB
+		request["memory_in_mb"] = *s.MemoryMB
+	}
+	if s.DiskMB != nil {
+		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
+			return nil, fault.Invalid("Disk in mb must be greater than 0")
+		}
+		process.DiskMB = *s.DiskMB
+		request["disk_in_mb"] = *s.DiskMB
+	}
+	if s.LogRate != nil {
+		if *s.LogRate < -1 {
+			return nil, fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
+		}
+		process.LogRate = *s.LogRate
+		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
+	}
+	return request, nil
 }
 
 // SidecarsOf returns the sidecars that run beside a process.
@@ -127,6 +139,9 @@ func CheckHealth(h cf.HealthCheck, what string) error {
 
 // UpdateProcess stores a process whose command or checks changed.
 func (p *Platform) UpdateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Process, request map[string]any) error {
+	if err := whileDeploying(tx, process, fault.DeployingUpdate, "Cannot update this process while a deployment is in flight."); err != nil {
+		return err
+	}
 	if len([]rune(process.Command)) > 4096 {
 		return fault.Invalid("Command must be between 1 and 4096 characters")
 	}

@@ -75,7 +75,8 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 
 	lines := appLogs{r.logs}
 	r.apps = controller.New(controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL, Log: c.Log,
+		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
+		Traffic: r.proxy, Log: c.Log,
 	})
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)

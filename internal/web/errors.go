@@ -65,6 +65,9 @@ var meanings = map[fault.Code]meaning{
 	fault.StillShared:         {http.StatusUnprocessableEntity, 390002, "invalid_request"},
 	fault.SameRoute:           {http.StatusUnprocessableEntity, 130008, "invalid_request"},
 	fault.BrokerNotRemovable:  {http.StatusUnprocessableEntity, 270010, "invalid_request"},
+	fault.DeployingScale:      {http.StatusUnprocessableEntity, 390016, "invalid_request"},
+	fault.DeployingUpdate:     {http.StatusUnprocessableEntity, 390017, "invalid_request"},
+	fault.DeployingStop:       {http.StatusUnprocessableEntity, 390024, "invalid_request"},
 	fault.BadBroker:           {http.StatusBadGateway, 10001, "server_error"},
 	fault.InsufficientStorage: {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }

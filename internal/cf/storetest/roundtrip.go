@@ -133,6 +133,9 @@ func (f *filler) fill(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			f.fill(v.Field(i), path+"."+v.Type().Field(i).Name)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem(), path)
 	case reflect.String:
 		v.SetString(fmt.Sprintf("%s-%d é '\"%%_\\", path[1:], unique))
 	case reflect.Int:

@@ -1,0 +1,27 @@
+package client
+
+// Deployment replaces the instances of an app bit by bit.
+type Deployment struct {
+	GUID     string `json:"guid"`
+	Strategy string `json:"strategy"`
+	Status   struct {
+		Value   string `json:"value"`
+		Reason  string `json:"reason"`
+		Details struct {
+			LastChange string `json:"last_status_change"`
+			Error      string `json:"error"`
+		} `json:"details"`
+		Canary *struct {
+			Steps struct {
+				Current int `json:"current"`
+				Total   int `json:"total"`
+			} `json:"steps"`
+		} `json:"canary"`
+	} `json:"status"`
+	Options struct {
+		MaxInFlight int `json:"max_in_flight"`
+	} `json:"options"`
+}
+
+// Over tells whether nothing follows by itself.
+func (d *Deployment) Over() bool { return d.Status.Value == "FINALIZED" || d.Status.Reason == "PAUSED" }

@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// deployFlags are those of commands that can replace instances while the old
+// ones serve.
+type deployFlags struct {
+	Strategy    string `long:"strategy" value-name:"rolling|canary" description:"Replace instances while the old ones serve"`
+	MaxInFlight *int   `long:"max-in-flight" value-name:"N" description:"How many instances are replaced at a time; 1 by default"`
+	Steps       string `long:"instance-steps" value-name:"PERCENT,..." description:"How many instances are new when a canary deployment pauses"`
+	NoWait      bool   `long:"no-wait" description:"Do not wait until all instances are replaced"`
+}
+
+// deployOptions are the options of a deployment; empty means none.
+type deployOptions map[string]any
+
+// options checks the flags. Those of a push say also how large the new version
+// is.
+func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
+	o := deployOptions{}
+	switch {
+	case f.Strategy != "" && f.Strategy != "rolling" && f.Strategy != "canary":
+		return nil, fmt.Errorf("--strategy %s is neither rolling nor canary", f.Strategy)
+	case f.MaxInFlight != nil && f.Strategy == "":
+		return nil, errors.New("--max-in-flight needs --strategy")
+	case f.MaxInFlight != nil && *f.MaxInFlight < 1:
+		return nil, errors.New("--max-in-flight must be at least 1")
+	case f.Steps != "" && f.Strategy != "canary":
+		return nil, errors.New("--instance-steps needs --strategy canary")
+	}
+	if f.MaxInFlight != nil {
+		o["max_in_flight"] = *f.MaxInFlight
+	}
+	if f.Steps != "" {
+		var steps []map[string]int
+		for _, text := range strings.Split(f.Steps, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(text))
+			if err != nil || n < 1 || n > 100 {
+				return nil, fmt.Errorf("--instance-steps %s: %q is not a percentage from 1 to 100", f.Steps, text)
+			}
+			steps = append(steps, map[string]int{"instance_weight": n})
+		}
+		o["canary"] = map[string]any{"steps": steps}
+	}
+	if push != nil && f.Strategy != "" {
+		return o, push.sizes(o)
+	}
+	return o, nil
+}
+
+// sizes puts what a push says about the size of instances into options.
+func (f *pushFlags) sizes(o deployOptions) error {
+	if f.Instances != nil {
+		o["web_instances"] = *f.Instances
+	}
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
+		if size.text == "" {
+			continue
+		}
+		mb, err := megabytes(size.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", size.flag, err)
+		}
+		o[size.key] = mb
+	}
+	if f.LogRate == "" {
+		return nil
+	}
+	const key = "log_rate_limit_in_bytes_per_second"
+	if n, err := strconv.ParseInt(f.LogRate, 10, 64); err == nil && (n == 0 || n == -1) {
+		o[key] = n
+		return nil
+	}
+	mb, err := megabytes(f.LogRate)
+	if err != nil {
+		return fmt.Errorf("-l: %w", err)
+	}
+	o[key] = mb << 20
+	return nil
+}
+
+// deploy replaces the instances of an app by those of a droplet, of its own one
+// if none is named.
+func (s *session) deploy(ctx context.Context, app client.App, droplet string, f deployFlags, o deployOptions) (*summary, error) {
+	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
+	request := map[string]any{"strategy": f.Strategy, "relationships": map[string]any{"app": client.Relate(app.GUID)}}
+	if droplet != "" {
+		request["droplet"] = map[string]string{"guid": droplet}
+	}
+	if len(o) > 0 {
+		request["options"] = o
+	}
+	var d client.Deployment
+	if _, err := s.api.Post(ctx, "/v3/deployments", request, &d); err != nil {
+		return nil, err
+	}
+	return s.followDeployment(ctx, app, d, f.NoWait)
+}
+
+// followDeployment waits until a deployment is over or paused, and shows how the
+// app is then. One that takes too long is canceled, as cf does.
+func (s *session) followDeployment(ctx context.Context, app client.App, d client.Deployment, noWait bool) (*summary, error) {
+	var failed error
+	if !noWait || d.Over() {
+		s.say("Waiting for app to deploy...")
+		failed = s.awaitDeployment(ctx, app, &d)
+		if failed != nil && ctx.Err() != nil {
+			return nil, failed
+		}
+		if failed == nil && d.Status.Reason == "DEPLOYED" && app.State != "STARTED" {
+			failed = s.awaitRunning(ctx, app) // it was stopped: the deployment has just started it
+		}
+	}
+	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID, nil, &app); err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	sum, err := s.summarize(ctx, app)
+	if failed != nil {
+		err = failed
+	}
+	return sum, err
+}
+
+func (s *session) awaitDeployment(ctx context.Context, app client.App, d *client.Deployment) error {
+	s.progress.Step("Deploying "+app.Name, 0)
+	limited, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
+	defer cancel()
+	told := ""
+	err := client.Poll(limited, func() (bool, error) {
+		if d.Over() {
+			return true, nil
+		}
+		if text := d.Status.Details.Error; text != "" && text != told {
+			told = text
+			s.say("Not yet: %s", text)
+		}
+		var next client.Deployment
+		err := s.api.Get(limited, "/v3/deployments/"+d.GUID, nil, &next)
+		if err == nil {
+			*d = next
+		}
+		return false, err
+	})
+	logs := fmt.Sprintf("'%s logs %s --recent'", s.w.Program, app.Name)
+	if errors.Is(err, errTooLong) {
+		why := told
+		if _, err := s.api.Post(ctx, "/v3/deployments/"+d.GUID+"/actions/cancel", nil, nil); err != nil {
+			why = strings.TrimPrefix(why+"; it could not be canceled: "+err.Error(), "; ")
+		}
+		return &problem{
+			What: "The deployment of " + app.Name + " takes too long. It was canceled; what ran before goes on.", Why: why,
+			Try: logs + " says what it does; CF_STARTUP_TIMEOUT is the number of minutes to wait", cause: err,
+		}
+	}
+	if err != nil {
+		return err
+	}
+	switch d.Status.Reason {
+	case "DEPLOYED", "PAUSED":
+		return nil
+	}
+	return &problem{What: "The deployment ended without success.", Why: strings.ToLower(d.Status.Reason), Try: logs}
+}
+
+// deploymentSummary is a deployment that goes on.
+type deploymentSummary struct {
+	GUID        string `json:"guid"`
+	Strategy    string `json:"strategy"`
+	Status      string `json:"status"`
+	Since       string `json:"since"`
+	MaxInFlight int    `json:"max_in_flight"`
+	Step        int    `json:"canary_step,omitempty"`
+	Steps       int    `json:"canary_steps,omitempty"`
+	Error       string `json:"error,omitempty"`
+
+	help string
+}
+
+func (d *deploymentSummary) show(p *term.Printer) {
+	if d == nil {
+		return
+	}
+	p.Println("")
+	p.Println(fmt.Sprintf("Active deployment with status %s (since %s)", p.Bold(d.Status), d.Since))
+	rows := [][2]string{{"strategy", d.Strategy}, {"max-in-flight", strconv.Itoa(d.MaxInFlight)}}
+	if d.Steps > 0 {
+		rows = append(rows, [2]string{"canary-steps", fmt.Sprintf("%d/%d", d.Step, d.Steps)})
+	}
+	if d.Error != "" {
+		rows = append(rows, [2]string{"error", d.Error})
+	}
+	p.Pairs(rows...)
+	if d.help != "" {
+		p.Println(d.help)
+	}
+}
+
+// activeDeployment is that of an app, nil if there is none.
+func (s *session) activeDeployment(ctx context.Context, app client.App) (*deploymentSummary, error) {
+	found, err := client.List[client.Deployment](ctx, s.api, "/v3/deployments", url.Values{
+		"app_guids": {app.GUID}, "status_values": {"ACTIVE"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
+	})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	d := found[0]
+	out := &deploymentSummary{
+		GUID: d.GUID, Strategy: d.Strategy, Status: d.Status.Reason, Since: d.Status.Details.LastChange, MaxInFlight: d.Options.MaxInFlight,
+		Error: d.Status.Details.Error,
+	}
+	if d.Status.Canary != nil {
+		out.Step, out.Steps = d.Status.Canary.Steps.Current, d.Status.Canary.Steps.Total
+	}
+	if out.Status == "PAUSED" {
+		out.help = fmt.Sprintf("'%s continue-deployment %s' goes on, '%s cancel-deployment %s' goes back.", s.w.Program, app.Name, s.w.Program, app.Name)
+	}
+	return out, nil
+}
+
+// deploymentOf is the active deployment of an app, which has to be there.
+func (s *session) deploymentOf(ctx context.Context, name string) (client.App, *deploymentSummary, error) {
+	app, err := s.app(ctx, name)
+	if err != nil {
+		return app, nil, err
+	}
+	d, err := s.activeDeployment(ctx, app)
+	if err == nil && d == nil {
+		err = &problem{What: "No active deployment found for app " + app.Name + ".", Try: fmt.Sprintf("'%s push %s --strategy rolling' begins one", s.w.Program, app.Name)}
+	}
+	return app, d, err
+}
+
+type continueDeploymentCommand struct {
+	NoWait bool `long:"no-wait" description:"Do not wait until all instances are replaced"`
+	oneApp
+}
+
+func (c *continueDeploymentCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Continuing deployment of app %s", c.Args.App)
+	app, active, err := s.deploymentOf(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	var d client.Deployment
+	if _, err := s.api.Post(ctx, "/v3/deployments/"+active.GUID+"/actions/continue", nil, nil); err != nil {
+		return nil, err
+	}
+	if err := s.api.Get(ctx, "/v3/deployments/"+active.GUID, nil, &d); err != nil {
+		return nil, err
+	}
+	return orNilToo(s.followDeployment(ctx, app, d, c.NoWait))
+}
+
+type cancelDeploymentCommand struct{ oneApp }
+
+func (c *cancelDeploymentCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Canceling deployment of app %s", c.Args.App)
+	app, active, err := s.deploymentOf(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.api.Post(ctx, "/v3/deployments/"+active.GUID+"/actions/cancel", nil, nil); err != nil {
+		return nil, err
+	}
+	s.ok()
+	s.say("TIP: '%s app %s' shows how far the app is on its way back.", s.w.Program, app.Name)
+	return s.jsonOnly(&made{"deployment", app.Name, active.GUID, true}), nil
+}
+
+// orNilToo keeps a nil pointer from becoming a result, and what can be shown
+// although something failed.
+func orNilToo(r *summary, err error) (result, error) {
+	if r == nil {
+		return nil, err
+	}
+	return r, err
+}

@@ -1,0 +1,518 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ingot/internal/cf"
+	"ingot/internal/engine"
+	"ingot/internal/launch"
+	"ingot/internal/platform"
+)
+
+// deploy begins a deployment as the API does, and kicks.
+func (w *world) deploy(change func(d *cf.Deployment)) *cf.Deployment {
+	w.Helper()
+	w.fake.set(func() { w.fake.beside = true })
+	d := &cf.Deployment{Strategy: cf.StrategyRolling, MaxInFlight: 1, DropletGUID: "droplet2"}
+	if change != nil {
+		change(d)
+	}
+	w.droplets.mu.Lock()
+	w.droplets.of["droplet2"] = tarOf(nil)
+	w.droplets.mu.Unlock()
+	w.update(func(tx cf.Tx) error {
+		again := *d
+		if _, err := tx.Droplets().Get("droplet2"); err != nil {
+			two := &cf.Droplet{Resource: cf.Resource{GUID: "droplet2"}, AppGUID: "app", State: cf.Staged, Checksum: "def", ProcessTypes: map[string]string{"web": "run it anew"}}
+			if err := tx.Droplets().Insert(two); err != nil {
+				return err
+			}
+		}
+		app, err := tx.Apps().Get("app")
+		if err != nil {
+			return err
+		}
+		if err := w.platform.CreateDeployment(tx, platform.Actor{}, app, &again); err != nil {
+			return err
+		}
+		*d = again
+		w.process, err = tx.Processes().Get("app")
+		return err
+	})
+	w.c.Kick("app")
+	return d
+}
+
+// turn cancels or continues it.
+func (w *world) turn(d *cf.Deployment, act func(cf.Tx, platform.Actor, *cf.App, *cf.Deployment) error) {
+	w.Helper()
+	w.update(func(tx cf.Tx) error {
+		app, err := tx.Apps().Get("app")
+		if err != nil {
+			return err
+		}
+		now, err := tx.Deployments().Get(d.GUID)
+		if err != nil {
+			return err
+		}
+		if err := act(tx, platform.Actor{}, app, now); err != nil {
+			return err
+		}
+		w.process, err = tx.Processes().Get("app")
+		return err
+	})
+	w.c.Kick("app")
+}
+
+func (w *world) deployment(d *cf.Deployment) *cf.Deployment {
+	w.Helper()
+	var now *cf.Deployment
+	err := w.store.Store.View(context.Background(), func(tx cf.Tx) (err error) {
+		now, err = tx.Deployments().Get(d.GUID)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return now
+}
+
+func (w *world) awaitReason(d *cf.Deployment, reason string) *cf.Deployment {
+	w.Helper()
+	w.await("it is "+reason, func() bool { return w.deployment(d).Reason == reason })
+	return w.deployment(d)
+}
+
+// watchReady sees that no instance is told to go unless n others take requests.
+func (w *world) watchReady(n int) {
+	w.fake.set(func() {
+		w.fake.onSignal = func(going engine.Instance) {
+			w.fake.mu.Lock()
+			defer w.fake.mu.Unlock()
+			ready := 0
+			for id, in := range w.fake.instances {
+				if id != going.ID && in.Running && in.State.Ready {
+					ready++
+				}
+			}
+			if ready < n {
+				w.Errorf("%s is told to go and %d others are ready, want %d", going.ID, ready, n)
+			}
+		}
+	})
+}
+
+type sinkFunc func(app string)
+
+func (f sinkFunc) AppChanged(app string) { f(app) }
+
+func TestRolling(t *testing.T) {
+	t.Parallel()
+	for _, inFlight := range []int{1, 2, 10} {
+		t.Run(fmt.Sprint(inFlight), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			c := New(w.config())
+			var watch atomic.Bool
+			c.Notify(sinkFunc(func(string) {
+				if n := len(c.Backends("app", "web")); watch.Load() && n < 4 {
+					t.Errorf("%d backends", n)
+				}
+			}))
+			w.update(func(tx cf.Tx) error {
+				worker := w.platform.NewProcess(w.app, "worker")
+				worker.GUID, worker.Version, worker.DropletGUID = "worker", "w1", "droplet"
+				return tx.Processes().Insert(worker)
+			})
+			w.run(c)
+			before := w.awaitRunning(4)
+			watch.Store(true)
+			w.watchReady(4)
+			var mu sync.Mutex
+			pending, most := map[string]bool{}, 0
+			w.fake.set(func() {
+				w.fake.manual = true
+				w.fake.refuse = func(s engine.Spec) error {
+					mu.Lock()
+					defer mu.Unlock()
+					pending[s.ID] = true
+					most = max(most, len(pending))
+					return nil
+				}
+			})
+			d := w.deploy(func(d *cf.Deployment) { d.MaxInFlight = inFlight })
+			for range 4 {
+				var id string
+				w.await("a new one starts", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					for id = range pending {
+						if in, err := w.fake.Get(t.Context(), id); err == nil && in.State.Phase == launch.Starting {
+							return true
+						}
+					}
+					return false
+				})
+				w.settled()
+				mu.Lock()
+				delete(pending, id)
+				mu.Unlock()
+				for _, e := range []launch.EventKind{launch.EventStarted, launch.EventHealthy, launch.EventReady} {
+					w.fake.event(id, launch.EventBody{Event: e})
+				}
+			}
+			done := w.awaitReason(d, cf.ReasonDeployed)
+			if done.Status != cf.DeploymentFinalized || done.Error != "" || done.LastHealthy.IsZero() {
+				t.Errorf("%+v", done)
+			}
+			after := w.awaitRunning(4)
+			if slices.ContainsFunc(after, func(id string) bool { return slices.Contains(before, id) }) {
+				t.Errorf("%v became %v", before, after)
+			}
+			if want := min(inFlight, 4); most > want {
+				t.Errorf("%d were started at a time, want %d", most, want)
+			}
+			if n := len(w.audits("audit.app.deployment.finished")); n != 1 {
+				t.Errorf("%d events", n)
+			}
+			w.update(func(tx cf.Tx) error {
+				worker, err := tx.Processes().Get("worker")
+				if err == nil && (worker.DropletGUID != "droplet2" || worker.Version == "w1") {
+					t.Errorf("the worker is %+v", worker)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// TestRollingFails sees that nothing goes while the new version does not work,
+// that an old instance is replaced by its own kind, and that the way back leaves
+// all as it was.
+func TestRollingFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.begin()
+	before := w.awaitRunning(2)
+	w.fake.set(func() {
+		w.fake.refuse = func(s engine.Spec) error {
+			if strings.Contains(strings.Join(s.Launch.Members[0].Args, " "), "anew") {
+				return errors.New("it does not work")
+			}
+			return nil
+		}
+	})
+	memory := 77
+	d := w.deploy(func(d *cf.Deployment) { d.MaxInFlight, d.Options.MemoryMB = 2, &memory })
+	w.await("trouble is told", func() bool { return strings.Contains(w.deployment(d).Error, "(4 times)") })
+	if now := w.deployment(d); now.Status != cf.DeploymentActive || now.Reason != cf.ReasonDeploying {
+		t.Errorf("%+v", now)
+	}
+	w.fake.crash(before[1], 9)
+	var again string
+	w.await("the old one is there again", func() bool {
+		for _, b := range w.c.Backends("app", "web") {
+			if b.Index == 1 && b.InstanceGUID != before[1] {
+				again = b.InstanceGUID
+			}
+		}
+		return again != ""
+	})
+	if s := w.fake.specOf(again); s.Labels[labelVersion] != "v1" || s.Limits.Memory != cf.DefaultMemoryMB<<20 {
+		t.Errorf("the old one is now %+v", s)
+	}
+	w.turn(d, w.platform.CancelDeployment)
+	if now := w.awaitReason(d, cf.ReasonCanceled); now.Status != cf.DeploymentFinalized || now.Error != "" {
+		t.Errorf("%+v", now)
+	}
+	if after := w.awaitRunning(2); after[0] != before[0] || after[1] != again || w.process.Version != "v1" || w.process.DropletGUID != "droplet" {
+		t.Errorf("%v became %v, %+v", before, after, w.process)
+	}
+}
+
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.begin()
+	w.awaitRunning(4)
+	w.watchReady(4)
+	fresh := func() (n int) {
+		for _, r := range w.rows() {
+			if r.Version == w.process.Version && r.Ready {
+				n++
+			}
+		}
+		return n
+	}
+	d := w.deploy(func(d *cf.Deployment) { d.Strategy, d.Options.CanarySteps = cf.StrategyCanary, []int{10, 50} })
+	for step, want := range []int{1, 2} {
+		now := w.awaitReason(d, cf.ReasonPaused)
+		w.settled()
+		w.await("one more than wanted", func() bool { return len(w.rows()) == 5 && len(w.c.Backends("app", "web")) == 5 })
+		if n := fresh(); n != want || now.Step != step+1 || now.Status != cf.DeploymentActive {
+			t.Errorf("step %d has %d new ones: %+v", step, n, now)
+		}
+		w.c.Stop() // what is paused stays so
+		w.begin()
+		w.settled()
+		if now := w.deployment(d); now.Reason != cf.ReasonPaused || len(w.rows()) != 5 {
+			t.Errorf("after a restart it is %+v", now)
+		}
+		w.turn(d, w.platform.ContinueDeployment)
+	}
+	w.awaitReason(d, cf.ReasonDeployed)
+	w.awaitRunning(4)
+}
+
+// TestCanaryCanceled takes a canary away, with all that is new.
+func TestCanaryCanceled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.begin()
+	before := w.awaitRunning(3)
+	w.watchReady(3)
+	d := w.deploy(func(d *cf.Deployment) { d.Strategy, d.Options.CanarySteps = cf.StrategyCanary, []int{67} })
+	w.awaitReason(d, cf.ReasonPaused)
+	w.turn(d, w.platform.CancelDeployment)
+	w.awaitReason(d, cf.ReasonCanceled)
+	if after := w.awaitRunning(3); after[0] == before[0] || after[1] != before[1] || after[2] != before[2] {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// TestSuperseded begins another deployment while one cannot get on.
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.begin()
+	w.awaitRunning(2)
+	w.watchReady(2)
+	w.fake.set(func() { w.fake.manual = true })
+	first := w.deploy(nil)
+	w.await("it has begun", func() bool { return len(w.rows()) == 3 })
+	more := 3
+	w.fake.set(func() { w.fake.manual = false })
+	second := w.deploy(func(d *cf.Deployment) { d.Options.WebInstances = &more })
+	if second.Before.Version != "v1" || second.Before.Instances != 2 {
+		t.Errorf("the way back is %+v", second.Before)
+	}
+	w.awaitReason(second, cf.ReasonDeployed)
+	w.awaitRunning(3)
+	if now := w.deployment(first); now.Status != cf.DeploymentFinalized || now.Reason != cf.ReasonSuperseded {
+		t.Errorf("the first is %+v", now)
+	}
+	w.settled()
+	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == 3 })
+}
+
+// TestRollingEvicted ends everything in the middle: the next server brings back
+// what was there and goes on.
+func TestRollingEvicted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.begin()
+	w.awaitRunning(2)
+	w.fake.set(func() { w.fake.manual = true })
+	d := w.deploy(nil)
+	w.await("it has begun", func() bool { return len(w.rows()) == 3 })
+	if err := w.c.StopAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.c.Stop()
+	if now := w.deployment(d); now.Reason != cf.ReasonDeploying {
+		t.Errorf("%+v", now)
+	}
+	w.fake.set(func() { w.fake.manual = false })
+	w.begin()
+	w.awaitReason(d, cf.ReasonDeployed)
+	w.awaitRunning(2)
+}
+
+var errKilled = errors.New("killed")
+
+// mortal is a store and an engine that a server has until it is killed: at a
+// certain write, before it or after.
+type mortal struct {
+	cf.Store
+	engine.Engine
+	writes int64
+	after  bool
+
+	count atomic.Int64
+	dead  atomic.Bool
+	died  chan struct{}
+}
+
+func (m *mortal) Update(ctx context.Context, f func(cf.Tx) error) error {
+	if m.dead.Load() {
+		return errKilled
+	}
+	last := m.count.Add(1) == m.writes
+	if last && !m.after {
+		m.dead.Store(true)
+		close(m.died)
+		return errKilled
+	}
+	err := m.Store.Update(ctx, f)
+	if last {
+		m.dead.Store(true)
+		close(m.died)
+		return errKilled
+	}
+	return err
+}
+
+func (m *mortal) View(ctx context.Context, f func(cf.Tx) error) error {
+	if m.dead.Load() {
+		return errKilled
+	}
+	return m.Store.View(ctx, f)
+}
+
+func (m *mortal) Start(ctx context.Context, s engine.Spec) error {
+	if m.dead.Load() {
+		return errKilled
+	}
+	return m.Engine.Start(ctx, s)
+}
+
+func (m *mortal) Signal(ctx context.Context, id string) error {
+	if m.dead.Load() {
+		return errKilled
+	}
+	return m.Engine.Signal(ctx, id)
+}
+
+func (m *mortal) Remove(ctx context.Context, id string) error {
+	if m.dead.Load() {
+		return errKilled
+	}
+	return m.Engine.Remove(ctx, id)
+}
+
+// TestRollingKilled kills the server at writes of a deployment, right before
+// them and right after. The next one ends it, and at no time fewer instances are
+// ready than there should be. The long form kills at every write.
+func TestRollingKilled(t *testing.T) {
+	t.Parallel()
+	const wanted, stride = 2, 6
+	for _, after := range []bool{false, true} {
+		begin := rand.Int64N(stride)
+		if os.Getenv("INGOT_SOAK") == "" {
+			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
+				t.Parallel()
+				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
+				}
+			})
+			continue
+		}
+		for begin := range int64(stride) {
+			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
+				t.Parallel()
+				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
+				}
+			})
+		}
+	}
+}
+
+// traffic has requests in instances until it is told that they ended.
+type traffic struct {
+	asked chan string
+	over  chan struct{}
+}
+
+func (r traffic) Busy(id string) bool {
+	select {
+	case r.asked <- id:
+	default:
+	}
+	select {
+	case <-r.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// TestRollingDrains has requests under way in an instance that is replaced: it
+// is not told to go before they have ended, and gets no new ones.
+func TestRollingDrains(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	config := w.config()
+	r := traffic{make(chan string, 1), make(chan struct{})}
+	config.Traffic = r
+	w.run(New(config))
+	old := w.awaitRunning(1)[0]
+	d := w.deploy(nil)
+	if id := <-r.asked; id != old {
+		t.Errorf("%s is asked for, want %s", id, old)
+	}
+	w.awaitReason(d, cf.ReasonDeployed)
+	if n := w.fake.called("signal"); n != 0 {
+		t.Errorf("it was told to go %d times", n)
+	}
+	if b := w.c.Backends("app", "web"); len(b) != 1 || b[0].InstanceGUID == old {
+		t.Errorf("requests go to %+v", b)
+	}
+	close(r.over)
+	w.awaitRunning(1)
+	if n := w.fake.called("signal " + old); n != 1 {
+		t.Errorf("it was told to go %d times", n)
+	}
+}
+
+// killedAt is false when the deployment was over before.
+func killedAt(t *testing.T, wanted int, writes int64, after bool) bool {
+	t.Helper()
+	w := newWorld(t, wanted)
+	w.begin()
+	w.awaitRunning(wanted)
+	w.settled()
+	w.c.Stop()
+	w.watchReady(wanted)
+	m := &mortal{Store: w.store, Engine: w.engine, writes: writes, after: after, died: make(chan struct{})}
+	config := w.config()
+	config.Store, config.Engine = m, m
+	w.run(New(config))
+	d := w.deploy(nil)
+	killed := false
+	w.await("it is over or killed", func() bool {
+		select {
+		case <-m.died:
+			killed = true
+			return true
+		default:
+			return w.deployment(d).Status == cf.DeploymentFinalized && len(w.rows()) == wanted
+		}
+	})
+	if !killed {
+		return false
+	}
+	w.c.Stop()
+	w.begin()
+	if n := len(w.c.Backends("app", "web")); n < wanted {
+		t.Errorf("killed at write %d, %d are known right after the start", writes, n)
+	}
+	w.awaitReason(d, cf.ReasonDeployed)
+	w.awaitRunning(wanted)
+	w.settled()
+	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == wanted })
+	if n := len(w.audits("audit.app.deployment.finished")); n != 1 {
+		t.Errorf("killed at write %d, it ended %d times", writes, n)
+	}
+	if n := len(w.audits("app.crash")); n > 0 {
+		t.Errorf("killed at write %d, there were %d crashes", writes, n)
+	}
+	return true
+}
