@@ -144,14 +144,14 @@ func TestUnknown(t *testing.T) {
 	w := newWorld(t)
 	for path, noun := range map[string]string{
 		"apps": "App", "processes": "Process", "sidecars": "Sidecar", "packages": "Package", "builds": "Build", "droplets": "Droplet",
-		"deployments": "Deployment", "organizations": "Organization", "spaces": "Space", "domains": "Domain", "routes": "Route", "users": "User",
+		"deployments": "Deployment", "tasks": "Task", "organizations": "Organization", "spaces": "Space", "domains": "Domain", "routes": "Route", "users": "User",
 		"roles": "Role", "jobs": "Job", "buildpacks": "Buildpack", "stacks": "Stack", "audit_events": "Event", "feature_flags": "Feature flag",
 		"isolation_segments": "Isolation segment", "environment_variable_groups": "Environment variable group",
 	} {
 		w.one(step{do: "GET /v3/" + path + "/$none", want: 404, has: []string{noun + " not found", `"code":10010`, `"title":"CF-ResourceNotFound"`}})
 	}
 	for _, nested := range []string{
-		"processes", "processes/web", "processes/web/stats", "sidecars", "packages", "builds", "droplets", "droplets/current", "routes", "features", "features/ssh",
+		"tasks", "processes", "processes/web", "processes/web/stats", "sidecars", "packages", "builds", "droplets", "droplets/current", "routes", "features", "features/ssh",
 		"env", "environment_variables", "ssh_enabled", "permissions", "manifest", "relationships/current_droplet", "processes/web/process_instances",
 	} {
 		w.one(step{do: "GET /v3/apps/$none/" + nested, want: 404, has: []string{"App not found"}})
@@ -174,7 +174,7 @@ func TestUnknown(t *testing.T) {
 	for _, path := range []string{
 		"POST /v3/apps", "PATCH /v3/apps/$app", "POST /v3/organizations", "PATCH /v3/organizations/$org", "POST /v3/spaces", "PATCH /v3/spaces/$space",
 		"POST /v3/routes", "POST /v3/domains", "PATCH /v3/domains/$domain", "POST /v3/packages", "POST /v3/builds", "POST /v3/droplets", "POST /v3/roles",
-		"POST /v3/users", "POST /v3/buildpacks", "PATCH /v3/processes/$app", "POST /v3/processes/$app/actions/scale", "POST /v3/apps/$app/sidecars",
+		"POST /v3/users", "POST /v3/buildpacks", "PATCH /v3/processes/$app", "POST /v3/processes/$app/actions/scale", "POST /v3/apps/$app/sidecars", "POST /v3/apps/$app/tasks",
 		"PATCH /v3/apps/$app/features/ssh", "PATCH /v3/spaces/$space/features/ssh", "PATCH /v3/feature_flags/app_scaling",
 		"PATCH /v3/apps/$app/environment_variables", "PATCH /v3/environment_variable_groups/running", "PATCH /v3/apps/$app/relationships/current_droplet",
 	} {
@@ -192,10 +192,10 @@ func TestEveryList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{
-		"apps", "processes", "packages", "builds", "droplets", "deployments", "organizations", "spaces", "domains", "routes", "users", "roles", "buildpacks",
+		"apps", "processes", "packages", "builds", "droplets", "deployments", "tasks", "organizations", "spaces", "domains", "routes", "users", "roles", "buildpacks",
 		"stacks", "audit_events", "feature_flags", "isolation_segments", "security_groups", "organization_quotas", "space_quotas", "service_instances",
 		"service_credential_bindings", "service_route_bindings", "apps/$app/processes", "apps/$app/sidecars", "apps/$app/packages", "apps/$app/droplets",
-		"apps/$app/builds", "apps/$app/routes", "processes/$app/sidecars", "organizations/$org/domains", "organizations/$org/users", "spaces/$space/users",
+		"apps/$app/builds", "apps/$app/tasks", "apps/$app/routes", "processes/$app/sidecars", "organizations/$org/domains", "organizations/$org/users", "spaces/$space/users",
 		"spaces/$space/running_security_groups",
 	} {
 		get := "GET /v3/" + path + "?"
