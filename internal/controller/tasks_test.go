@@ -129,15 +129,15 @@ func (w *world) awaitIdle(t *Tasks) {
 }
 
 // finishTask has the instance of a task end by itself.
-func (e *fakeEngine) finishTask(guid string, status int, oom bool) {
+func (e *fakeEngine) finishTask(guid string, status int) {
 	e.t.Helper()
 	e.do(guid, func(in *fakeInstance) {
 		reason := ""
 		if status != 0 {
 			reason = fmt.Sprintf("%s: Exited with status %d", in.spec.Launch.Members[0].Source, status)
 		}
-		in.event(launch.EventBody{Event: launch.EventExited, Status: status, OOM: oom})
-		in.event(launch.EventBody{Event: launch.EventEnded, Status: status, Reason: reason, OOM: oom})
+		in.event(launch.EventBody{Event: launch.EventExited, Status: status})
+		in.event(launch.EventBody{Event: launch.EventEnded, Status: status, Reason: reason})
 	})
 }
 
@@ -155,7 +155,7 @@ func TestTaskSucceeds(t *testing.T) {
 	w.awaitState(tasks, guid, cf.TaskRunning)
 	spec := w.fake.specOf(guid)
 	w.fake.write(guid, "one", "two")
-	w.fake.finishTask(guid, 0, false)
+	w.fake.finishTask(guid, 0)
 	row := w.awaitState(tasks, guid, cf.TaskSucceeded)
 	if row.Reason != "" {
 		t.Errorf("the reason of a success is %q", row.Reason)
@@ -192,58 +192,62 @@ func TestTaskSucceeds(t *testing.T) {
 
 func TestTaskFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
-	w.fake.manual = true
-	tasks := w.beginTasks()
-	check := func(guid, want string) {
-		t.Helper()
-		if row := w.awaitState(tasks, guid, cf.TaskFailed); row.Reason != want {
-			t.Errorf("the reason is %q, want %q", row.Reason, want)
-		}
-		w.awaitIdle(tasks)
-		if w.fake.has(guid) {
-			t.Error("its instance is still there")
-		}
+	for _, test := range []struct {
+		name, want string
+		status     int // of the command, if it comes to that
+		before     func(w *world)
+		vanish     bool
+	}{
+		{name: "Status", status: 3, want: "APP/TASK/job: Exited with status 3"},
+		{
+			name: "ChildOutOfMemory", status: 1, want: "APP/TASK/job: Exited with status 1 (out of memory)",
+			before: func(w *world) { w.fake.usage = func(string) *engine.Usage { return &engine.Usage{OOMKills: 1} } },
+		},
+		{name: "Vanished", vanish: true, want: reasonVanished},
+		{
+			name: "Refused", want: "too large for this machine",
+			before: func(w *world) {
+				w.fake.refuse = func(engine.Spec) error { return fault.New(fault.Unprocessable, "too large for this machine") }
+			},
+		},
+		{
+			name: "Broken", want: "the instance could not be started: the platform's log says why",
+			before: func(w *world) { w.fake.refuse = func(engine.Spec) error { return errors.New("secret detail") } },
+		},
+		{
+			name: "NoDroplet", want: "the droplet of this task no longer exists: push or restage the app and run the task again",
+			before: func(w *world) { w.update(func(tx cf.Tx) error { return tx.Droplets().Delete("droplet") }) },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 0)
+			w.fake.manual = true
+			guid := w.task(nil, cf.Task{})
+			if test.before != nil {
+				test.before(w)
+			}
+			tasks := w.beginTasks()
+			if test.status != 0 || test.vanish {
+				w.awaitState(tasks, guid, cf.TaskRunning)
+			}
+			if test.status != 0 {
+				w.fake.finishTask(guid, test.status)
+			}
+			if test.vanish {
+				if err := w.fake.Remove(t.Context(), guid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if row := w.awaitState(tasks, guid, cf.TaskFailed); row.Reason != test.want {
+				t.Errorf("the reason is %q, want %q", row.Reason, test.want)
+			}
+			w.awaitIdle(tasks)
+			if w.fake.has(guid) {
+				t.Error("its instance is still there")
+			}
+		})
 	}
-	t.Run("Status", func(t *testing.T) { //nolint:paralleltest // they share one world
-		guid := w.task(tasks, cf.Task{})
-		w.awaitState(tasks, guid, cf.TaskRunning)
-		w.fake.finishTask(guid, 3, false)
-		check(guid, "APP/TASK/job: Exited with status 3")
-	})
-	t.Run("ChildOutOfMemory", func(t *testing.T) { //nolint:paralleltest // they share one world
-		w.fake.set(func() { w.fake.usage = func(string) *engine.Usage { return &engine.Usage{OOMKills: 1} } })
-		defer w.fake.set(func() { w.fake.usage = nil })
-		guid := w.task(tasks, cf.Task{})
-		w.awaitState(tasks, guid, cf.TaskRunning)
-		w.fake.finishTask(guid, 1, false)
-		check(guid, "APP/TASK/job: Exited with status 1 (out of memory)")
-	})
-	t.Run("Vanished", func(t *testing.T) { //nolint:paralleltest // they share one world
-		guid := w.task(tasks, cf.Task{})
-		w.awaitState(tasks, guid, cf.TaskRunning)
-		if err := w.fake.Remove(t.Context(), guid); err != nil {
-			t.Fatal(err)
-		}
-		check(guid, reasonVanished)
-	})
-	t.Run("Refused", func(t *testing.T) { //nolint:paralleltest // they share one world
-		for want, err := range map[string]error{
-			"too large for this machine": fault.New(fault.Unprocessable, "too large for this machine"),
-			"the instance could not be started: the platform's log says why": errors.New("secret detail"),
-		} {
-			w.fake.set(func() { w.fake.refuse = func(engine.Spec) error { return err } })
-			check(w.task(tasks, cf.Task{}), want)
-		}
-		w.fake.set(func() { w.fake.refuse = nil })
-	})
-	t.Run("NoDroplet", func(t *testing.T) { //nolint:paralleltest // they share one world
-		w.fake.set(func() { w.fake.hold = make(chan struct{}) })
-		guid := w.task(nil, cf.Task{})
-		w.update(func(tx cf.Tx) error { return tx.Droplets().Delete("droplet") })
-		tasks.Kick()
-		check(guid, "the droplet of this task no longer exists: push or restage the app and run the task again")
-	})
 }
 
 func TestTaskIsCancelled(t *testing.T) {
@@ -301,7 +305,7 @@ func TestTaskIsCancelled(t *testing.T) {
 		guid := w.task(tasks, cf.Task{})
 		w.awaitState(tasks, guid, cf.TaskRunning)
 		tasks.Stop()
-		w.fake.finishTask(guid, 0, false)
+		w.fake.finishTask(guid, 0)
 		tasks = NewTasks(w.config())
 		w.cancelTask(tasks, guid)
 		w.Cleanup(tasks.Stop)
@@ -336,9 +340,9 @@ func TestTasksWait(t *testing.T) {
 	await("RRPPP")
 	w.cancelTask(tasks, all[2])
 	await("RRFPP")
-	w.fake.finishTask(all[1], 0, false)
+	w.fake.finishTask(all[1], 0)
 	await("RSFRP")
-	w.fake.finishTask(all[0], 0, false)
+	w.fake.finishTask(all[0], 0)
 	await("SSFRR")
 }
 
@@ -390,7 +394,7 @@ func TestTasksAreAdopted(t *testing.T) {
 		w.fake.set(func() { w.fake.hold = nil })
 		tasks = w.beginTasks()
 		w.awaitState(tasks, guid, cf.TaskRunning)
-		w.fake.finishTask(guid, 0, false)
+		w.fake.finishTask(guid, 0)
 		w.awaitState(tasks, guid, cf.TaskSucceeded)
 	})
 	t.Run("BeforeItWasSaid", func(t *testing.T) {
@@ -403,7 +407,7 @@ func TestTasksAreAdopted(t *testing.T) {
 		w.awaitTask(tasks, "started", func() bool { return w.fake.has(guid) })
 		tasks.Stop()
 		w.fake.write(guid, "one")
-		w.fake.finishTask(guid, 0, false)
+		w.fake.finishTask(guid, 0)
 		w.store.set(nil)
 		if row := w.taskRow(guid); row.State != cf.TaskPending {
 			t.Fatalf("it is %s", row.State)
@@ -432,7 +436,7 @@ func TestTasksAreAdopted(t *testing.T) {
 		w.fake.write(guid, "three")
 		w.awaitTask(tasks, "lines", func() bool { return len(w.logs.of("APP/TASK/job")) == 3 })
 		tasks.Stop()
-		w.fake.finishTask(guid, 4, false)
+		w.fake.finishTask(guid, 4)
 		tasks = w.beginTasks()
 		w.awaitState(tasks, guid, cf.TaskFailed)
 		if got := w.logs.of("APP/TASK/job"); !slices.Equal(got, []string{"one", "two", "three"}) {
@@ -465,7 +469,7 @@ func TestTasksAreAdopted(t *testing.T) {
 		w.awaitState(tasks, guid, cf.TaskRunning)
 		w.store.set(errors.New("the disk is gone"))
 		w.fake.write(guid, "one")
-		w.fake.finishTask(guid, 0, false)
+		w.fake.finishTask(guid, 0)
 		w.awaitTask(tasks, "a line", func() bool { return len(w.logs.of("APP/TASK/job")) == 1 })
 		tasks.Stop()
 		w.store.set(nil)
@@ -483,7 +487,7 @@ func TestTasksAreAdopted(t *testing.T) {
 		tasks := w.beginTasks()
 		guid := w.task(tasks, cf.Task{})
 		w.awaitState(tasks, guid, cf.TaskRunning)
-		w.fake.finishTask(guid, 2, false)
+		w.fake.finishTask(guid, 2)
 		before := w.awaitState(tasks, guid, cf.TaskFailed)
 		tasks.Stop()
 		w.fake.set(func() { w.fake.noRemove = nil })

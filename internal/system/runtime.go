@@ -146,7 +146,7 @@ func (r *runtime) sweep(ctx context.Context) {
 // AppsChanged implements api.Signals.
 func (r *runtime) AppsChanged(guids ...string) {
 	r.apps.Kick(guids...)
-	r.tasks.Kick() // those of an app that was deleted end
+	r.tasks.Kick()  // those of an app that was deleted end
 	r.drains.Kick() // a binding may have come or gone
 }
 
