@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ingot/internal/db"
 )
 
 // step is one request of a scenario and what the answer has to be. In paths,
@@ -33,7 +35,12 @@ type world struct {
 // business.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{setup(t), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
+	return newWorldOn(t, db.SQLite)
+}
+
+func newWorldOn(t *testing.T, dialect db.Dialect) *world {
+	t.Helper()
+	w := &world{setupOn(t, dialect), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
 	w.vars["org"] = w.org("o")
 	w.vars["space"] = w.space(w.vars["org"], "s")
 	w.vars["app"] = w.app(w.vars["space"], "app", map[string]any{"environment_variables": map[string]string{"SECRET": "hunter2"}})

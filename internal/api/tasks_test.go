@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/cf"
+	"ingot/internal/db/dbtest"
 	"ingot/internal/platform"
 )
 
@@ -150,7 +151,16 @@ func TestTaskRoles(t *testing.T) {
 // tasks are deleted.
 func TestTaskNumbers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			taskNumbers(t, newWorldOn(t, dialect))
+		})
+	}
+}
+
+func taskNumbers(t *testing.T, w *world) {
+	t.Helper()
 	w.staged()
 	const many = 24
 	numbers := make([]int, many)

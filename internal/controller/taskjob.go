@@ -42,6 +42,12 @@ func (j *job) row(ctx context.Context, change func(*cf.Task) bool) (*cf.Task, er
 	return task, err
 }
 
+// neverRan reports that the first process of an instance did not come to say
+// anything: it says who it is before it starts the command.
+func neverRan(in engine.Instance) bool {
+	return !in.Running && in.State.Phase == launch.Starting && in.State.PID == 0
+}
+
 // failed is a result. Who did not want the task any more gets what he asked for.
 func failed(reason string) func(*cf.Task) {
 	return func(task *cf.Task) {

@@ -222,7 +222,14 @@ func (j *job) carryOut(ctx context.Context) error {
 	if task == nil || task.State.Over() {
 		return j.dismiss(ctx)
 	}
-	_, err = j.Engine.Get(ctx, j.guid)
+	in, err := j.Engine.Get(ctx, j.guid)
+	if err == nil && task.State == cf.TaskPending && neverRan(in) {
+		// The server died a moment before it was to begin.
+		if err := j.Engine.Remove(ctx, j.guid); err != nil {
+			return err
+		}
+		err = engine.ErrNotFound
+	}
 	switch {
 	case errors.Is(err, engine.ErrNotFound) && task.State == cf.TaskPending:
 		if reason, err := j.start(ctx, task); err != nil || reason != "" {

@@ -397,6 +397,23 @@ func TestTasksAreAdopted(t *testing.T) {
 		w.fake.finishTask(guid, 0)
 		w.awaitState(tasks, guid, cf.TaskSucceeded)
 	})
+	t.Run("BeforeItRan", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, 0)
+		w.fake.manual = true
+		guid := w.task(nil, cf.Task{})
+		if err := w.fake.Start(t.Context(), engine.Spec{ID: guid, Labels: map[string]string{labelKind: kindTask}}); err != nil {
+			t.Fatal(err)
+		}
+		w.fake.do(guid, func(in *fakeInstance) { in.Running = false })
+		tasks := w.beginTasks()
+		w.awaitState(tasks, guid, cf.TaskRunning)
+		w.fake.finishTask(guid, 0)
+		w.awaitState(tasks, guid, cf.TaskSucceeded)
+		if n := w.fake.called("start"); n != 2 {
+			t.Errorf("started %d times", n)
+		}
+	})
 	t.Run("BeforeItWasSaid", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, 0)
