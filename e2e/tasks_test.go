@@ -52,16 +52,24 @@ func taskRows(t *testing.T, s *site, c *tool) {
 	}
 	contains(t, columns(c.ok(t, "task", name, "2")), "name: bad", "state:", "APP/TASK/bad: Exited with status 3")
 
+	if s.options.Engine == "container" {
+		out, code := c.run(t, "run-task", name, "--command", "head -c 200m /dev/zero | tail", "--name", "greedy", "-m", "32M", "--wait")
+		if result, _ := s.taskNamed(t, app, "greedy")["result"].(map[string]any); code == 0 || !strings.Contains(fmt.Sprint(result["failure_reason"]), "out of memory") {
+			t.Errorf("a task that needs too much: exit code %d, %v\n%s", code, result, out)
+		}
+	}
+
 	// Without a command that of a process.
-	contains(t, c.ok(t, "run-task", name, "--process", "web", "--name", "sleepy"), "3")
+	c.ok(t, "run-task", name, "--process", "web", "--name", "sleepy")
 	await(t, "the task runs", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "RUNNING" })
-	contains(t, strings.ToUpper(columns(c.ok(t, "tasks", name))), "3 SLEEPY RUNNING", "2 BAD FAILED", "1 SHOW SUCCEEDED")
-	c.ok(t, "terminate-task", name, "3")
+	id := fmt.Sprint(s.taskNamed(t, app, "sleepy")["sequence_id"])
+	contains(t, strings.ToUpper(columns(c.ok(t, "tasks", name))), id+" SLEEPY RUNNING", "2 BAD FAILED", "1 SHOW SUCCEEDED")
+	c.ok(t, "terminate-task", name, id)
 	await(t, "the task ends", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "FAILED" })
 	if result, _ := s.taskNamed(t, app, "sleepy")["result"].(map[string]any); result["failure_reason"] != "task was cancelled" {
 		t.Errorf("the result is %v", result)
 	}
-	if out, code := c.run(t, "terminate-task", name, "3"); code == 0 || !strings.Contains(out, "cannot be canceled") {
+	if out, code := c.run(t, "terminate-task", name, id); code == 0 || !strings.Contains(out, "cannot be canceled") {
 		t.Errorf("terminating it again: exit code %d\n%s", code, out)
 	}
 	contains(t, c.ok(t, "events", name), "audit.app.task.create", "audit.app.task.cancel")
