@@ -115,6 +115,7 @@ type Signals interface {
 	AppsChanged(guids ...string)
 	RoutesChanged(guids ...string)
 	BuildCreated(guid string)
+	TasksChanged()
 	JobCreated(guid string)
 }
 
@@ -169,7 +170,7 @@ func (a *API) Routes(m *web.Mux) {
 	for _, register := range []func(*web.Group){
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.emptyRoutes, a.manifestRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.emptyRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {

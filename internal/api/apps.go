@@ -470,7 +470,7 @@ func presentApp(p *presenter, app *cf.App) appBody {
 		Relationships: map[string]any{"space": toOne(app.SpaceGUID), "current_droplet": toOne(app.DropletGUID)},
 		Links: links{
 			"self": p.v3(self), "space": p.v3("/spaces/", escape(app.SpaceGUID)), "processes": p.v3(self, "/processes"),
-			"packages": p.v3(self, "/packages"), "environment_variables": p.v3(self, "/environment_variables"),
+			"packages": p.v3(self, "/packages"), "tasks": p.v3(self, "/tasks"), "environment_variables": p.v3(self, "/environment_variables"),
 			"current_droplet": p.v3(self, "/droplets/current"), "droplets": p.v3(self, "/droplets"), "features": p.v3(self, "/features"),
 			"start": post("start"), "stop": post("stop"),
 		},

@@ -152,6 +152,7 @@ type signals struct {
 	mu     sync.Mutex
 	builds []string
 	apps   []string
+	tasks  int
 }
 
 func (s *signals) AppsChanged(g ...string) {
@@ -166,6 +167,11 @@ func (s *signals) BuildCreated(g string) {
 	s.builds = append(s.builds, g)
 }
 func (s *signals) JobCreated(string) {}
+func (s *signals) TasksChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks++
+}
 
 type blobs struct {
 	mu       sync.Mutex

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ingot/internal/db"
 )
 
 // step is one request of a scenario and what the answer has to be. In paths,
@@ -33,7 +35,12 @@ type world struct {
 // business.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{setup(t), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
+	return newWorldOn(t, db.SQLite)
+}
+
+func newWorldOn(t *testing.T, dialect db.Dialect) *world {
+	t.Helper()
+	w := &world{setupOn(t, dialect), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
 	w.vars["org"] = w.org("o")
 	w.vars["space"] = w.space(w.vars["org"], "s")
 	w.vars["app"] = w.app(w.vars["space"], "app", map[string]any{"environment_variables": map[string]string{"SECRET": "hunter2"}})
@@ -144,14 +151,14 @@ func TestUnknown(t *testing.T) {
 	w := newWorld(t)
 	for path, noun := range map[string]string{
 		"apps": "App", "processes": "Process", "sidecars": "Sidecar", "packages": "Package", "builds": "Build", "droplets": "Droplet",
-		"deployments": "Deployment", "organizations": "Organization", "spaces": "Space", "domains": "Domain", "routes": "Route", "users": "User",
+		"deployments": "Deployment", "tasks": "Task", "organizations": "Organization", "spaces": "Space", "domains": "Domain", "routes": "Route", "users": "User",
 		"roles": "Role", "jobs": "Job", "buildpacks": "Buildpack", "stacks": "Stack", "audit_events": "Event", "feature_flags": "Feature flag",
 		"isolation_segments": "Isolation segment", "environment_variable_groups": "Environment variable group",
 	} {
 		w.one(step{do: "GET /v3/" + path + "/$none", want: 404, has: []string{noun + " not found", `"code":10010`, `"title":"CF-ResourceNotFound"`}})
 	}
 	for _, nested := range []string{
-		"processes", "processes/web", "processes/web/stats", "sidecars", "packages", "builds", "droplets", "droplets/current", "routes", "features", "features/ssh",
+		"tasks", "processes", "processes/web", "processes/web/stats", "sidecars", "packages", "builds", "droplets", "droplets/current", "routes", "features", "features/ssh",
 		"env", "environment_variables", "ssh_enabled", "permissions", "manifest", "relationships/current_droplet", "processes/web/process_instances",
 	} {
 		w.one(step{do: "GET /v3/apps/$none/" + nested, want: 404, has: []string{"App not found"}})
@@ -174,7 +181,7 @@ func TestUnknown(t *testing.T) {
 	for _, path := range []string{
 		"POST /v3/apps", "PATCH /v3/apps/$app", "POST /v3/organizations", "PATCH /v3/organizations/$org", "POST /v3/spaces", "PATCH /v3/spaces/$space",
 		"POST /v3/routes", "POST /v3/domains", "PATCH /v3/domains/$domain", "POST /v3/packages", "POST /v3/builds", "POST /v3/droplets", "POST /v3/roles",
-		"POST /v3/users", "POST /v3/buildpacks", "PATCH /v3/processes/$app", "POST /v3/processes/$app/actions/scale", "POST /v3/apps/$app/sidecars",
+		"POST /v3/users", "POST /v3/buildpacks", "PATCH /v3/processes/$app", "POST /v3/processes/$app/actions/scale", "POST /v3/apps/$app/sidecars", "POST /v3/apps/$app/tasks",
 		"PATCH /v3/apps/$app/features/ssh", "PATCH /v3/spaces/$space/features/ssh", "PATCH /v3/feature_flags/app_scaling",
 		"PATCH /v3/apps/$app/environment_variables", "PATCH /v3/environment_variable_groups/running", "PATCH /v3/apps/$app/relationships/current_droplet",
 	} {
@@ -192,10 +199,10 @@ func TestEveryList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{
-		"apps", "processes", "packages", "builds", "droplets", "deployments", "organizations", "spaces", "domains", "routes", "users", "roles", "buildpacks",
+		"apps", "processes", "packages", "builds", "droplets", "deployments", "tasks", "organizations", "spaces", "domains", "routes", "users", "roles", "buildpacks",
 		"stacks", "audit_events", "feature_flags", "isolation_segments", "security_groups", "organization_quotas", "space_quotas", "service_instances",
 		"service_credential_bindings", "service_route_bindings", "apps/$app/processes", "apps/$app/sidecars", "apps/$app/packages", "apps/$app/droplets",
-		"apps/$app/builds", "apps/$app/routes", "processes/$app/sidecars", "organizations/$org/domains", "organizations/$org/users", "spaces/$space/users",
+		"apps/$app/builds", "apps/$app/tasks", "apps/$app/routes", "processes/$app/sidecars", "organizations/$org/domains", "organizations/$org/users", "spaces/$space/users",
 		"spaces/$space/running_security_groups",
 	} {
 		get := "GET /v3/" + path + "?"

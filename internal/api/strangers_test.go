@@ -44,6 +44,7 @@ func foreign(f *fixture) map[string]string {
 	f.blobs.packages[guids["droplets"]] = []byte(marker)
 	f.want(f.call(admin, "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", guids["droplets"])["x"]), 200)
 	f.want(f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil), 200)
+	guids["tasks"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/tasks", map[string]any{"name": marker, "command": marker, "metadata": labels}), 202).guid()
 	first := func(path string) string {
 		guid, _ := f.want(f.call(admin, "GET", path, nil), 200).at("resources.0.guid").(string)
 		return guid
@@ -97,6 +98,11 @@ var attempts = map[string]string{
 	"POST /v3/apps/{guid}/actions/start":                         ``,
 	"POST /v3/apps/{guid}/actions/stop":                          ``,
 	"POST /v3/apps/{guid}/actions/restart":                       ``,
+	"POST /v3/apps/{guid}/tasks":                                 `{"command":"evil"}`,
+	"PATCH /v3/tasks/{guid}":                                     `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/tasks/{guid}/actions/cancel":                       ``,
+	"PUT /v3/tasks/{guid}/actions/cancel":                        ``,
+	"PUT /v3/tasks/{guid}/cancel":                                ``,
 	"POST /v3/apps/{guid}/sidecars":                              `{"name":"new","command":"x","process_types":["web"]}`,
 	"PATCH /v3/sidecars/{guid}":                                  `{"command":"evil"}`,
 	"PATCH /v3/processes/{guid}":                                 `{"command":"evil"}`,
@@ -289,7 +295,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Destinations()) }, func() error { return dump(&out, tx.Apps()) }, func() error { return dump(&out, tx.Processes()) },
 			func() error { return dump(&out, tx.Sidecars()) }, func() error { return dump(&out, tx.Packages()) }, func() error { return dump(&out, tx.Builds()) },
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
-			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
+			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 		} {

@@ -32,6 +32,7 @@ type Tx interface {
 	Builds() Repo[Build]
 	Droplets() Repo[Droplet]
 	Deployments() Repo[Deployment]
+	Tasks() Repo[Task]
 	Instances() Repo[Instance]
 	Buildpacks() Repo[Buildpack]
 	Stacks() Repo[Stack]

@@ -37,6 +37,10 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "continue-deployment", group: groupApps, summary: "Go on with a canary deployment that is paused", args: "APP [--no-wait]", need: aSpace, progress: true, example: []string{"continue-deployment my-app"}, make: func() runner { return &continueDeploymentCommand{} }},
 		{name: "cancel-deployment", group: groupApps, summary: "Go back to what ran before a deployment", args: "APP", need: aSpace, progress: true, example: []string{"cancel-deployment my-app"}, make: func() runner { return &cancelDeploymentCommand{} }},
 		{name: "scale", group: groupApps, summary: "Change instances, memory or disk, or show them", args: "APP [-i N] [-m SIZE] [-k SIZE]", need: aSpace, progress: true, example: []string{"scale my-app -i 3", "scale my-app -m 256M -f"}, make: func() runner { return &scaleCommand{} }},
+		{name: "run-task", aliases: []string{"rt"}, group: groupApps, summary: "Run a command once, with the files and the environment of an app", args: "APP --command COMMAND [--name NAME] [--wait]", need: aSpace, progress: true,
+			about:   "A task has an instance of its own, which ends with the command. Its lines are in the log of the app, from APP/TASK/NAME.",
+			example: []string{"run-task my-app --command './migrate --all' --name migrate --wait", "run-task my-app --process worker -m 512M"}, make: func() runner { return &runTaskCommand{} }},
+		{name: "terminate-task", group: groupApps, summary: "End a task of an app before it is done", args: "APP ID", need: aSpace, example: []string{"terminate-task my-app 3"}, make: func() runner { return &terminateTaskCommand{} }},
 		{name: "rename", group: groupApps, summary: "Give an app another name", args: "APP NEW_NAME", need: aSpace, example: []string{"rename my-app your-app"}, make: func() runner { return &renameCommand{} }},
 		{name: "delete", aliases: []string{"d"}, group: groupApps, summary: "Delete an app", args: "APP [-f] [-r]", need: aSpace, progress: true, example: []string{"delete my-app -f -r"}, make: func() runner { return &deleteCommand{} }},
 		{name: "env", aliases: []string{"e"}, group: groupApps, summary: "Show the environment of an app", args: "APP", need: aSpace, example: []string{"env my-app"}, make: func() runner { return &envCommand{} }},
@@ -51,6 +55,7 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 			example: []string{"ssh my-app", "ssh my-app -c 'ls -l'", "ssh my-app -N -L 5432:localhost:5432"}, make: func() runner { return &sshCommand{} }},
 		{name: "events", group: groupLook, summary: "Show what happened to an app", args: "APP", need: aSpace, example: []string{"events my-app"}, make: func() runner { return &eventsCommand{} }},
 		{name: "tasks", group: groupLook, summary: "List the tasks of an app", args: "APP", need: aSpace, example: []string{"tasks my-app"}, make: func() runner { return &tasksCommand{} }},
+		{name: "task", group: groupLook, summary: "Show a task of an app", args: "APP ID", need: aSpace, example: []string{"task my-app 3"}, make: func() runner { return &taskCommand{} }},
 
 		{name: "routes", aliases: []string{"r"}, group: groupRoutes, summary: "List the routes of the space", need: aSpace, example: []string{"routes"}, make: func() runner { return &routesCommand{} }},
 		{name: "map-route", group: groupRoutes, summary: "Lead a route to an app", args: "APP DOMAIN [-n HOST] [--app-port PORT]", need: aSpace, example: []string{"map-route my-app apps.localhost -n blue", "map-route my-app apps.localhost -n dump --app-port 8082"}, make: func() runner { return &mapRouteCommand{} }},

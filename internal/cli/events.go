@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,56 +76,4 @@ func describeEvent(data map[string]json.RawMessage) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-type taskRow struct {
-	ID      int       `json:"id"`
-	Name    string    `json:"name"`
-	State   string    `json:"state"`
-	Start   time.Time `json:"start_time"`
-	Command string    `json:"command"`
-}
-
-type taskList struct {
-	Tasks []taskRow `json:"tasks"`
-}
-
-func (l *taskList) show(p *term.Printer) {
-	if len(l.Tasks) == 0 {
-		p.Println("No tasks found.")
-		return
-	}
-	t := term.Table{Heading: []string{"id", "name", "state", "start time", "command"}}
-	for _, k := range l.Tasks {
-		t.Rows = append(t.Rows, []term.Cell{
-			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.Start.UTC().Format(time.RFC1123)}, {Text: k.Command},
-		})
-	}
-	p.Println("")
-	p.Table(t)
-}
-
-type tasksCommand struct{ oneApp }
-
-func (c *tasksCommand) run(ctx context.Context, s *session) (result, error) {
-	s.doing("Getting tasks for app %s", c.Args.App)
-	app, err := s.app(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := client.List[client.Task](ctx, s.api, "/v3/apps/"+app.GUID+"/tasks", url.Values{"order_by": {"-created_at"}})
-	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
-		return nil, &problem{
-			What: "There are no tasks on this platform.", Why: fmt.Sprintf("the API at %s (version %s) does not run tasks", s.cfg.API, s.cfg.APIVersion),
-			Try: "run the command as a process of its own in the manifest", cause: err,
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	list := &taskList{Tasks: []taskRow{}}
-	for _, k := range tasks {
-		list.Tasks = append(list.Tasks, taskRow{k.Sequence, k.Name, strings.ToLower(k.State), k.CreatedAt, k.Command})
-	}
-	return list, nil
 }

@@ -210,7 +210,32 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		if strings.Contains(r.Header.Get("User-Agent"), "none") {
 			return 404, nil
 		}
-		return 200, list(object{"sequence_id": 1, "name": "migrate", "state": "SUCCEEDED", "command": "./migrate", "created_at": stamp})
+		migrated := object{"guid": "task-1", "sequence_id": 1, "name": "migrate", "state": "SUCCEEDED", "command": "./migrate", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+		switch r.URL.Query().Get("sequence_ids") {
+		case "", "1":
+			return 200, list(migrated)
+		case "2":
+			return 200, list(object{"guid": "task-2", "sequence_id": 2, "name": "sweep", "state": "FAILED", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": "APP/TASK/sweep: Exited with status 3"}})
+		case "4":
+			return 200, list(object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "RUNNING", "command": "sleep 1000", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024})
+		}
+		return 200, list()
+	case "POST /v3/apps/app-guid/tasks":
+		name := "migrate"
+		for _, n := range []string{"good", "bad"} {
+			if f.body(call, `"`+n+`"`) {
+				name = n
+			}
+		}
+		return 202, object{"guid": name, "sequence_id": 3, "name": name, "state": "PENDING", "command": "./migrate", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+	case "GET /v3/tasks/good":
+		return 200, object{"guid": "good", "sequence_id": 3, "name": "good", "state": "SUCCEEDED", "command": "./shop", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": nil}}
+	case "GET /v3/tasks/bad":
+		return 200, object{"guid": "bad", "sequence_id": 3, "name": "bad", "state": "FAILED", "command": "false", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": "APP/TASK/bad: Exited with status 1"}}
+	case "POST /v3/tasks/task-4/actions/cancel":
+		return 202, object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "CANCELING", "command": "sleep 1000", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+	case "POST /v3/tasks/task-1/actions/cancel":
+		return refusal(422, 10008, "CF-UnprocessableEntity", "Task state is SUCCEEDED and therefore cannot be canceled")
 	case "GET /v3/jobs/done", "GET /v3/jobs/polling":
 		return 200, object{"guid": "done", "state": map[bool]string{true: "POLLING", false: "COMPLETE"}[strings.HasSuffix(call, "polling")]}
 	case "POST /v3/packages":

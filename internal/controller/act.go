@@ -113,12 +113,16 @@ func createdEvent(in engine.Instance) event {
 // everything.
 func (c *Controller) startFailed(l *live, err error) event {
 	c.Log.Warn("an instance could not be started", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
-	text := "the instance could not be started: " + reasonOf(err)
+	return event{kind: evFailed, text: failureOf(err)}
+}
+
+// failureOf is why an instance could not be started, for the user.
+func failureOf(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) {
-		text = f.Message
+		return f.Message
 	}
-	return event{kind: evFailed, text: text}
+	return "the instance could not be started: " + reasonOf(err)
 }
 
 // signal tells an instance to go. When that does not work the deadline does.
@@ -169,7 +173,7 @@ func (c *Controller) orphan(in engine.Instance) {
 }
 
 // awaitEnd returns when the instance has ended, or should have.
-func (c *Controller) awaitEnd(ctx context.Context, id string) {
+func (c *Config) awaitEnd(ctx context.Context, id string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer c.Clock.AfterFunc(c.Grace+stopSlack, cancel)()

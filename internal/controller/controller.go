@@ -98,8 +98,10 @@ type Config struct {
 	// Workers bounds the apps that are looked at at once, Starts the
 	// instances that are being started.
 	Workers, Starts int
-	Clock           Clock
-	Log             *slog.Logger
+	// Tasks bounds the tasks that run at once; others wait for their turn.
+	Tasks int
+	Clock Clock
+	Log   *slog.Logger
 }
 
 const (
@@ -127,6 +129,7 @@ func (c Config) withDefaults() Config {
 	number(&c.Group, c.User)
 	number(&c.PIDs, 1024)
 	number(&c.Workers, 8)
+	number(&c.Tasks, 64)
 	number(&c.Starts, max(4, 2*runtime.NumCPU()))
 	if c.Grace == 0 {
 		c.Grace = launch.DefaultGrace

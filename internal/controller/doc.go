@@ -38,6 +38,10 @@
 // ready and have opened its port when they were started, and nothing else:
 // requests never reach a process that was not meant.
 //
+// Tasks beside it runs the tasks of apps: one-off instances, which end with their
+// command, are never started again and have no routes. It shares with the
+// Controller what is asked of the store and the engine, and nothing that changes.
+//
 // It may import cf, platform, engine, launch, run, fault, oplog and the standard
 // library, and uuid for guids; engines, databases, logs, router and faces it
 // must not import: it owns small interfaces of what it needs of them.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/engine"
@@ -35,54 +36,72 @@ func (c *Controller) follow(a *app, l *live) {
 	ctx, cancel := context.WithCancel(work)
 	l.unread = cancel
 	l.after = max(l.after, c.Logs.Position(l.id))
+	sample := c.usage.get(l.id)
+	p := pump{
+		Config: &c.Config, app: a.guid, id: l.id, index: strconv.Itoa(l.at.index), sources: l.sources, last: l.after, missed: &c.lost,
+		gone: &a.gone, wrote: &sample.written,
+		happened: func(events []event) {
+			for _, e := range events {
+				a.post(occurrence{id: l.id, event: e})
+			}
+			c.Kick(a.guid)
+		},
+	}
 	c.spawn(func(context.Context) {
 		defer cancel()
-		p := pump{Controller: c, app: a, live: l, last: l.after, sample: c.usage.get(l.id)}
-		p.sample.followed.Store(true)
-		p.run(ctx)
+		sample.followed.Store(true)
+		if e, ok := p.run(ctx); ok {
+			c.tell(a, l.id, e)
+		}
 	})
 }
 
-// pump takes an instance's records over: lines into the log, events to the
-// machine. An event is told after the lines before it are safe.
+// pump takes an instance's records over: lines into the log, events to whoever
+// looks after the instance. An event is told after the lines before it are safe.
 type pump struct {
-	*Controller
-	app    *app
-	live   *live
-	sample *sample
-	last   uint64 // record that was read
-	lost   uint64 // lines, not told of yet
-	end    *launch.EventBody
+	*Config
+	app, id, index string
+	sources        []string // of the members
+
+	gone     *atomic.Bool   // nobody reads the app's log any more
+	wrote    *atomic.Int64  // bytes of output
+	missed   *atomic.Uint64 // lines that were lost, of all instances
+	happened func([]event)
+
+	last uint64 // record that was read
+	lost uint64 // lines, not told of yet
+	end  *launch.EventBody
+	exit *launch.Exit // how it ended, if that is known
 }
 
-func (p *pump) run(ctx context.Context) {
+// run returns how it ended: an evEnded, or evLost. It is false when ctx ended
+// before.
+func (p *pump) run(ctx context.Context) (event, bool) {
 	for {
-		stream, err := p.Engine.Records(ctx, p.live.id, engine.Position(p.last))
+		stream, err := p.Engine.Records(ctx, p.id, engine.Position(p.last))
 		if err == nil {
 			err = p.drain(ctx, stream)
 			_ = stream.Close() // only read
 		}
 		switch {
 		case ctx.Err() != nil:
-			return
+			return event{}, false
 		case errors.Is(err, io.EOF):
-			p.finish(ctx)
-			return
+			return p.finish(ctx)
 		case errors.Is(err, engine.ErrNotFound):
-			p.tell(p.app, p.live.id, event{kind: evLost})
-			return
+			return event{kind: evLost}, true
 		}
-		p.Log.Warn("the records of an instance cannot be read", "app", p.app.guid, "instance", p.live.id, "error", err)
-		if !p.rest(ctx) {
-			return
+		p.Log.Warn("the records of an instance cannot be read", "app", p.app, "instance", p.id, "error", err)
+		if !rest(ctx, pumpPause) {
+			return event{}, false
 		}
 	}
 }
 
 // rest is a pause in real time: files and disks do not follow the clock of a
 // test.
-func (p *pump) rest(ctx context.Context) bool {
-	t := time.NewTimer(pumpPause)
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -94,24 +113,26 @@ func (p *pump) rest(ctx context.Context) bool {
 
 // finish tells how the instance ended. When its last record does not say, it was
 // killed together with its ingot-init, and the engine may know more.
-func (p *pump) finish(ctx context.Context) {
+func (p *pump) finish(ctx context.Context) (event, bool) {
 	e := event{kind: evEnded, seq: p.last}
 	if p.end != nil {
-		e.text, e.status = p.end.Reason, p.end.Status
+		p.exit = &launch.Exit{Status: p.end.Status, Description: p.end.Reason, Stopped: p.end.Stopped, OOM: p.end.OOM}
 	} else {
-		in, err := p.Engine.Get(ctx, p.live.id)
+		in, err := p.Engine.Get(ctx, p.id)
 		switch {
 		case ctx.Err() != nil:
-			return
+			return event{}, false
 		case errors.Is(err, engine.ErrNotFound):
-			e = event{kind: evLost}
-		case in.State.Exit != nil:
-			e.text, e.status = in.State.Exit.Description, in.State.Exit.Status
-		default:
-			e.text = "Instance was killed"
+			return event{kind: evLost}, true
 		}
+		p.exit = in.State.Exit
 	}
-	p.tell(p.app, p.live.id, e)
+	if p.exit == nil {
+		e.text = "Instance was killed"
+		return e, true
+	}
+	e.text, e.status = p.exit.Description, p.exit.Status
+	return e, true
 }
 
 // drain reads until the stream ends. A goroutine reads ahead, so that what is
@@ -170,25 +191,25 @@ func (p *pump) take(ctx context.Context, batch []launch.Record) {
 			continue
 		}
 		if missing := r.Seq - p.last - 1; missing > 0 {
-			p.Controller.lost.Add(missing)
+			p.missed.Add(missing)
 			entries = append(entries, p.lossLine(r.Seq-1, r.Time, missing))
 		}
 		p.last = r.Seq
 		if r.Kind != launch.Event {
-			p.sample.written.Add(int64(len(r.Payload)))
+			p.wrote.Add(int64(len(r.Payload)))
 			entries = append(entries, Entry{
-				App: p.app.guid, Time: r.Time, Source: p.source(r.Member), Instance: strconv.Itoa(p.live.at.index),
-				Stderr: r.Kind == launch.Stderr, Text: r.Payload, Stream: p.live.id, Seq: r.Seq,
+				App: p.app, Time: r.Time, Source: p.source(r.Member), Instance: p.index,
+				Stderr: r.Kind == launch.Stderr, Text: r.Payload, Stream: p.id, Seq: r.Seq,
 			})
 			continue
 		}
 		var body launch.EventBody
 		if err := json.Unmarshal(r.Payload, &body); err != nil {
-			p.Log.Warn("an instance tells something strange", "instance", p.live.id, "record", string(r.Payload))
+			p.Log.Warn("an instance tells something strange", "instance", p.id, "record", string(r.Payload))
 			continue
 		}
 		if body.Event == launch.EventDropped {
-			p.Controller.lost.Add(uint64(max(0, body.Lines)))
+			p.missed.Add(uint64(max(0, body.Lines)))
 			entries = append(entries, p.own(r.Seq, r.Time, uint64(max(0, body.Lines)), fmt.Sprintf(
 				"app instance exceeded log rate limit (%d bytes/sec): %d lines (%d bytes) of %s were dropped",
 				body.Rate, body.Lines, body.Bytes, p.source(r.Member))))
@@ -199,11 +220,8 @@ func (p *pump) take(ctx context.Context, batch []launch.Record) {
 		}
 	}
 	p.write(ctx, entries)
-	for _, e := range events {
-		p.app.post(occurrence{id: p.live.id, event: e})
-	}
 	if len(events) > 0 {
-		p.Kick(p.app.guid)
+		p.happened(events)
 	}
 }
 
@@ -227,8 +245,8 @@ func (p *pump) event(body launch.EventBody) (event, bool) {
 }
 
 func (p *pump) source(member int) string {
-	if member >= 0 && member < len(p.live.sources) {
-		return p.live.sources[member]
+	if member >= 0 && member < len(p.sources) {
+		return p.sources[member]
 	}
 	return "APP"
 }
@@ -237,8 +255,8 @@ func (p *pump) source(member int) string {
 // of the log itself, so that a loss is told once, also when the server is killed.
 func (p *pump) own(seq uint64, at time.Time, lost uint64, text string) Entry {
 	return Entry{
-		App: p.app.guid, Time: at, Source: "LGR", Instance: strconv.Itoa(p.live.at.index), Stderr: true, Text: []byte(text),
-		Stream: p.live.id, Seq: seq, Lost: lost,
+		App: p.app, Time: at, Source: "LGR", Instance: p.index, Stderr: true, Text: []byte(text),
+		Stream: p.id, Seq: seq, Lost: lost,
 	}
 }
 
@@ -249,7 +267,7 @@ func (p *pump) lossLine(seq uint64, at time.Time, n uint64) Entry {
 // write appends entries. Lines that cannot be written after all are counted, and
 // told of when writing works again.
 func (p *pump) write(ctx context.Context, entries []Entry) {
-	if len(entries) == 0 || p.app.gone.Load() {
+	if len(entries) == 0 || p.gone.Load() {
 		return
 	}
 	for try := 1; ; try++ {
@@ -258,7 +276,7 @@ func (p *pump) write(ctx context.Context, entries []Entry) {
 			return
 		}
 		// What is there already is not written again.
-		position := p.Logs.Position(p.live.id)
+		position := p.Logs.Position(p.id)
 		left := entries[:0:0]
 		for _, e := range entries {
 			if e.Seq > position {
@@ -266,7 +284,7 @@ func (p *pump) write(ctx context.Context, entries []Entry) {
 			}
 		}
 		if try == 1 {
-			p.Log.Error("lines of an instance cannot be written", "app", p.app.guid, "instance", p.live.id, "lines", len(left), "error", err)
+			p.Log.Error("lines of an instance cannot be written", "app", p.app, "instance", p.id, "lines", len(left), "error", err)
 		}
 		entries = left
 		if len(entries) == 0 {
@@ -276,12 +294,12 @@ func (p *pump) write(ctx context.Context, entries []Entry) {
 			for _, e := range entries {
 				p.lost += max(1, e.Lost)
 				if e.Lost == 0 {
-					p.Controller.lost.Add(1)
+					p.missed.Add(1)
 				}
 			}
 			return
 		}
-		if !p.rest(ctx) {
+		if !rest(ctx, pumpPause) {
 			return
 		}
 	}

@@ -18,11 +18,10 @@ import (
 const bindingsDir = ".cf-service-bindings"
 
 // serviceFiles are the services of an app in files.
-func serviceFiles(p *plan) []engine.Archive {
-	if len(p.files) == 0 {
+func serviceFiles(files map[string][]byte) []engine.Archive {
+	if len(files) == 0 {
 		return nil
 	}
-	files := p.files
 	return []engine.Archive{{Target: bindingsDir, ReadOnly: true, Open: func() (io.ReadCloser, error) { return archiveOf(files) }}}
 }
 

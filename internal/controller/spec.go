@@ -120,18 +120,20 @@ func (c *Controller) specOf(ctx context.Context, at place, id, version string) (
 			labelKind: kindApp, labelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
 		},
-		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p)...),
+		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p.files)...),
 		Launch: ln,
 		Limits: engine.Limits{
 			Memory: int64(p.process.MemoryMB) << 20, Disk: int64(p.process.DiskMB) << 20,
-			// Who pays for memory gets processor time in proportion.
-			CPU: min(max(p.process.MemoryMB, 128), 8192), PIDs: c.PIDs, Files: platform.DefaultFiles,
+			CPU: cpuShares(p.process.MemoryMB), PIDs: c.PIDs, Files: platform.DefaultFiles,
 		},
 		Ports: p.ports,
 	}, nil
 }
 
-func (c *Controller) archive(ctx context.Context, d *cf.Droplet) engine.Archive {
+// cpuShares: who pays for memory gets processor time in proportion.
+func cpuShares(memoryMB int) int { return min(max(memoryMB, 128), 8192) }
+
+func (c *Config) archive(ctx context.Context, d *cf.Droplet) engine.Archive {
 	a := engine.Archive{Open: func() (io.ReadCloser, error) {
 		r, err := c.Droplets.Open(ctx, d.GUID)
 		if errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.NotFound) {
@@ -209,10 +211,7 @@ func (c *Controller) members(p *plan, at place, id string) ([]launch.Member, err
 // environment is that of one member: what all instances have, and what belongs
 // to this one.
 func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]string, error) {
-	env := map[string]string{"PATH": c.Path}
-	for name, value := range p.env {
-		env[name] = engine.Escape(value) // the user's: no word of ours
-	}
+	env := c.variables(p.app, p.env, id, memoryMB)
 	index := strconv.Itoa(at.index)
 	port := portWord(p.ports[0])
 	// Only PORT can be another number than the one asked for, because only PORT
@@ -226,21 +225,38 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 		return nil, err
 	}
 	maps.Copy(env, map[string]string{
-		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
 		"PORT": port, "VCAP_APP_PORT": port, "VCAP_APP_HOST": "0.0.0.0",
-		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
-		"CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": port,
+		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_PORT": port,
 		"CF_INSTANCE_ADDR":  net.JoinHostPort(c.Host, port),
 		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
-		"MEMORY_LIMIT":      strconv.Itoa(memoryMB) + "m",
 		"VCAP_APPLICATION":  application,
 	})
-	maps.Copy(env, serviceVariables(p.app))
+	return listed(env), nil
+}
+
+// variables are those of everything that runs for an app, whatever it is: given
+// is what the store has.
+func (c *Config) variables(app *cf.App, given map[string]string, id string, memoryMB int) map[string]string {
+	env := map[string]string{"PATH": c.Path}
+	for name, value := range given {
+		env[name] = engine.Escape(value) // the user's: no word of ours
+	}
+	maps.Copy(env, map[string]string{
+		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
+		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
+		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
+	})
+	maps.Copy(env, serviceVariables(app))
+	return env
+}
+
+// listed are variables as a member has them.
+func listed(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
 	}
-	return list, nil
+	return list
 }
 
 // portWord is replaced by the engine.

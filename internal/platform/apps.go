@@ -172,7 +172,7 @@ func (p *Platform) DeleteApp(tx cf.Tx, by Actor, app *cf.App) error {
 	}
 	q := cf.Where("app_guid", app.GUID)
 	for _, remove := range []func(cf.Query) (int, error){
-		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll,
+		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Tasks().DeleteAll,
 		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,
 	} {
 		if _, err := remove(q); err != nil {

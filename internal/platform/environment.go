@@ -79,6 +79,10 @@ func Memory(process *cf.Process, sidecars []*cf.Sidecar) (mainMB int, sidecarMB 
 // RunEnvironment is the environment of a process, as far as it is the same for
 // all instances. Later ones win: the group, the user's, the platform's.
 func (p *Platform) RunEnvironment(tx cf.Tx, place *Place, process *cf.Process, api string, memoryMB int) (map[string]string, error) {
+	return p.runEnvironment(tx, place, place.VCAPApplication(api, process, memoryMB), memoryMB)
+}
+
+func (p *Platform) runEnvironment(tx cf.Tx, place *Place, application map[string]any, memoryMB int) (map[string]string, error) {
 	group, err := tx.EnvGroup("running")
 	if err != nil {
 		return nil, err
@@ -90,7 +94,7 @@ func (p *Platform) RunEnvironment(tx cf.Tx, place *Place, process *cf.Process, a
 		}
 	}
 	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	if err := p.addVCAP(tx, env, place, process, api, memoryMB); err != nil {
+	if err := p.addVCAP(tx, env, place, application, FileBased(place.App) == ""); err != nil {
 		return nil, err
 	}
 	database, err := DatabaseURL(tx, place.App)
@@ -114,12 +118,12 @@ func (p *Platform) StagingEnvironment(tx cf.Tx, place *Place, stack, api string,
 	}
 	env["CF_STACK"] = stack
 	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	return env, p.addVCAP(tx, env, place, nil, api, memoryMB)
+	return env, p.addVCAP(tx, env, place, place.VCAPApplication(api, nil, memoryMB), true)
 }
 
-func (p *Platform) addVCAP(tx cf.Tx, env map[string]string, place *Place, process *cf.Process, api string, memoryMB int) error {
-	variables := map[string]any{"VCAP_APPLICATION": place.VCAPApplication(api, process, memoryMB)}
-	if process == nil || FileBased(place.App) == "" { // else they are in files
+func (p *Platform) addVCAP(tx cf.Tx, env map[string]string, place *Place, application map[string]any, withServices bool) error {
+	variables := map[string]any{"VCAP_APPLICATION": application}
+	if withServices { // else they are in files
 		services, err := VCAPServices(tx, place.App)
 		if err != nil {
 			return err

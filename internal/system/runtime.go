@@ -36,6 +36,7 @@ type runtime struct {
 	proxy     *router.Proxy
 	access    *accessLog
 	apps      *controller.Controller
+	tasks     *controller.Tasks
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
 	builds    *staging.Builds
@@ -74,10 +75,11 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	s.later(r.proxy.Close)
 
 	lines := appLogs{r.logs}
-	r.apps = controller.New(controller.Config{
+	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
 		Traffic: r.proxy, Log: c.Log,
-	})
+	}
+	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	r.stager = staging.New(staging.Config{
@@ -97,7 +99,7 @@ const appUser = 2000
 // parts are what has to be started, in order.
 func (r *runtime) parts() []run.Service {
 	return []run.Service{
-		r.logs, r.drains, r.access, r.apps, r.publisher, r.stager, r.builds, r.services,
+		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
 		run.Every(time.Hour, r.sweep),
 	}
 }
@@ -145,6 +147,7 @@ func (r *runtime) sweep(ctx context.Context) {
 // AppsChanged implements api.Signals.
 func (r *runtime) AppsChanged(guids ...string) {
 	r.apps.Kick(guids...)
+	r.tasks.Kick()  // those of an app that was deleted end
 	r.drains.Kick() // a binding may have come or gone
 }
 
@@ -153,6 +156,9 @@ func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
 
 // BuildCreated implements api.Signals.
 func (r *runtime) BuildCreated(string) { r.builds.Kick() }
+
+// TasksChanged implements api.Signals.
+func (r *runtime) TasksChanged() { r.tasks.Kick() }
 
 // JobCreated implements api.Signals.
 func (r *runtime) JobCreated(string) { r.services.Kick() }

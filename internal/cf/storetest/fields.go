@@ -92,6 +92,13 @@ func testFields(k *kit) {
 		"reason":       func(d *cf.Deployment) any { return d.Reason },
 		"droplet_guid": func(d *cf.Deployment) any { return d.DropletGUID },
 	})
+	checkFields(k, "Task", tasks, fields[cf.Task]{
+		"app_guid":     func(t *cf.Task) any { return t.AppGUID },
+		"sequence_id":  func(t *cf.Task) any { return t.Sequence },
+		"name":         func(t *cf.Task) any { return t.Name },
+		"state":        func(t *cf.Task) any { return t.State },
+		"droplet_guid": func(t *cf.Task) any { return t.DropletGUID },
+	})
 	checkFields(k, "Instance", instances, fields[cf.Instance]{
 		"app_guid":     func(i *cf.Instance) any { return i.AppGUID },
 		"process_guid": func(i *cf.Instance) any { return i.ProcessGUID },

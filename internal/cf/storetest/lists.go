@@ -182,6 +182,7 @@ func testLabels(k *kit) {
 	checkLabels(k, "Build", builds, (*cf.Build).Meta)
 	checkLabels(k, "Droplet", droplets, (*cf.Droplet).Meta)
 	checkLabels(k, "Deployment", deployments, (*cf.Deployment).Meta)
+	checkLabels(k, "Task", tasks, (*cf.Task).Meta)
 	checkLabels(k, "Buildpack", buildpacks, (*cf.Buildpack).Meta)
 	checkLabels(k, "Stack", stacks, (*cf.Stack).Meta)
 }

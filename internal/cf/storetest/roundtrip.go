@@ -30,6 +30,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "Build", builds)
 	roundTrip(k, "Droplet", droplets)
 	roundTrip(k, "Deployment", deployments)
+	roundTrip(k, "Task", tasks)
 	roundTrip(k, "Instance", instances)
 	roundTrip(k, "Buildpack", buildpacks)
 	roundTrip(k, "Stack", stacks)

@@ -192,6 +192,7 @@ var (
 	builds        = noun[cf.Build]{cf.Tx.Builds, (*cf.Build).Base}
 	droplets      = noun[cf.Droplet]{cf.Tx.Droplets, (*cf.Droplet).Base}
 	deployments   = noun[cf.Deployment]{cf.Tx.Deployments, (*cf.Deployment).Base}
+	tasks         = noun[cf.Task]{cf.Tx.Tasks, (*cf.Task).Base}
 	instances     = noun[cf.Instance]{cf.Tx.Instances, (*cf.Instance).Base}
 	buildpacks    = noun[cf.Buildpack]{cf.Tx.Buildpacks, (*cf.Buildpack).Base}
 	stacks        = noun[cf.Stack]{cf.Tx.Stacks, (*cf.Stack).Base}

@@ -113,6 +113,7 @@ func checkSeen(k *kit, who, guid string, want seen) {
 	builds.expect(k, q, who+": builds", of("build", want.spaces)...)
 	droplets.expect(k, q, who+": droplets", append(of("droplet", want.spaces), of("older", want.spaces)...)...)
 	deployments.expect(k, q, who+": deployments", of("deployment", want.spaces)...)
+	tasks.expect(k, q, who+": tasks", of("task", want.spaces)...)
 	instances.expect(k, q, who+": instances", of("instance", want.spaces)...)
 	auditEvents.expect(k, q, who+": audit events", of("event", want.events)...)
 	buildpacks.expect(k, q, who+": buildpacks", "buildpack-all")

@@ -37,6 +37,8 @@ func testConflicts(k *kit) {
 		[]cf.Process{{AppGUID: "a", Type: "Web"}, {AppGUID: "b", Type: "web"}})
 	checkConflicts(k, "Sidecar", sidecars,
 		[]cf.Sidecar{{AppGUID: "a", Name: "x"}}, []cf.Sidecar{{AppGUID: "a", Name: "x"}}, []cf.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
+	checkConflicts(k, "Task", tasks,
+		[]cf.Task{{AppGUID: "a", Sequence: 1}}, []cf.Task{{AppGUID: "a", Sequence: 1, Name: "x"}}, []cf.Task{{AppGUID: "a", Sequence: 2}, {AppGUID: "b", Sequence: 1}})
 	checkConflicts(k, "Buildpack", buildpacks,
 		[]cf.Buildpack{{Name: "go", Stack: "s"}}, []cf.Buildpack{{Name: "Go", Stack: "s"}}, []cf.Buildpack{{Name: "go"}, {Name: "go", Stack: "t"}})
 	checkConflicts(k, "Stack", stacks, []cf.Stack{{Name: "linux"}}, []cf.Stack{{Name: "Linux"}}, []cf.Stack{{Name: "linux5"}})

@@ -163,11 +163,17 @@ type Event struct {
 
 // Task is a run of a command with an app's droplet.
 type Task struct {
+	GUID      string    `json:"guid"`
 	Sequence  int       `json:"sequence_id"`
 	Name      string    `json:"name"`
 	State     string    `json:"state"`
 	Command   string    `json:"command"`
 	CreatedAt time.Time `json:"created_at"`
+	MemoryMB  int       `json:"memory_in_mb"`
+	DiskMB    int       `json:"disk_in_mb"`
+	Result    struct {
+		Reason string `json:"failure_reason"`
+	} `json:"result"`
 }
 
 // Operation is the last thing done to a service instance or binding.

@@ -82,6 +82,25 @@ var deployments = define(table[cf.Deployment]{
 	visible: ofAppsInHis,
 })
 
+var tasks = define(table[cf.Task]{
+	name: "platform_tasks",
+	base: (*cf.Task).Base, meta: (*cf.Task).Meta,
+	columns: []column[cf.Task]{
+		text("app_guid", func(t *cf.Task) *string { return &t.AppGUID }),
+		integer("sequence_id", func(t *cf.Task) *int { return &t.Sequence }),
+		text("name", func(t *cf.Task) *string { return &t.Name }),
+		sealed("platform_tasks", "command", (*cf.Task).Base, func(t *cf.Task) *string { return &t.Command }),
+		text("droplet_guid", func(t *cf.Task) *string { return &t.DropletGUID }),
+		text("state", func(t *cf.Task) *cf.TaskState { return &t.State }),
+		text("reason", func(t *cf.Task) *string { return &t.Reason }),
+		integer("memory_mb", func(t *cf.Task) *int { return &t.MemoryMB }),
+		integer("disk_mb", func(t *cf.Task) *int { return &t.DiskMB }),
+		integer("log_rate", func(t *cf.Task) *int64 { return &t.LogRate }),
+	},
+	virtual: ofApp,
+	visible: ofAppsInHis,
+})
+
 var instances = define(table[cf.Instance]{
 	name: "platform_instances",
 	base: (*cf.Instance).Base,

@@ -171,6 +171,8 @@ func TestPlans(t *testing.T) {
 			{"AppsForManager", appsList(cf.Query{Reader: manager}), ""},
 			{"AppsOfSpaceForDeveloper", appsList(cf.Query{Reader: developer, Where: []cf.Cond{cf.In("space_guid", "space-7")}}), "platform_apps_"},
 			{"DeploymentOfApp", selectedFrom(deployments, cf.Tx.Deployments, cf.Where("app_guid", "app-7").And(cf.In("status", "ACTIVE"))), lite + "platform_deployments_app"},
+			{"TasksOfApp", selectedFrom(tasks, cf.Tx.Tasks, by(cf.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_tasks_"},
+			{"ActiveTasks", selectedFrom(tasks, cf.Tx.Tasks, cf.Query{Where: []cf.Cond{cf.ActiveTasks()}}), lite + "platform_tasks_state"},
 			{"InstancesOfProcess", selectedFrom(instances, cf.Tx.Instances, cf.Where("process_guid", "app-7").And(cf.In("state", "RUNNING"))), lite + "platform_instances_process"},
 			{"ProcessesOfApp", selectedFrom(processes, cf.Tx.Processes, cf.Where("app_guid", "app-7")), "platform_processes_type"},
 			{"ProcessesOfSpace", selectedFrom(processes, cf.Tx.Processes, cf.Where("space_guid", "space-7")), "platform_apps_"},
@@ -285,6 +287,7 @@ func TestSealedColumns(t *testing.T) {
 	var want []db.SealedColumn
 	want = append(want, sealedOf(apps)...)
 	want = append(want, sealedOf(packages)...)
+	want = append(want, sealedOf(tasks)...)
 	want = append(want, sealedOf(jobs)...)
 	want = append(want, sealedOf(serviceBrokers)...)
 	want = append(want, sealedOf(serviceInstances)...)

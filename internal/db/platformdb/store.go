@@ -21,6 +21,7 @@ var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migratio
 var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
+	{Table: "platform_tasks", Key: "guid", Column: "command"},
 	{Table: "platform_jobs", Key: "guid", Column: "payload"},
 	{Table: "platform_service_brokers", Key: "guid", Column: "password"},
 	{Table: "platform_service_instances", Key: "guid", Column: "credentials"},
@@ -77,6 +78,7 @@ func (x *transaction) Packages() cf.Repo[cf.Package]             { return repoOf
 func (x *transaction) Builds() cf.Repo[cf.Build]                 { return repoOf(x, builds) }
 func (x *transaction) Droplets() cf.Repo[cf.Droplet]             { return repoOf(x, droplets) }
 func (x *transaction) Deployments() cf.Repo[cf.Deployment]       { return repoOf(x, deployments) }
+func (x *transaction) Tasks() cf.Repo[cf.Task]                   { return repoOf(x, tasks) }
 func (x *transaction) Instances() cf.Repo[cf.Instance]           { return repoOf(x, instances) }
 func (x *transaction) Buildpacks() cf.Repo[cf.Buildpack]         { return repoOf(x, buildpacks) }
 func (x *transaction) Stacks() cf.Repo[cf.Stack]                 { return repoOf(x, stacks) }

@@ -111,6 +111,9 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Packages().Insert(&cf.Package{Resource: id, Password: secret}); err != nil {
 					return err
 				}
+				if err := tx.Tasks().Insert(&cf.Task{Resource: id, Command: secret}); err != nil {
+					return err
+				}
 				if err := tx.Jobs().Insert(&cf.Job{Resource: id, Payload: []byte(secret)}); err != nil {
 					return err
 				}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+type taskRow struct {
+	ID      int       `json:"id"`
+	Name    string    `json:"name"`
+	State   string    `json:"state"`
+	Start   time.Time `json:"start_time"`
+	Command string    `json:"command"`
+}
+
+func rowOfTask(k client.Task) taskRow {
+	return taskRow{k.Sequence, k.Name, strings.ToLower(k.State), k.CreatedAt, k.Command}
+}
+
+// shownCommand is for people: the platform does not show it to everybody.
+func (r taskRow) shownCommand() string {
+	if r.Command == "" {
+		return "[hidden]"
+	}
+	return r.Command
+}
+
+func (r taskRow) shownStart() string { return r.Start.UTC().Format(time.RFC1123) }
+
+type taskList struct {
+	Tasks []taskRow `json:"tasks"`
+}
+
+func (l *taskList) show(p *term.Printer) {
+	if len(l.Tasks) == 0 {
+		p.Println("No tasks found.")
+		return
+	}
+	t := term.Table{Heading: []string{"id", "name", "state", "start time", "command"}}
+	for _, k := range l.Tasks {
+		t.Rows = append(t.Rows, []term.Cell{
+			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.shownStart()}, {Text: k.shownCommand()},
+		})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+// oneTask is all there is to know about a task.
+type oneTask struct {
+	taskRow
+	MemoryMB int    `json:"memory_in_mb"`
+	DiskMB   int    `json:"disk_in_mb"`
+	Reason   string `json:"failure_reason"`
+}
+
+func taskOf(k client.Task) *oneTask {
+	return &oneTask{rowOfTask(k), k.MemoryMB, k.DiskMB, k.Result.Reason}
+}
+
+func (k *oneTask) show(p *term.Printer) {
+	pairs := [][2]string{
+		{"id", strconv.Itoa(k.ID)}, {"name", k.Name}, {"state", p.State(k.State)}, {"start time", k.shownStart()}, {"command", k.shownCommand()},
+		{"memory", fmt.Sprintf("%dM", k.MemoryMB)}, {"disk", fmt.Sprintf("%dM", k.DiskMB)},
+	}
+	if k.Reason != "" {
+		pairs = append(pairs, [2]string{"failure reason", k.Reason})
+	}
+	p.Println("")
+	p.Pairs(pairs...)
+}
+
+type tasksCommand struct{ oneApp }
+
+func (c *tasksCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting tasks for app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := client.List[client.Task](ctx, s.api, "/v3/apps/"+app.GUID+"/tasks", url.Values{"order_by": {"-created_at"}})
+	if err != nil {
+		return nil, s.noTasks(err)
+	}
+	list := &taskList{Tasks: []taskRow{}}
+	for _, k := range tasks {
+		list.Tasks = append(list.Tasks, rowOfTask(k))
+	}
+	return list, nil
+}
+
+// noTasks explains the answers of platforms that do not run tasks.
+func (s *session) noTasks(err error) error {
+	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
+		return &problem{
+			What: "There are no tasks on this platform.", Why: fmt.Sprintf("the API at %s (version %s) does not run tasks", s.cfg.API, s.cfg.APIVersion),
+			Try: "run the command as a process of its own in the manifest", cause: err,
+		}
+	}
+	return err
+}
+
+// taskOfApp are the arguments of commands about one task.
+type taskOfApp struct {
+	Args struct {
+		App string `positional-arg-name:"APP" required:"yes"`
+		ID  int    `positional-arg-name:"ID" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *taskOfApp) find(ctx context.Context, s *session) (client.Task, error) {
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return client.Task{}, err
+	}
+	found, err := client.List[client.Task](ctx, s.api, "/v3/apps/"+app.GUID+"/tasks", url.Values{
+		"sequence_ids": {strconv.Itoa(c.Args.ID)}, "page": {"1"}, "per_page": {"1"},
+	})
+	if err != nil {
+		return client.Task{}, s.noTasks(err)
+	}
+	if len(found) == 0 {
+		return client.Task{}, &problem{
+			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID), Why: "no task has this id, or it is so old that it was deleted",
+			Try: fmt.Sprintf("'%s tasks %s' lists those there are", s.w.Program, app.Name),
+		}
+	}
+	return found[0], nil
+}
+
+type taskCommand struct{ taskOfApp }
+
+func (c *taskCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting task %s of app %s", strconv.Itoa(c.Args.ID), c.Args.App)
+	task, err := c.find(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return taskOf(task), nil
+}
+
+type terminateTaskCommand struct{ taskOfApp }
+
+func (c *terminateTaskCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Terminating task %s of app %s", strconv.Itoa(c.Args.ID), c.Args.App)
+	task, err := c.find(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var ending client.Task
+	if _, err := s.api.Post(ctx, "/v3/tasks/"+task.GUID+"/actions/cancel", nil, &ending); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return taskOf(ending), nil
+}
+
+type runTaskCommand struct {
+	Command string `short:"c" long:"command" value-name:"COMMAND" description:"What to run; that of --process if it is left out"`
+	Name    string `long:"name" value-name:"NAME" description:"What the task is called; made up if it is left out"`
+	Memory  string `short:"m" value-name:"SIZE" description:"Memory, such as 256M or 1G"`
+	Disk    string `short:"k" value-name:"SIZE" description:"Disk"`
+	Process string `long:"process" value-name:"TYPE" description:"A process of the app whose command and sizes are taken where none are given"`
+	Wait    bool   `short:"w" long:"wait" description:"Wait until the task is over, and fail if it fails"`
+	oneApp
+}
+
+func (c *runTaskCommand) run(ctx context.Context, s *session) (result, error) {
+	if c.Command == "" && c.Process == "" {
+		return nil, &usage{"--command says what to run, or --process whose command", "run-task"}
+	}
+	request := map[string]any{}
+	if c.Command != "" {
+		request["command"] = c.Command
+	}
+	if c.Name != "" {
+		request["name"] = c.Name
+	}
+	for _, size := range []struct{ flag, text, key string }{{"-m", c.Memory, "memory_in_mb"}, {"-k", c.Disk, "disk_in_mb"}} {
+		if size.text == "" {
+			continue
+		}
+		mb, err := megabytes(size.text)
+		if err != nil {
+			return nil, &usage{size.flag + ": " + err.Error(), "run-task"}
+		}
+		request[size.key] = mb
+	}
+	s.doing("Creating a task for app %s", c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if c.Process != "" {
+		var process client.Process
+		if err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(c.Process), nil, &process); err != nil {
+			return nil, err
+		}
+		request["template"] = map[string]any{"process": map[string]string{"guid": process.GUID}}
+	}
+	var task client.Task
+	if _, err := s.api.Post(ctx, "/v3/apps/"+app.GUID+"/tasks", request, &task); err != nil {
+		return nil, s.noTasks(err)
+	}
+	s.say("Task %s has the id %s.", s.out.Bold(task.Name), s.out.Bold(strconv.Itoa(task.Sequence)))
+	if !c.Wait {
+		s.ok()
+		return taskOf(task), nil
+	}
+	s.progress.Step("Running task "+task.Name, 0)
+	err = client.Poll(ctx, func() (bool, error) {
+		if task.State == "SUCCEEDED" || task.State == "FAILED" {
+			return true, nil
+		}
+		return false, s.api.Get(ctx, "/v3/tasks/"+task.GUID, nil, &task)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if task.State == "FAILED" {
+		return taskOf(task), &problem{
+			What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason,
+			Try: fmt.Sprintf("'%s logs %s --recent' shows its lines, from APP/TASK/%s", s.w.Program, app.Name, task.Name),
+		}
+	}
+	s.ok()
+	return taskOf(task), nil
+}

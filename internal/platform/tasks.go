@@ -1,0 +1,155 @@
+package platform
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/fault"
+)
+
+const (
+	// maxWaiting is how many tasks may wait for their turn, of all apps
+	// together.
+	maxWaiting = 1000
+	// maxCommand is how long the command of a task may be.
+	maxCommand = 4096
+	// tasksKept is how long tasks that are over can be asked for.
+	tasksKept = 31 * 24 * time.Hour
+)
+
+func checkTask(t *cf.Task) error {
+	var problems []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	add(strings.TrimSpace(t.Name) == "", "Name can't be blank")
+	add(len([]rune(t.Name)) > 255, "Name is too long (maximum is 255 characters)")
+	add(strings.ContainsFunc(t.Name, func(c rune) bool { return c < ' ' || c == 0x7f }), "Name must not contain control characters")
+	add(strings.TrimSpace(t.Command) == "", "Command can't be blank")
+	add(len([]rune(t.Command)) > maxCommand, "Command must be shorter than %d characters", maxCommand+1)
+	add(strings.ContainsRune(t.Command, 0), "Command must not contain NUL characters")
+	add(t.MemoryMB <= 0 || t.MemoryMB > maxMegabytes, "Memory in mb must be greater than 0")
+	add(t.DiskMB <= 0 || t.DiskMB > maxMegabytes, "Disk in mb must be greater than 0")
+	add(t.LogRate < -1, "Log rate limit in bytes per second must be greater than or equal to -1")
+	return fault.Invalid(problems...)
+}
+
+// CreateTask stores a task that is to be run. Its droplet is the app's unless it
+// names one.
+func (p *Platform) CreateTask(tx cf.Tx, by Actor, app *cf.App, t *cf.Task) error {
+	if err := checkTask(t); err != nil {
+		return err
+	}
+	if err := taskDroplet(tx, app, t); err != nil {
+		return err
+	}
+	waiting, err := tx.Tasks().Count(cf.Where("state", string(cf.TaskPending)))
+	if err != nil {
+		return err
+	}
+	if waiting >= maxWaiting {
+		return fault.New(fault.TaskWorkersUnavailable,
+			"Task workers are unavailable: %d tasks wait for their turn already. Try again later, or terminate tasks that are not needed.", waiting).After(time.Minute)
+	}
+	if t.Sequence, err = nextSequence(tx, app.GUID); err != nil {
+		return err
+	}
+	t.AppGUID, t.State = app.GUID, cf.TaskPending
+	if err := tx.Tasks().Insert(t); err != nil {
+		return err
+	}
+	// Not the command: it may hold secrets.
+	return p.RecordApp(tx, "audit.app.task.create", by, app, map[string]any{"task_guid": t.GUID, "request": map[string]any{
+		"name": t.Name, "memory_in_mb": t.MemoryMB, "disk_in_mb": t.DiskMB,
+	}})
+}
+
+func taskDroplet(tx cf.Tx, app *cf.App, t *cf.Task) error {
+	named := t.DropletGUID != ""
+	if !named {
+		t.DropletGUID = app.DropletGUID
+	}
+	if t.DropletGUID == "" {
+		return fault.Invalid("Task must have a droplet. Specify droplet or assign current droplet to app.")
+	}
+	d, err := tx.Droplets().Get(t.DropletGUID)
+	switch {
+	case fault.Is(err, fault.NotFound) && !named:
+		return fault.Wrap(err, fault.Unprocessable, "The current droplet of the app no longer exists: push or restage the app.")
+	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != cf.Staged):
+		return fault.Wrap(err, fault.Unprocessable, "Unable to use the droplet. Ensure that it exists, is staged, and belongs to this app.")
+	}
+	return err
+}
+
+// nextSequence is the number of the next task of an app. Tasks are only deleted
+// with their app, or when there is a newer one, so no number comes twice.
+func nextSequence(tx cf.Tx, appGUID string) (int, error) {
+	q := cf.Where("app_guid", appGUID)
+	q.Order, q.Desc = "sequence_id", true
+	last, err := tx.Tasks().First(q)
+	if fault.Is(err, fault.NotFound) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return last.Sequence + 1, nil
+}
+
+// CancelTask wants a task to end. Once is enough; one that is over cannot be.
+func (p *Platform) CancelTask(tx cf.Tx, by Actor, app *cf.App, t *cf.Task) error {
+	if t.State.Over() {
+		return fault.New(fault.Unprocessable, "Task state is %s and therefore cannot be canceled", t.State)
+	}
+	if t.State == cf.TaskCanceling {
+		return nil
+	}
+	t.State = cf.TaskCanceling
+	if err := tx.Tasks().Update(t); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.task.cancel", by, app, map[string]any{"task_guid": t.GUID, "request": map[string]any{"name": t.Name}})
+}
+
+// TaskEnvironment is the environment of a task: that of a process of the app,
+// with the sizes of the task.
+func (p *Platform) TaskEnvironment(tx cf.Tx, place *Place, t *cf.Task, api string) (map[string]string, error) {
+	application := place.VCAPApplication(api, nil, 0)
+	application["limits"] = map[string]any{"fds": DefaultFiles, "mem": t.MemoryMB, "disk": t.DiskMB}
+	return p.runEnvironment(tx, place, application, t.MemoryMB)
+}
+
+// purgeBatch bounds the tasks that are looked at in one transaction.
+const purgeBatch = 500
+
+// PurgeTasks deletes tasks that have been over for long, but never the newest of
+// an app: from it the next one has its number.
+func (p *Platform) PurgeTasks(tx cf.Tx) error {
+	q := cf.Where("state", string(cf.TaskSucceeded), string(cf.TaskFailed))
+	q = q.And(cf.Cond{Field: "updated_at", Op: cf.OpLess, Values: []any{p.Now().Add(-tasksKept)}})
+	q.PerPage = purgeBatch
+	old, _, err := tx.Tasks().List(q)
+	if err != nil {
+		return err
+	}
+	next := map[string]int{}
+	for _, t := range old {
+		if next[t.AppGUID] == 0 {
+			if next[t.AppGUID], err = nextSequence(tx, t.AppGUID); err != nil {
+				return err
+			}
+		}
+		if t.Sequence+1 == next[t.AppGUID] {
+			continue
+		}
+		if err := tx.Tasks().Delete(t.GUID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
