@@ -111,6 +111,14 @@ func (w *world) watchReady(n int) {
 	})
 }
 
+// refuseNew is an engine on which the new version does not work.
+func refuseNew(s engine.Spec) error {
+	if strings.Contains(strings.Join(s.Launch.Members[0].Args, " "), "anew") {
+		return errors.New("it does not work")
+	}
+	return nil
+}
+
 type sinkFunc func(app string)
 
 func (f sinkFunc) AppChanged(app string) { f(app) }
@@ -204,12 +212,7 @@ func TestRollingFails(t *testing.T) {
 	w.begin()
 	before := w.awaitRunning(2)
 	w.fake.set(func() {
-		w.fake.refuse = func(s engine.Spec) error {
-			if strings.Contains(strings.Join(s.Launch.Members[0].Args, " "), "anew") {
-				return errors.New("it does not work")
-			}
-			return nil
-		}
+		w.fake.refuse = refuseNew
 	})
 	memory := 77
 	d := w.deploy(func(d *cf.Deployment) { d.MaxInFlight, d.Options.MemoryMB = 2, &memory })
@@ -400,27 +403,25 @@ func (m *mortal) Remove(ctx context.Context, id string) error {
 }
 
 // TestRollingKilled kills the server at writes of a deployment, right before
-// them and right after. The next one ends it, and at no time fewer instances are
-// ready than there should be. The long form kills at every write.
+// them and right after, also when the deployment is canceled. The next one ends
+// it, and at no time fewer instances are ready than there should be. The long
+// form kills at every write.
 func TestRollingKilled(t *testing.T) {
 	t.Parallel()
-	const wanted, stride = 2, 6
+	const stride = 6
 	for _, after := range []bool{false, true} {
-		begin := rand.Int64N(stride)
-		if os.Getenv("INGOT_SOAK") == "" {
-			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
-				t.Parallel()
-				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
-				}
-			})
-			continue
-		}
-		for begin := range int64(stride) {
-			t.Run(fmt.Sprintf("after=%v, %d", after, begin), func(t *testing.T) {
-				t.Parallel()
-				for writes := begin + 1; killedAt(t, wanted, writes, after); writes += stride {
-				}
-			})
+		for _, cancel := range []bool{false, true} {
+			begins := []int64{rand.Int64N(stride)}
+			if os.Getenv("INGOT_SOAK") != "" {
+				begins = []int64{0, 1, 2, 3, 4, 5}
+			}
+			for _, begin := range begins {
+				t.Run(fmt.Sprintf("after=%v, canceled=%v, %d", after, cancel, begin), func(t *testing.T) {
+					t.Parallel()
+					for writes := begin + 1; killedAt(t, writes, after, cancel); writes += stride {
+					}
+				})
+			}
 		}
 	}
 }
@@ -473,8 +474,9 @@ func TestRollingDrains(t *testing.T) {
 }
 
 // killedAt is false when the deployment was over before.
-func killedAt(t *testing.T, wanted int, writes int64, after bool) bool {
+func killedAt(t *testing.T, writes int64, after, cancel bool) bool {
 	t.Helper()
+	const wanted = 2
 	w := newWorld(t, wanted)
 	w.begin()
 	w.awaitRunning(wanted)
@@ -485,7 +487,15 @@ func killedAt(t *testing.T, wanted int, writes int64, after bool) bool {
 	config := w.config()
 	config.Store, config.Engine = m, m
 	w.run(New(config))
+	if cancel {
+		w.fake.set(func() { w.fake.refuse = refuseNew })
+	}
 	d := w.deploy(nil)
+	reason, finished := cf.ReasonDeployed, 1
+	if cancel {
+		w.turn(d, w.platform.CancelDeployment)
+		reason, finished = cf.ReasonCanceled, 0
+	}
 	killed := false
 	w.await("it is over or killed", func() bool {
 		select {
@@ -504,11 +514,11 @@ func killedAt(t *testing.T, wanted int, writes int64, after bool) bool {
 	if n := len(w.c.Backends("app", "web")); n < wanted {
 		t.Errorf("killed at write %d, %d are known right after the start", writes, n)
 	}
-	w.awaitReason(d, cf.ReasonDeployed)
+	w.awaitReason(d, reason)
 	w.awaitRunning(wanted)
 	w.settled()
 	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == wanted })
-	if n := len(w.audits("audit.app.deployment.finished")); n != 1 {
+	if n := len(w.audits("audit.app.deployment.finished")); n != finished {
 		t.Errorf("killed at write %d, it ended %d times", writes, n)
 	}
 	if n := len(w.audits("app.crash")); n > 0 {
