@@ -147,8 +147,19 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
-// RoutesChanged implements api.Signals.
-func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
+// RoutesChanged implements api.Signals. Who does not know which routes changed
+// need not say so: the watched store does, and to look at all of them costs too
+// much.
+func (r *runtime) RoutesChanged(guids ...string) {
+	if len(guids) > 0 {
+		r.publisher.Kick(guids...)
+	}
+}
+
+// told is the store for those who do what users ask for: it tells of it.
+func (r *runtime) told(log *slog.Logger) toldStore {
+	return toldStore{controller.WatchRoutes(r.store, r.publisher.Kick), r.logs, log}
+}
 
 // BuildCreated implements api.Signals.
 func (r *runtime) BuildCreated(string) { r.builds.Kick() }
@@ -237,15 +248,18 @@ func routerRoute(r controller.Route) router.Route {
 	return out
 }
 
-func (t routeTable) Set(r controller.Route) { t.table.Set(routerRoute(r)) }
-func (t routeTable) Remove(guid string)     { t.table.Remove(guid) }
-func (t routeTable) Replace(all []controller.Route) {
-	out := make([]router.Route, 0, len(all))
-	for _, r := range all {
-		out = append(out, routerRoute(r))
+func routerRoutes(all []controller.Route) []router.Route {
+	out := make([]router.Route, len(all))
+	for i, r := range all {
+		out[i] = routerRoute(r)
 	}
-	t.table.Replace(out)
+	return out
 }
+
+func (t routeTable) Update(set []controller.Route, gone []string) {
+	t.table.Update(routerRoutes(set), gone)
+}
+func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
 
 // catalog gives the stager the installed buildpacks.
 type catalog struct{ store cf.Store }
