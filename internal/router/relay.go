@@ -48,7 +48,7 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 			break
 		}
 		tried = append(tried, e)
-		x.choose(e)
+		x.choose(e, now)
 		b, err := l.attempt(p, x, head)
 		if err == nil {
 			e.state.restore()

@@ -288,7 +288,12 @@ type accessLog struct {
 	entries chan logs.Entry
 }
 
-const accessBuffer = 16384
+const (
+	accessBuffer = 16384
+	accessBatch  = 512
+	// accessPause is how long a line waits for others.
+	accessPause = 5 * time.Millisecond
+)
 
 func newAccessLog(to *logs.Store, log *slog.Logger) *accessLog {
 	return &accessLog{to: to, log: log, entries: make(chan logs.Entry, accessBuffer)}
@@ -299,7 +304,9 @@ func (a *accessLog) add(access router.Access) {
 	if access.App == "" {
 		return
 	}
-	entry := logs.Entry{App: access.App, Time: time.Now(), Source: "RTR", Instance: "0", Text: []byte(access.Line())}
+	entry := logs.Entry{
+		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0", Text: access.AppendLine(make([]byte, 0, 512)),
+	}
 	// When the disk cannot keep up, the request waits: a line is never lost
 	// without a word.
 	a.entries <- entry
@@ -317,32 +324,43 @@ func (a *accessLog) Start(ctx context.Context) error {
 func (a *accessLog) Stop() { a.Halt(nil) }
 
 func (a *accessLog) write(ctx context.Context) {
+	pause := time.NewTimer(accessPause)
+	defer pause.Stop()
 	var batch []logs.Entry
 	for {
 		select {
 		case e := <-a.entries:
 			batch = append(batch, e)
 		case <-ctx.Done():
-			for {
-				select {
-				case e := <-a.entries:
-					batch = append(batch, e)
-				default:
-					a.flush(batch)
-					return
-				}
-			}
+			a.drain(batch)
+			return
 		}
-		for len(batch) < 512 {
-			select {
-			case e := <-a.entries:
-				batch = append(batch, e)
+		// Others come soon: together they cost one write, and nobody has to be
+		// woken for each of them.
+		pause.Reset(accessPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		batch = a.drain(batch)
+	}
+}
+
+// drain writes the batch and all that is there now.
+func (a *accessLog) drain(batch []logs.Entry) (empty []logs.Entry) {
+	for {
+		select {
+		case e := <-a.entries:
+			if batch = append(batch, e); len(batch) < accessBatch {
 				continue
-			default:
 			}
-			break
+		default:
+			a.flush(batch)
+			clear(batch)
+			return batch[:0]
 		}
 		a.flush(batch)
+		clear(batch)
 		batch = batch[:0]
 	}
 }
