@@ -23,10 +23,13 @@ const (
 	stockGoal  = 1.5 // of the stock proxy's rate
 	nginxGoal  = 0.6 // of nginx's rate
 	routesGoal = 0.9 // of the rate with few routes
+	changeGoal = 100 // ms until a change of a route takes effect
 
 	fewRoutes   = 10
 	manyRoutes  = 100000
 	routesTried = 1000 // how many of them are asked for
+
+	routeChanges = 20
 )
 
 func measureRouter(ctx context.Context, r *Report) (err error) {
@@ -134,23 +137,39 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 
 // compareRoutes measures a server with few routes beside one with many.
 func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration, bits *upload, many int) (err error) {
-	few, stopFew, err := r.serverWithRoutes(ctx, bits, fewRoutes)
-	defer func() { err = errors.Join(err, stopFew()) }()
+	few, err := r.serverWithRoutes(ctx, bits, fewRoutes)
+	defer func() { err = errors.Join(err, few.stop(ctx)) }()
 	if err != nil {
 		return err
 	}
-	lots, stopLots, err := r.serverWithRoutes(ctx, bits, many)
-	defer func() { err = errors.Join(err, stopLots()) }()
+	lots, err := r.serverWithRoutes(ctx, bits, many)
+	defer func() { err = errors.Join(err, lots.stop(ctx)) }()
 	if err != nil {
 		return err
 	}
-	few.Duration, lots.Duration = d, d
-	best, err := bestOf(ctx, rounds+2, few.Run, lots.Run)
+	few.load.Duration, lots.load.Duration = d, d
+	best, err := bestOf(ctx, rounds+2, few.load.Run, lots.load.Run)
 	if err != nil {
 		return err
 	}
 	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1], &Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
 	r.Note("%d of the routes are asked for in turn. The %d rounds of both servers take turns.", min(many, routesTried), rounds+2)
+	for i, s := range []*routedServer{few, lots} {
+		appear, vanish, err := s.changes(ctx, routeChanges)
+		if err != nil {
+			return err
+		}
+		n := []int{fewRoutes, many}[i]
+		for j, times := range [][]time.Duration{appear, vanish} {
+			what := []string{"added", "removed"}[j]
+			median, worst := medianAndWorst(times)
+			r.Add(Figure{
+				Name: fmt.Sprintf("a route %s among %d", what, n), Value: median, Unit: "ms", Goal: Below(changeGoal),
+				Detail: fmt.Sprintf("median of %d, worst %s ms", routeChanges, number(worst)),
+			})
+		}
+	}
+	r.Note("a route is added or removed: from the answer of the API until the router does so.")
 	return nil
 }
 

@@ -17,60 +17,107 @@ import (
 // routesBatch is how many routes are stored in one transaction.
 const routesBatch = 5000
 
-// serverWithRoutes starts a server with an app that has so many routes, and
-// returns what asks for them. What it has started has to be stopped in any case.
-func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (load Load, stop func() error, err error) {
-	s, err := r.StartPlatform(ctx)
-	if err != nil {
-		return Load{}, func() error { return nil }, err
+// routedServer is a server with an app that has many routes.
+type routedServer struct {
+	*Platform // nil when it does not run
+	app       *App
+	load      Load // asks for the routes
+}
+
+// stop removes the app and ends the server.
+func (s *routedServer) stop(ctx context.Context) error {
+	if s.Platform == nil {
+		return nil
+	}
+	return errors.Join(s.Remove(ctx, s.app), s.Stop())
+}
+
+// serverWithRoutes starts a server with an app that has so many routes. What it
+// returns has to be stopped in any case.
+func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (s *routedServer, err error) {
+	s = &routedServer{}
+	if s.Platform, err = r.StartPlatform(ctx); err != nil {
+		return s, err
 	}
 	s.Memory = "512M"
-	app, err := s.Push(ctx, "routes", bits)
-	// s is another server after a restart; of none, nothing can be removed.
-	stop = func() error {
-		if s == nil {
-			return nil
-		}
-		return errors.Join(s.Remove(ctx, app), s.Stop())
+	if s.app, err = s.Push(ctx, "routes", bits); err != nil {
+		return s, err
 	}
+	route, err := s.addRoute(ctx, s.app, "route")
 	if err != nil {
-		return Load{}, stop, err
-	}
-	route, err := s.addRoute(ctx, app)
-	if err != nil {
-		return Load{}, stop, err
+		return s, err
 	}
 	dir := s.Dir
-	if err := s.Stop(); err != nil {
-		s = nil
-		return Load{}, stop, err
+	err = s.Stop()
+	s.Platform = nil
+	if err != nil {
+		return s, err
 	}
 	began := time.Now()
-	hosts, err := copyRoute(ctx, filepath.Join(dir, "ingot.db"), route, app, n)
+	hosts, err := copyRoute(ctx, filepath.Join(dir, "ingot.db"), route, s.app, n)
 	stored := time.Since(began)
 	// Also after a failure: the app has to be removed.
-	again, failed := r.startPlatformIn(context.WithoutCancel(ctx), dir)
-	s = again
+	var failed error
+	s.Platform, failed = r.startPlatformIn(context.WithoutCancel(ctx), dir)
 	if err := errors.Join(err, failed); err != nil {
-		return Load{}, stop, err
+		return s, err
 	}
 	started := time.Since(s.Launched)
 	began = time.Now()
-	load = Load{Addr: s.API, Connections: 64, PID: s.PID}
 	if err := s.answerAll(ctx, hosts); err != nil {
-		return Load{}, stop, err
+		return s, err
 	}
 	r.Note("%d routes were stored beside the stopped server in %s s; it was ready %s s after it was started again; all of them were asked for once within %s s.",
 		n, number(stored.Seconds()), number(started.Seconds()), number(time.Since(began).Seconds()))
+	s.load = Load{Addr: s.API, Connections: 64, PID: s.PID}
 	asked := min(n, routesTried)
 	for i := range asked {
-		load.Requests = append(load.Requests, get(hosts[i*n/asked], "/"))
+		s.load.Requests = append(s.load.Requests, get(hosts[i*n/asked], "/"))
 	}
-	return load, stop, nil
+	return s, nil
+}
+
+// changes adds and removes routes, one after another, and returns how long after
+// the API's answer the router did so.
+func (s *routedServer) changes(ctx context.Context, n int) (appear, vanish []time.Duration, err error) {
+	w, err := dial(ctx, s.API)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.conn.Close()
+	_, domain, _ := strings.Cut(s.app.Host, ".")
+	until := func(host string, want int) (time.Duration, error) {
+		began := time.Now()
+		err := poll(ctx, time.Millisecond, "the change of a route", func() (bool, error) {
+			status, err := w.do(get(host, "/"))
+			return status == want, err
+		})
+		return time.Since(began), err
+	}
+	for i := range n {
+		name := fmt.Sprintf("change-%d", i)
+		guid, err := s.addRoute(ctx, s.app, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := until(name+"."+domain, http.StatusOK)
+		if err != nil {
+			return nil, nil, err
+		}
+		appear = append(appear, d)
+		if err := s.Do(ctx, http.MethodDelete, "/v3/routes/"+guid, nil, nil); err != nil {
+			return nil, nil, err
+		}
+		if d, err = until(name+"."+domain, http.StatusNotFound); err != nil {
+			return nil, nil, err
+		}
+		vanish = append(vanish, d)
+	}
+	return appear, vanish, nil
 }
 
 // addRoute gives an app another route through the API, and returns its guid.
-func (p *Platform) addRoute(ctx context.Context, app *App) (string, error) {
+func (p *Platform) addRoute(ctx context.Context, app *App, host string) (string, error) {
 	_, domain, _ := strings.Cut(app.Host, ".")
 	var domains struct{ Resources []struct{ GUID string } }
 	if err := p.Do(ctx, http.MethodGet, "/v3/domains?names="+domain, nil, &domains); err != nil {
@@ -82,7 +129,7 @@ func (p *Platform) addRoute(ctx context.Context, app *App) (string, error) {
 	relationships := relationship("domain", domains.Resources[0].GUID)
 	relationships["space"] = relationship("space", p.space)["space"]
 	var route struct{ GUID string }
-	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": "route", "relationships": relationships}, &route); err != nil {
+	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": host, "relationships": relationships}, &route); err != nil {
 		return "", err
 	}
 	to := map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app.GUID}}}}
