@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"unique"
+
 	"ingot/internal/cf"
 	"ingot/internal/fault"
 	"ingot/internal/platform"
@@ -45,6 +47,10 @@ func (p *page) read(tx cf.Tx) error {
 	}
 	for _, d := range destinations {
 		if m := p.routes[d.RouteGUID]; m != nil {
+			// The router reads these for every request. That many routes of an
+			// app share them saves memory and keeps them in the caches.
+			d.RouteGUID, d.AppGUID = m.route.GUID, unique.Make(d.AppGUID).Value()
+			d.ProcessType, d.Protocol = unique.Make(d.ProcessType).Value(), unique.Make(d.Protocol).Value()
 			m.destinations = append(m.destinations, d)
 		}
 	}
