@@ -82,6 +82,33 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// What a section measured before it was interrupted is printed; the sections
+// after it do not begin.
+func TestInterrupted(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "ingot") // it is only asked for its version
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho ingot\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("INGOT_BIN", program)
+	ctx, cancel := context.WithCancel(t.Context())
+	sections := []Section{
+		{Name: "first", Run: func(ctx context.Context, r *Report) error {
+			r.Add(Figure{Name: "early", Value: 12345, Unit: "/s"})
+			cancel()
+			return ctx.Err()
+		}},
+		{Name: "second", Run: func(context.Context, *Report) error {
+			t.Error("the second section began")
+			return nil
+		}},
+	}
+	var out bytes.Buffer
+	err := measure(ctx, sections, &Report{out: &out}, "")
+	if !errors.Is(err, errInterrupted) || !strings.Contains(out.String(), "12345") || !strings.Contains(out.String(), "ERROR: interrupted") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 func TestReadAnswer(t *testing.T) {
 	t.Parallel()
 	const next = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"

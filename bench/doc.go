@@ -26,5 +26,7 @@
 //
 // It may import the standard library, what is needed to measure a bare peer, and
 // clients of peers. It must not import the product: what it measures is reached
-// from outside, as by anybody else.
+// from outside, as by anybody else. The one exception is the platform's store,
+// with the nouns in it, for rows that a section needs in such numbers that to make
+// them through the API would take longer than to measure (routes.go).
 package main

@@ -42,6 +42,8 @@ const (
 	exitUsage  = 2
 )
 
+var errInterrupted = errors.New("interrupted")
+
 func main() {
 	// A reader of the output that leaves (| head) must not leave servers behind.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
@@ -124,11 +126,17 @@ func measure(ctx context.Context, chosen []Section, r *Report, jsonFile string) 
 		r.enter(s)
 		err := s.Run(ctx, r)
 		if ctx.Err() != nil {
-			return errors.New("interrupted")
+			err = errors.Join(errInterrupted, err)
 		}
 		r.leave(err)
+		if ctx.Err() != nil {
+			break // what was measured so far is worth its print
+		}
 	}
 	problem := r.finish()
+	if ctx.Err() != nil {
+		problem = errInterrupted
+	}
 	if jsonFile != "" {
 		problem = errors.Join(problem, r.writeJSON(jsonFile))
 	}

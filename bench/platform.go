@@ -35,7 +35,13 @@ type Platform struct {
 
 // StartPlatform starts a server with a demo org and space, and logs in.
 func (r *Report) StartPlatform(ctx context.Context, args ...string) (*Platform, error) {
-	s, err := r.Start(ctx, append([]string{"--demo", "--engine", "auto"}, args...)...)
+	return r.startPlatformIn(ctx, r.freshDir(), args...)
+}
+
+// startPlatformIn is StartPlatform in a data directory that may have been used
+// before.
+func (r *Report) startPlatformIn(ctx context.Context, dir string, args ...string) (*Platform, error) {
+	s, err := r.startIn(ctx, dir, append([]string{"--demo", "--engine", "auto"}, args...)...)
 	if err != nil {
 		return nil, err
 	}

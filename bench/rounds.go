@@ -100,3 +100,5 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -25,14 +23,19 @@ const (
 	stockGoal  = 1.5 // of the stock proxy's rate
 	nginxGoal  = 0.6 // of nginx's rate
 	routesGoal = 0.9 // of the rate with few routes
+	changeGoal = 100 // ms until a change of a route takes effect
 
 	fewRoutes   = 10
 	manyRoutes  = 100000
 	routesTried = 1000 // how many of them are asked for
+
+	routeChanges = 20
 )
 
 func measureRouter(ctx context.Context, r *Report) (err error) {
-	rounds, d, many := 3, 4*time.Second, manyRoutes
+	// Many short rounds rather than few long ones: on a busy machine each of the
+	// contenders needs a quiet moment.
+	rounds, d, many := 6, 2*time.Second, manyRoutes
 	if r.Short {
 		rounds, d, many = 1, time.Second, manyRoutes/100
 	}
@@ -136,103 +139,45 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 
 // compareRoutes measures a server with few routes beside one with many.
 func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration, bits *upload, many int) (err error) {
-	few, stopFew, err := r.serverWithRoutes(ctx, bits, fewRoutes)
-	defer func() { err = errors.Join(err, stopFew()) }()
+	few, err := r.serverWithRoutes(ctx, bits, fewRoutes)
+	defer func() { err = errors.Join(err, few.stop(ctx)) }()
 	if err != nil {
 		return err
 	}
-	lots, stopLots, err := r.serverWithRoutes(ctx, bits, many)
-	defer func() { err = errors.Join(err, stopLots()) }()
+	lots, err := r.serverWithRoutes(ctx, bits, many)
+	defer func() { err = errors.Join(err, lots.stop(ctx)) }()
 	if err != nil {
 		return err
 	}
-	few.Duration, lots.Duration = d, d
-	best, err := bestOf(ctx, rounds+2, few.Run, lots.Run)
+	rounds, d = 3*rounds, d/2
+	few.load.Duration, lots.load.Duration = d, d
+	best, err := bestOf(ctx, rounds, few.load.Run, lots.load.Run)
 	if err != nil {
 		return err
 	}
 	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1], &Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
-	r.Note("%d of the routes are asked for in turn. The %d rounds of both servers take turns.", min(many, routesTried), rounds+2)
-	return nil
-}
-
-// serverWithRoutes starts a server with an app that has so many routes, and
-// returns what asks for them. What it has started has to be stopped in any case.
-func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (load Load, stop func() error, err error) {
-	s, err := r.StartPlatform(ctx)
-	if err != nil {
-		return Load{}, func() error { return nil }, err
-	}
-	s.Memory = "512M"
-	app, err := s.Push(ctx, "routes", bits)
-	stop = func() error { return errors.Join(s.Remove(ctx, app), s.Stop()) }
-	if err != nil {
-		return Load{}, stop, err
-	}
-	began := time.Now()
-	hosts, err := s.addRoutes(ctx, app, n)
-	if err != nil {
-		return Load{}, stop, err
-	}
-	r.Note("%d routes were made through the API in %s s.", n, number(time.Since(began).Seconds()))
-	load = Load{Addr: s.API, Connections: 64, PID: s.PID}
-	asked := min(n, routesTried)
-	for i := range asked {
-		load.Requests = append(load.Requests, get(hosts[i*n/asked], "/"))
-	}
-	return load, stop, nil
-}
-
-// addRoutes gives an app routes, and returns their hosts when all answer.
-func (p *Platform) addRoutes(ctx context.Context, app *App, n int) ([]string, error) {
-	_, domain, _ := strings.Cut(app.Host, ".")
-	var domains struct{ Resources []struct{ GUID string } }
-	if err := p.Do(ctx, http.MethodGet, "/v3/domains?names="+domain, nil, &domains); err != nil {
-		return nil, err
-	}
-	if len(domains.Resources) != 1 {
-		return nil, fmt.Errorf("there are %d domains %s", len(domains.Resources), domain)
-	}
-	relationships := relationship("domain", domains.Resources[0].GUID)
-	relationships["space"] = relationship("space", p.space)["space"]
-	hosts := make([]string, n)
-	numbers := make(chan int, n)
-	for i := range n {
-		hosts[i] = fmt.Sprintf("route-%06d.%s", i, domain)
-		numbers <- i
-	}
-	close(numbers)
-	errs := make([]error, listsWorkers)
-	var all sync.WaitGroup
-	for w := range errs {
-		all.Go(func() {
-			for i := range numbers {
-				name, _, _ := strings.Cut(hosts[i], ".")
-				if errs[w] = p.mapRoute(ctx, app, name, relationships); errs[w] != nil {
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	for _, host := range []string{hosts[0], hosts[n/2], hosts[n-1]} {
-		if err := p.awaitAnswer(ctx, &App{Host: host}, ""); err != nil {
-			return nil, err
+	r.Add(Figure{
+		Name: fmt.Sprintf("router with %d routes, its processor time", many), Value: micros(best[1].Server), Unit: "us a request",
+		Beside: &Beside{fmt.Sprintf("with %d routes", fewRoutes), micros(best[0].Server)},
+	})
+	r.Note("%d of the routes are asked for in turn. The %d rounds of %s of both servers take turns.", min(many, routesTried), rounds, d)
+	for i, s := range []*routedServer{few, lots} {
+		appear, vanish, err := s.changes(ctx, routeChanges)
+		if err != nil {
+			return err
+		}
+		n := []int{fewRoutes, many}[i]
+		for j, times := range [][]time.Duration{appear, vanish} {
+			what := []string{"added", "removed"}[j]
+			median, worst := medianAndWorst(times)
+			r.Add(Figure{
+				Name: fmt.Sprintf("a route %s among %d", what, n), Value: median, Unit: "ms", Goal: Below(changeGoal),
+				Detail: fmt.Sprintf("median of %d, worst %s ms", routeChanges, number(worst)),
+			})
 		}
 	}
-	return hosts, nil
-}
-
-func (p *Platform) mapRoute(ctx context.Context, app *App, name string, relationships map[string]any) error {
-	var route struct{ GUID string }
-	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": name, "relationships": relationships}, &route); err != nil {
-		return err
-	}
-	to := map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app.GUID}}}}
-	return p.Do(ctx, http.MethodPost, "/v3/routes/"+route.GUID+"/destinations", to, nil)
+	r.Note("a route is added or removed: from the answer of the API until the router does so.")
+	return nil
 }
 
 // address is where the first instance of an app is reached without the router.

@@ -119,9 +119,13 @@ func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// Start starts a server on free ports and waits until it is ready.
+// Start starts a new server on free ports and waits until it is ready.
 func (r *Report) Start(ctx context.Context, args ...string) (*Server, error) {
-	dir := r.freshDir()
+	return r.startIn(ctx, r.freshDir(), args...)
+}
+
+// startIn is Start in a data directory that may have been used before.
+func (r *Report) startIn(ctx context.Context, dir string, args ...string) (*Server, error) {
 	s, err := r.Launch(dir, append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
 		return nil, err

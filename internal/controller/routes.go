@@ -3,13 +3,13 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"ingot/internal/cf"
-	"ingot/internal/fault"
-	"ingot/internal/platform"
 	"ingot/internal/run"
 )
 
@@ -43,8 +43,9 @@ type RouteBackend struct {
 
 // Table is the route table.
 type Table interface {
-	Set(r Route)
-	Remove(guid string)
+	// Update sets routes and removes others, by guid, all at once.
+	Update(set []Route, gone []string)
+	// Replace makes all the whole table.
 	Replace(all []Route)
 }
 
@@ -58,7 +59,8 @@ type PublisherConfig struct {
 	Store    cf.Store
 	Backends BackendSource
 	Table    Table
-	// Interval is how often everything is read again; 10 s if zero.
+	// Interval is how often some of the routes are read again, as many as
+	// pageRoutes; 10 s if zero.
 	Interval time.Duration
 	Clock    Clock
 	Log      *slog.Logger
@@ -69,7 +71,11 @@ type PublisherConfig struct {
 // that.
 //
 // What routes and destinations there are it remembers, so that a change of an
-// instance takes effect without asking the store.
+// instance takes effect without asking the store. Of a change of routes it is
+// told by Kick, as WatchRoutes does for everything that goes through a store, and
+// then reads no more than these. Nevertheless it goes through all routes slowly,
+// a page at every interval, and puts right what it should have been told: few
+// routes are looked at every time, and many cost no more than few.
 type RoutePublisher struct {
 	PublisherConfig
 	part run.Part
@@ -77,10 +83,12 @@ type RoutePublisher struct {
 	// loading is held while the store is read and what it says is published,
 	// so that the older answer never comes last.
 	loading sync.Mutex
+	walked  string // the guid up to which the walk has got; "" at an end
 
-	mu    sync.Mutex // from reading backends to writing the table
-	known map[string]*mapping
-	byApp map[string]map[string]bool // routes by app
+	mu        sync.Mutex // from reading backends to writing the table
+	known     map[string]*mapping
+	byApp     map[string]map[string]bool // routes by app
+	byAddress map[string]string          // routes by host and path
 
 	kicks struct {
 		sync.Mutex
@@ -90,11 +98,21 @@ type RoutePublisher struct {
 	kicked chan struct{} // has room for one
 }
 
+const (
+	// pageRoutes is how many routes are read at once.
+	pageRoutes = 500
+	// pageNames is how many routes are asked for by their guids at once.
+	pageNames = 200
+)
+
 // mapping is a route and where it leads.
 type mapping struct {
 	route        Route // without backends
 	destinations []*cf.Destination
 }
+
+// address tells routes apart as the router does. No host has a slash.
+func (m *mapping) address() string { return strings.ToLower(m.route.Host + "/" + m.route.Path) }
 
 var (
 	_ run.Service = (*RoutePublisher)(nil)
@@ -112,7 +130,8 @@ func NewRoutePublisher(c PublisherConfig) *RoutePublisher {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &RoutePublisher{PublisherConfig: c, known: map[string]*mapping{}, byApp: map[string]map[string]bool{}, kicked: make(chan struct{}, 1)}
+	p := &RoutePublisher{PublisherConfig: c, kicked: make(chan struct{}, 1)}
+	p.forget()
 	p.kicks.routes = map[string]bool{}
 	return p
 }
@@ -120,7 +139,7 @@ func NewRoutePublisher(c PublisherConfig) *RoutePublisher {
 // Start publishes everything and goes on doing so.
 func (p *RoutePublisher) Start(ctx context.Context) error {
 	return p.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		if err := p.Refresh(ctx); err != nil {
+		if err := p.load(ctx); err != nil {
 			return err
 		}
 		spawn(func() { p.run(work) })
@@ -160,70 +179,171 @@ func (p *RoutePublisher) run(ctx context.Context) {
 			return
 		case <-tick:
 			rearm()
-			p.Kick()
+			p.work(ctx) // also what failed before
+			_, err := p.step(ctx)
+			p.complain(ctx, err)
 		case <-p.kicked:
 			p.work(ctx)
 		}
 	}
 }
 
-// work publishes what was asked for.
-func (p *RoutePublisher) work(ctx context.Context) {
-	p.kicks.Lock()
-	all, routes := p.kicks.all, p.kicks.routes
-	p.kicks.all, p.kicks.routes = false, map[string]bool{}
-	p.kicks.Unlock()
-	var guids []string
-	if !all {
-		for guid := range routes {
-			guids = append(guids, guid)
-		}
+func (p *RoutePublisher) complain(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		p.Log.ErrorContext(ctx, "routes could not be published; it is tried again shortly", "error", err)
 	}
-	if !all && len(guids) == 0 {
+}
+
+// work publishes what was asked for: what has a name first, and between the
+// pages of everything.
+func (p *RoutePublisher) work(ctx context.Context) {
+	if err := p.named(ctx); err != nil {
+		p.complain(ctx, err)
 		return
 	}
-	if err := p.Refresh(ctx, guids...); err != nil && ctx.Err() == nil {
-		// The next look at everything makes up for it.
-		p.Log.Error("routes could not be published", "error", err)
+	p.kicks.Lock()
+	all := p.kicks.all
+	p.kicks.all = false
+	p.kicks.Unlock()
+	if !all {
+		return
 	}
+	err := p.walk(ctx, func() error { return p.named(ctx) })
+	if err != nil {
+		p.kicks.Lock()
+		p.kicks.all = true
+		p.kicks.Unlock()
+	}
+	p.complain(ctx, err)
+}
+
+// named publishes the routes that were named. When that fails they stay so.
+func (p *RoutePublisher) named(ctx context.Context) error {
+	p.kicks.Lock()
+	routes := p.kicks.routes
+	if len(routes) > 0 {
+		p.kicks.routes = map[string]bool{}
+	}
+	p.kicks.Unlock()
+	if len(routes) == 0 {
+		return nil
+	}
+	err := p.Refresh(ctx, slices.Collect(maps.Keys(routes))...)
+	if err != nil {
+		p.kicks.Lock()
+		maps.Copy(p.kicks.routes, routes)
+		p.kicks.Unlock()
+	}
+	return err
 }
 
 // Refresh publishes routes now, or all when none is named: when it returns, the
 // table has them.
 func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) error {
+	if len(routeGUIDs) == 0 {
+		return p.walk(ctx, nil)
+	}
+	for some := range slices.Chunk(routeGUIDs, pageNames) {
+		if err := p.publishPage(ctx, func() page { return page{guids: some} }, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk reads everything, a page at a time. Between them others may read, too.
+func (p *RoutePublisher) walk(ctx context.Context, between func() error) error {
+	p.loading.Lock()
+	p.walked = ""
+	p.loading.Unlock()
+	for {
+		end, err := p.step(ctx)
+		if err != nil || end {
+			return err
+		}
+		if between != nil {
+			if err := between(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// step reads the next page of all routes, and tells whether it was the last.
+func (p *RoutePublisher) step(ctx context.Context) (end bool, err error) {
+	err = p.publishPage(ctx, func() page { return page{after: p.walked} }, func(read page) {
+		p.walked = read.upTo
+		end = read.upTo == ""
+	})
+	return end, err
+}
+
+// publishPage reads a page and makes the table agree with it. Both functions are
+// called with the lock loading.
+func (p *RoutePublisher) publishPage(ctx context.Context, which func() page, done func(page)) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
-	var read map[string]*mapping
+	asked := which()
+	var read page
 	err := p.Store.View(ctx, func(tx cf.Tx) error {
-		var err error
-		read, err = readMappings(tx, routeGUIDs)
-		return err
+		read = asked
+		return read.read(tx)
 	})
 	if err != nil {
 		return err
 	}
+	p.publish(read)
+	if done != nil {
+		done(read)
+	}
+	return nil
+}
+
+// publish makes the table agree with a page. Routes that did not change are
+// given to it too: it compares, and nothing else would put right a backend that
+// is wrong there.
+func (p *RoutePublisher) publish(read page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(routeGUIDs) == 0 {
-		p.known, p.byApp = map[string]*mapping{}, map[string]map[string]bool{}
-		table := make([]Route, 0, len(read))
-		for guid, m := range read {
-			p.learn(guid, m)
-			table = append(table, p.routeOf(m))
+	gone := read.guids
+	if read.guids == nil {
+		for guid := range p.known {
+			if read.covers(guid) {
+				gone = append(gone, guid)
+			}
 		}
-		p.Table.Replace(table)
-		return nil
 	}
-	for _, guid := range routeGUIDs {
+	gone = slices.DeleteFunc(slices.Clone(gone), func(guid string) bool { return read.routes[guid] != nil })
+	for _, guid := range gone {
 		p.unlearn(guid)
-		m := read[guid]
-		if m == nil {
-			p.Table.Remove(guid)
-			continue
-		}
-		p.learn(guid, m)
-		p.Table.Set(p.routeOf(m))
 	}
+	set := make([]Route, 0, len(read.routes))
+	for guid, m := range read.routes {
+		p.learn(guid, m)
+		set = append(set, p.routeOf(m))
+	}
+	if len(set)+len(gone) > 0 {
+		p.Table.Update(set, gone)
+	}
+}
+
+// load publishes everything at once.
+func (p *RoutePublisher) load(ctx context.Context) error {
+	p.loading.Lock()
+	defer p.loading.Unlock()
+	read := page{all: true}
+	if err := p.Store.View(ctx, func(tx cf.Tx) error { return read.read(tx) }); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget()
+	table := make([]Route, 0, len(read.routes))
+	for guid, m := range read.routes {
+		p.learn(guid, m)
+		table = append(table, p.routeOf(m))
+	}
+	p.Table.Replace(table)
 	return nil
 }
 
@@ -232,13 +352,28 @@ func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) erro
 func (p *RoutePublisher) AppChanged(appGUID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	set := make([]Route, 0, len(p.byApp[appGUID]))
 	for guid := range p.byApp[appGUID] {
-		p.Table.Set(p.routeOf(p.known[guid]))
+		set = append(set, p.routeOf(p.known[guid]))
+	}
+	if len(set) > 0 {
+		p.Table.Update(set, nil)
 	}
 }
 
+func (p *RoutePublisher) forget() {
+	p.known, p.byApp, p.byAddress = map[string]*mapping{}, map[string]map[string]bool{}, map[string]string{}
+}
+
+// learn remembers a route. Another that had its address is gone, even if we were
+// not told yet: it must not come back with the next change of its app.
 func (p *RoutePublisher) learn(guid string, m *mapping) {
+	p.unlearn(guid)
+	if other, taken := p.byAddress[m.address()]; taken {
+		p.unlearn(other)
+	}
 	p.known[guid] = m
+	p.byAddress[m.address()] = guid
 	for _, d := range m.destinations {
 		if p.byApp[d.AppGUID] == nil {
 			p.byApp[d.AppGUID] = map[string]bool{}
@@ -248,14 +383,17 @@ func (p *RoutePublisher) learn(guid string, m *mapping) {
 }
 
 func (p *RoutePublisher) unlearn(guid string) {
-	if m := p.known[guid]; m != nil {
-		for _, d := range m.destinations {
-			delete(p.byApp[d.AppGUID], guid)
-			if len(p.byApp[d.AppGUID]) == 0 {
-				delete(p.byApp, d.AppGUID)
-			}
+	m := p.known[guid]
+	if m == nil {
+		return
+	}
+	for _, d := range m.destinations {
+		delete(p.byApp[d.AppGUID], guid)
+		if len(p.byApp[d.AppGUID]) == 0 {
+			delete(p.byApp, d.AppGUID)
 		}
 	}
+	delete(p.byAddress, m.address())
 	delete(p.known, guid)
 }
 
@@ -279,80 +417,4 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 		}
 	}
 	return r
-}
-
-// readMappings reads routes, all when none is named. Routes that are not for the
-// HTTP router are left out.
-func readMappings(tx cf.Tx, guids []string) (map[string]*mapping, error) {
-	all := map[string]*mapping{}
-	var routes []*cf.Route
-	var err error
-	query := cf.Query{}
-	if len(guids) == 0 {
-		routes, _, err = tx.Routes().List(query)
-	} else {
-		routes, _, err = tx.Routes().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", guids)}})
-		query = cf.Query{Where: []cf.Cond{cf.InStrings("route_guid", guids)}}
-	}
-	if err != nil {
-		return nil, err
-	}
-	destinations, _, err := tx.Destinations().List(query)
-	if err != nil {
-		return nil, err
-	}
-	domains := map[string]*cf.Domain{}
-	for _, r := range routes {
-		d := domains[r.DomainGUID]
-		if d == nil {
-			d, err = tx.Domains().Get(r.DomainGUID)
-			if fault.Is(err, fault.NotFound) {
-				continue // it is being deleted
-			}
-			if err != nil {
-				return nil, err
-			}
-			domains[r.DomainGUID] = d
-		}
-		if d.Internal || r.Port != 0 {
-			continue
-		}
-		host := d.Name
-		if r.Host != "" {
-			host = r.Host + "." + d.Name
-		}
-		all[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Options: r.Options}}
-	}
-	if err := readRouteServices(tx, all, query); err != nil {
-		return nil, err
-	}
-	for _, d := range destinations {
-		if m := all[d.RouteGUID]; m != nil {
-			m.destinations = append(m.destinations, d)
-		}
-	}
-	return all, nil
-}
-
-// readRouteServices adds the route services of routes.
-func readRouteServices(tx cf.Tx, all map[string]*mapping, query cf.Query) error {
-	bound, _, err := tx.ServiceBindings().List(query.And(cf.In("type", cf.BindingRoute)))
-	if err != nil {
-		return err
-	}
-	for _, b := range bound {
-		m := all[b.RouteGUID]
-		if m == nil || !b.Last.Exists() {
-			continue
-		}
-		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
-		if fault.Is(err, fault.NotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		m.route.ServiceURL = platform.Effective(b, i).RouteServiceURL
-	}
-	return nil
 }

@@ -14,22 +14,23 @@ import (
 
 // table is a route table in memory.
 type table struct {
-	mu     sync.Mutex
-	routes map[string]Route
+	mu      sync.Mutex
+	routes  map[string]Route
+	touched int // entries that updates named
 }
 
 func newTable() *table { return &table{routes: map[string]Route{}} }
 
-func (t *table) Set(r Route) {
+func (t *table) Update(set []Route, gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.routes[r.GUID] = r
-}
-
-func (t *table) Remove(guid string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.routes, guid)
+	for _, guid := range gone {
+		delete(t.routes, guid)
+	}
+	for _, r := range set {
+		t.routes[r.GUID] = r
+	}
+	t.touched += len(set) + len(gone)
 }
 
 func (t *table) Replace(all []Route) {

@@ -45,15 +45,20 @@ const (
 )
 
 // Line is the request in gorouter's access log format, the text of RTR lines.
-// All that the client chose is quoted.
-func (a Access) Line() string {
-	b := make([]byte, 0, 512)
-	host := strconv.Quote(limited(a.Host, maxHeader))
-	b = append(b, strings.ReplaceAll(host[1:len(host)-1], " ", `\x20`)...)
+func (a *Access) Line() string { return string(a.AppendLine(make([]byte, 0, 512))) }
+
+// AppendLine appends that line. All that the client chose is quoted.
+func (a *Access) AppendLine(b []byte) []byte {
+	if host := limited(a.Host, maxHeader); isPlainText(host) && strings.IndexByte(host, ' ') < 0 {
+		b = append(b, host...)
+	} else {
+		host = strconv.Quote(host)
+		b = append(b, strings.ReplaceAll(host[1:len(host)-1], " ", `\x20`)...)
+	}
 	b = append(b, " - ["...)
 	b = a.Time.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 	b = append(b, "] "...)
-	b = strconv.AppendQuote(b, limited(a.Method, maxHeader)+" "+limited(a.URI, maxURI)+" "+a.Proto)
+	b = appendRequestLine(b, limited(a.Method, maxHeader), limited(a.URI, maxURI), a.Proto)
 	b = append(b, ' ')
 	if a.Status == 0 {
 		b = append(b, `"-"`...)
@@ -64,39 +69,77 @@ func (a Access) Line() string {
 	b = strconv.AppendInt(b, a.RequestBytes, 10)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, a.ResponseBytes, 10)
-	for _, s := range []string{a.Referer, a.UserAgent, a.RemoteAddr, a.Backend} {
-		b = append(b, ' ')
-		b = appendDashed(b, s)
-	}
-	pair := func(name, value string) {
-		b = append(b, ' ')
-		b = append(b, name...)
-		b = append(b, ':')
-		b = appendDashed(b, value)
-	}
-	seconds := func(name string, d time.Duration) {
-		b = append(b, ' ')
-		b = append(b, name...)
-		b = append(b, ':')
-		b = strconv.AppendFloat(b, d.Seconds(), 'f', 6, 64)
-	}
-	pair("x_forwarded_for", a.ForwardedFor)
-	pair("x_forwarded_proto", a.ForwardedProto)
-	pair("vcap_request_id", a.RequestID)
-	seconds("response_time", a.Duration)
-	seconds("gorouter_time", a.RouterTime)
-	pair("app_id", a.App)
-	pair("app_index", a.Index)
-	pair("instance_id", a.Instance)
-	pair("x_cf_routererror", a.RouterError)
-	return string(b)
+	b = appendPair(b, "", a.Referer)
+	b = appendPair(b, "", a.UserAgent)
+	b = appendPair(b, "", a.RemoteAddr)
+	b = appendPair(b, "", a.Backend)
+	b = appendPair(b, "x_forwarded_for:", a.ForwardedFor)
+	b = appendPair(b, "x_forwarded_proto:", a.ForwardedProto)
+	b = appendPair(b, "vcap_request_id:", a.RequestID)
+	b = appendSeconds(b, "response_time:", a.Duration)
+	b = appendSeconds(b, "gorouter_time:", a.RouterTime)
+	b = appendPair(b, "app_id:", a.App)
+	b = appendPair(b, "app_index:", a.Index)
+	b = appendPair(b, "instance_id:", a.Instance)
+	return appendPair(b, "x_cf_routererror:", a.RouterError)
 }
 
-func appendDashed(b []byte, s string) []byte {
-	if s == "" {
+// appendRequestLine appends the quoted first line of the request.
+func appendRequestLine(b []byte, method, uri, proto string) []byte {
+	if !isPlainText(method) || !isPlainText(uri) || !isPlainText(proto) {
+		return strconv.AppendQuote(b, method+" "+uri+" "+proto)
+	}
+	b = append(b, '"')
+	b = append(b, method...)
+	b = append(b, ' ')
+	b = append(b, uri...)
+	b = append(b, ' ')
+	b = append(b, proto...)
+	return append(b, '"')
+}
+
+// appendPair appends a space, a name and its value in quotes, or a dash for none.
+func appendPair(b []byte, name, value string) []byte {
+	b = append(b, ' ')
+	b = append(b, name...)
+	if value == "" {
 		return append(b, `"-"`...)
 	}
-	return strconv.AppendQuote(b, limited(s, maxHeader))
+	value = limited(value, maxHeader)
+	if !isPlainText(value) {
+		return strconv.AppendQuote(b, value)
+	}
+	b = append(b, '"')
+	b = append(b, value...)
+	return append(b, '"')
+}
+
+// appendSeconds appends seconds with six digits behind the point.
+func appendSeconds(b []byte, name string, d time.Duration) []byte {
+	b = append(b, ' ')
+	b = append(b, name...)
+	micros := d.Round(time.Microsecond).Microseconds()
+	if micros < 0 { // the clock was set back
+		b = append(b, '-')
+		micros = -micros
+	}
+	b = strconv.AppendInt(b, micros/1e6, 10)
+	rest := micros%1e6 + 1e6 // its first digit becomes the point
+	at := len(b)
+	b = strconv.AppendInt(b, rest, 10)
+	b[at] = '.'
+	return b
+}
+
+// isPlainText tells whether quoting would change nothing: there is nothing but
+// what can be seen in ASCII, without quotes and backslashes.
+func isPlainText(s string) bool {
+	for i := range len(s) {
+		if classes[s[i]]&classUnquoted == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func limited(s string, n int) string {

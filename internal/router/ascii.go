@@ -4,10 +4,11 @@ import "strconv"
 
 // The classes of bytes in heads.
 const (
-	classToken   = 1 << iota // in names
-	classVisible             // in targets
-	classText                // in values
-	classHost                // in names of hosts, with a port
+	classToken    = 1 << iota // in names
+	classVisible              // in targets
+	classText                 // in values
+	classHost                 // in names of hosts, with a port
+	classUnquoted             // the same in quotes and without
 )
 
 var classes = func() (c [256]uint8) {
@@ -18,6 +19,11 @@ var classes = func() (c [256]uint8) {
 		c[b] = classText
 	}
 	c[' '], c['\t'] = classText, classText
+	for b := 0x20; b < 0x7f; b++ {
+		if b != '"' && b != '\\' {
+			c[b] |= classUnquoted
+		}
+	}
 	for _, b := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		c[b] |= classToken
 	}

@@ -1,7 +1,7 @@
 // Package router brings requests to app instances: a table of routes and a
 // proxy that looks into it.
 //
-//	controller ──Set, Remove, Replace──▶ Table ◀──Lookup── Proxy, Express ──▶ instance
+//	controller ──Update, Replace──▶ Table ◀──Lookup── Proxy, Express ──▶ instance
 //
 // A table is an immutable snapshot behind one pointer. A change copies the small
 // part that it touches and swaps the pointer, so that lookups never wait and see

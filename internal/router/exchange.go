@@ -41,8 +41,8 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// choose makes e the backend of the exchange.
-func (x *exchange) choose(e *endpoint) {
+// choose makes e the backend of the exchange, from now on.
+func (x *exchange) choose(e *endpoint, now time.Time) {
 	if x.endpoint != nil {
 		x.endpoint.state.active.Add(-1)
 		x.stats.active.Add(-1)
@@ -51,7 +51,7 @@ func (x *exchange) choose(e *endpoint) {
 	x.stats = x.counters.of(e)
 	e.state.active.Add(1)
 	x.stats.active.Add(1)
-	x.endpoint, x.began = e, time.Now()
+	x.endpoint, x.began = e, now
 	x.access.Attempts++
 }
 

@@ -1,6 +1,9 @@
 package router
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // ExpressServed is how many requests express lanes have served.
 func ExpressServed(p *Proxy) int64 { return p.counters.express.Load() }
@@ -30,4 +33,21 @@ func States(t *Table) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.states)
+}
+
+// Copied does something to a table and returns how many of its shards are others
+// afterwards.
+func Copied(t *Table, do func()) (n int) {
+	before := *t.load()
+	do()
+	after := *t.load()
+	for i := range shardCount {
+		if reflect.ValueOf(before.hosts.all[i]).Pointer() != reflect.ValueOf(after.hosts.all[i]).Pointer() {
+			n++
+		}
+		if reflect.ValueOf(before.routes.all[i]).Pointer() != reflect.ValueOf(after.routes.all[i]).Pointer() {
+			n++
+		}
+	}
+	return n
 }

@@ -259,16 +259,16 @@ const (
 
 // takes tells whether requests of host to m can go by an express lane.
 func (t *expressTarget) takes(m *Match, host string) bool {
-	if strings.HasPrefix(m.Route.Host, "*") {
-		return m.plain() && !t.notApps(host)
-	}
 	known := m.express.Load()
 	if known == expressUnknown {
 		known = expressNo
 		if m.plain() && !t.notApps(host) {
 			known = expressYes
 		}
-		m.express.Store(known)
+		// Of a wildcard it depends on the host.
+		if !strings.HasPrefix(m.Route.Host, "*") {
+			m.express.Store(known)
+		}
 	}
 	return known == expressYes
 }

@@ -2,72 +2,14 @@ package router
 
 import (
 	"context"
-	"errors"
-	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
 const (
 	idlePerBackend = 1024
 	idleFor        = 60 * time.Second
-	backendBuffer  = 8 << 10
 )
-
-// backendConn is a connection of an express lane to a backend.
-type backendConn struct {
-	net.Conn
-	buf      []byte // buf[r:w] has been read and not been looked at
-	r, w     int
-	deadline time.Time // of reads, as it was set last
-	since    time.Time // idle since then
-	reused   bool
-}
-
-// await sets the deadline of reads to about d from now. A deadline that is near
-// enough stays: setting one for each request costs more than it is worth.
-func (b *backendConn) await(now time.Time, d time.Duration) {
-	if left := b.deadline.Sub(now); left > d/2 && left <= d {
-		return
-	}
-	b.deadline = now.Add(d)
-	_ = b.SetReadDeadline(b.deadline)
-}
-
-// fill reads more into the buffer, which has to have room.
-func (b *backendConn) fill() error {
-	if b.r == b.w {
-		b.r, b.w = 0, 0
-	}
-	n, err := b.Read(b.buf[b.w:])
-	b.w += n
-	if n > 0 {
-		return nil
-	}
-	return err
-}
-
-// alive tells whether the backend has neither closed the connection nor said
-// something that nobody asked for.
-func (b *backendConn) alive() bool {
-	conn, ok := b.Conn.(syscall.Conn)
-	if !ok {
-		return true
-	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var silent bool
-	err = raw.Read(func(fd uintptr) bool {
-		var one [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		silent = errors.Is(err, syscall.EAGAIN)
-		return true
-	})
-	return err == nil && silent
-}
 
 // idleConns are the connections to a backend that wait for a request, the
 // latest last.
@@ -113,7 +55,7 @@ func (p *Proxy) dial(e *endpoint) (*backendConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &backendConn{Conn: conn, buf: make([]byte, backendBuffer)}, nil
+	return newBackendConn(conn), nil
 }
 
 // release keeps a connection for the next request.

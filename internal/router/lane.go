@@ -30,7 +30,8 @@ type lane struct {
 	out     []byte
 	request plainRequest
 	answer  plainAnswer
-	remote  string // the client's address, and without its port
+	x       exchange // the one under way
+	remote  string   // the client's address, and without its port
 	ip      string
 
 	deadline time.Time // of reads, as it was set last
@@ -189,7 +190,8 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	if !ok || !t.takes(m, host) {
 		return nil, nil
 	}
-	x := &exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
+	x := &l.x
+	*x = exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
 		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
 		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote, RequestID: q.id.of(text),

@@ -51,7 +51,15 @@ type endpointKey struct{ address, instance string }
 func (b Backend) key() endpointKey { return endpointKey{b.Address, b.InstanceGUID} }
 
 func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *pool {
-	p := &pool{turn: new(atomic.Uint64), least: route.Options["loadbalancing"] == "least-connection"}
+	// In one piece, as far as that goes: a route that was not asked for lately
+	// is in no cache.
+	var whole struct {
+		pool
+		first endpoint
+		room  [1]*endpoint
+	}
+	p := &whole.pool
+	p.endpoints, p.turn, p.least = whole.room[:0], new(atomic.Uint64), route.Options["loadbalancing"] == "least-connection"
 	p.http1 = true
 	if old != nil {
 		p.turn = old.turn
@@ -59,7 +67,12 @@ func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *
 	shares, equal := sharesOf(route.Backends)
 	total := 0
 	for i, b := range route.Backends {
-		p.endpoints = append(p.endpoints, &endpoint{b, stateOf(b.key())})
+		e := &whole.first
+		if i > 0 {
+			e = new(endpoint)
+		}
+		*e = endpoint{b, stateOf(b.key())}
+		p.endpoints = append(p.endpoints, e)
 		p.http1 = p.http1 && b.Protocol != HTTP2
 		total += shares[i]
 		p.weights = append(p.weights, total)
@@ -135,6 +148,13 @@ func (p *pool) next(tried []*endpoint, now time.Time, wanted string) *endpoint {
 				return e
 			}
 		}
+	}
+	if n == 1 {
+		// Nobody else's turn: it comes also when it failed lately.
+		if e := p.endpoints[0]; !contains(tried, e) {
+			return e
+		}
+		return nil
 	}
 	turn := p.turn.Add(1) - 1
 	start := p.start(turn)

@@ -745,6 +745,14 @@ func TestAccessLine(t *testing.T) {
 	if got := a.Line(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	for c := range 256 {
+		value := "a" + string([]byte{byte(c)}) + "b"
+		a := router.Access{Host: "h", Method: value, URI: value, Proto: "p", UserAgent: value}
+		got := a.Line()
+		if want := strconv.Quote(value+" "+value+" p") + ` "-" 0 0 "-" ` + strconv.Quote(value) + " "; !strings.Contains(got, want) {
+			t.Errorf("%q: %s", value, got)
+		}
+	}
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
 	got := a.Line()
 	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.HasSuffix(got, `x_cf_routererror:"unknown_route"`) {

@@ -48,7 +48,7 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 			break
 		}
 		tried = append(tried, e)
-		x.choose(e)
+		x.choose(e, now)
 		b, err := l.attempt(p, x, head)
 		if err == nil {
 			e.state.restore()
@@ -80,10 +80,8 @@ func (l *lane) attempt(p *Proxy, x *exchange, head int) (*backendConn, error) {
 		}
 		l.out = l.appendHead(l.out[:0], x)
 		l.out = append(l.out, l.in[head:head+l.request.length]...)
-		if _, err = b.Write(l.out); err == nil {
-			err = l.readAnswer(p, x, b)
-		}
-		if err == nil {
+		b.ask(l.out)
+		if err = l.readAnswer(p, x, b); err == nil {
 			return b, nil
 		}
 		silent := b.w == 0
@@ -160,7 +158,6 @@ func (l *lane) fill(b *backendConn, most time.Duration) error {
 // readAnswer reads the head of the answer, and passes on those that come before
 // it.
 func (l *lane) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
-	b.r, b.w = 0, 0
 	for {
 		end := answerEnd(b.buf[b.r:b.w])
 		if end < 0 {

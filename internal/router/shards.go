@@ -12,8 +12,8 @@ const (
 	shardCount = 1 << shardBits
 )
 
-// shards is a map that never changes: with and without return another that
-// shares all shards but one. The zero value is empty.
+// shards is a map that never changes. Another is made of it with a shardsDraft,
+// and shares all shards that it does not touch. The zero value is empty.
 type shards[V any] struct {
 	all *[shardCount]map[string]V
 }
@@ -30,30 +30,35 @@ func (s shards[V]) get(key string) (v V, ok bool) {
 	return v, ok
 }
 
-func (s shards[V]) with(key string, v V) shards[V] {
-	return s.change(key, func(m map[string]V) { m[key] = v })
+// shardsDraft is shards that are being changed: each that is touched is copied,
+// once.
+type shardsDraft[V any] struct {
+	base   shards[V]
+	copied *[shardCount]bool // nil: nothing was touched
 }
 
-func (s shards[V]) without(key string) shards[V] {
-	return s.change(key, func(m map[string]V) { delete(m, key) })
-}
+func (d *shardsDraft[V]) set(key string, v V) { d.shard(key)[key] = v }
+func (d *shardsDraft[V]) remove(key string)   { delete(d.shard(key), key) }
 
-func (s shards[V]) change(key string, f func(map[string]V)) shards[V] {
-	next := new([shardCount]map[string]V)
-	if s.all != nil {
-		*next = *s.all
+// shard is the shard of a key, to be changed.
+func (d *shardsDraft[V]) shard(key string) map[string]V {
+	if d.copied == nil {
+		next := new([shardCount]map[string]V)
+		if d.base.all != nil {
+			*next = *d.base.all
+		}
+		d.base, d.copied = shards[V]{next}, new([shardCount]bool)
 	}
 	n := shardOf(key)
-	m := maps.Clone(next[n])
-	if m == nil {
-		m = map[string]V{}
+	if !d.copied[n] {
+		d.copied[n] = true
+		m := maps.Clone(d.base.all[n])
+		if m == nil {
+			m = map[string]V{}
+		}
+		d.base.all[n] = m
 	}
-	f(m)
-	if len(m) == 0 {
-		m = nil
-	}
-	next[n] = m
-	return shards[V]{next}
+	return d.base.all[n]
 }
 
 // shardsOf makes shards of a whole map.

@@ -74,6 +74,9 @@ type hostInfo struct {
 	// longest is at least the length of the longest path. It may be too long
 	// after a removal.
 	longest int
+	// root is the route without a path. Most hosts have nothing else, and then
+	// one look is enough: among many routes each costs a few cache misses.
+	root *Match
 }
 
 // Match is a route that was found, with the state of its backends. It stays
@@ -122,6 +125,9 @@ func (s *snapshot) find(host, path string) *Match {
 	if !ok {
 		return nil
 	}
+	if info.longest == 0 {
+		return info.root
+	}
 	if len(path) > info.longest {
 		if path[info.longest] != '/' {
 			path = path[:max(strings.LastIndexByte(path[:info.longest], '/'), 0)]
@@ -145,25 +151,36 @@ func (t *Table) Len() int { return t.load().count }
 
 // Set adds a route or replaces the one with its guid. A route with the same
 // host and path but another guid gives way.
-func (t *Table) Set(route Route) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := *t.load()
-	t.set(&next, route)
-	t.current.Store(&next)
-}
+func (t *Table) Set(route Route) { t.Update([]Route{route}, nil) }
 
 // Remove removes the route with a guid. Requests under way go on.
-func (t *Table) Remove(guid string) {
+func (t *Table) Remove(guid string) { t.Update(nil, []string{guid}) }
+
+// Update removes routes and sets others, as Remove and Set do, all at once. What
+// it copies depends on how many they are and not on how many there are.
+func (t *Table) Update(set []Route, gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key, ok := t.byGUID[guid]
-	if !ok {
-		return
+	now := t.load()
+	next := &draft{hosts: shardsDraft[hostInfo]{base: now.hosts}, routes: shardsDraft[*Match]{base: now.routes}, count: now.count}
+	for _, guid := range gone {
+		if key, ok := t.byGUID[guid]; ok {
+			t.remove(next, guid, key)
+		}
 	}
-	next := *t.load()
-	t.remove(&next, guid, key)
-	t.current.Store(&next)
+	for _, route := range set {
+		t.set(next, route)
+	}
+	if next.hosts.copied != nil || next.routes.copied != nil {
+		t.current.Store(&snapshot{hosts: next.hosts.base, routes: next.routes.base, count: next.count})
+	}
+}
+
+// draft is a snapshot that is being made of another.
+type draft struct {
+	hosts  shardsDraft[hostInfo]
+	routes shardsDraft[*Match]
+	count  int
 }
 
 // Replace makes all the whole table, at once.
@@ -198,49 +215,65 @@ func (t *Table) Replace(all []Route) {
 	maps.DeleteFunc(t.states, func(_ endpointKey, state *endpointState) bool { return state.uses == 0 })
 	for _, key := range t.byGUID {
 		info := hosts[key.host]
-		hosts[key.host] = hostInfo{info.routes + 1, max(info.longest, len(key.path))}
+		info.routes, info.longest = info.routes+1, max(info.longest, len(key.path))
+		if key.path == "" {
+			info.root = routes[key.host]
+		}
+		hosts[key.host] = info
 	}
 	t.current.Store(&snapshot{hosts: shardsOf(hosts), routes: shardsOf(routes), count: len(routes)})
 }
 
-func (t *Table) set(s *snapshot, route Route) {
+func (t *Table) set(s *draft, route Route) {
 	key := keyOf(route)
 	if before, ok := t.byGUID[route.GUID]; ok && before != key {
 		t.remove(s, route.GUID, before)
 	}
-	old, there := s.routes.get(key.host + key.path)
+	old, there := s.routes.base.get(key.host + key.path)
 	if there && old.Route.GUID != route.GUID {
 		delete(t.byGUID, old.Route.GUID)
 	}
+	m := t.newMatch(route, old)
+	if m == old {
+		return // as it was
+	}
+	info, _ := s.hosts.base.get(key.host)
 	if !there {
-		info, _ := s.hosts.get(key.host)
-		s.hosts = s.hosts.with(key.host, hostInfo{info.routes + 1, max(info.longest, len(key.path))})
+		info.routes, info.longest = info.routes+1, max(info.longest, len(key.path))
 		s.count++
 	}
-	m := t.newMatch(route, old)
+	if key.path == "" {
+		info.root = m
+	}
+	if !there || key.path == "" {
+		s.hosts.set(key.host, info)
+	}
 	m.pool.retain()
 	if there {
 		t.release(old.pool)
 	}
-	s.routes = s.routes.with(key.host+key.path, m)
+	s.routes.set(key.host+key.path, m)
 	if t.byGUID == nil {
 		t.byGUID = map[string]routeKey{}
 	}
 	t.byGUID[route.GUID] = key
 }
 
-func (t *Table) remove(s *snapshot, guid string, key routeKey) {
+func (t *Table) remove(s *draft, guid string, key routeKey) {
 	delete(t.byGUID, guid)
-	if m, ok := s.routes.get(key.host + key.path); ok {
+	if m, ok := s.routes.base.get(key.host + key.path); ok {
 		t.release(m.pool)
 	}
-	s.routes = s.routes.without(key.host + key.path)
+	s.routes.remove(key.host + key.path)
 	s.count--
-	info, _ := s.hosts.get(key.host)
+	info, _ := s.hosts.base.get(key.host)
+	if key.path == "" {
+		info.root = nil
+	}
 	if info.routes--; info.routes <= 0 {
-		s.hosts = s.hosts.without(key.host)
+		s.hosts.remove(key.host)
 	} else {
-		s.hosts = s.hosts.with(key.host, info)
+		s.hosts.set(key.host, info)
 	}
 }
 

@@ -235,6 +235,57 @@ func TestChangesUnderLoad(t *testing.T) {
 	all.Wait()
 }
 
+// A change of few among many routes copies little of the table, and none when
+// nothing is new.
+func TestUpdateAmongMany(t *testing.T) {
+	t.Parallel()
+	tab := fill(20000)
+	b := router.Backend{Address: "10.0.0.1:1", AppGUID: "app", InstanceGUID: "i"}
+	one := router.Route{GUID: "new", Host: "new.test", Backends: []router.Backend{b}}
+	two := router.Route{GUID: "new", Host: "moved.test", Backends: []router.Backend{b}}
+	for _, change := range []struct {
+		name string
+		most int
+		do   func()
+	}{
+		{"added", 2, func() { tab.Set(one) }},
+		{"set as it was", 0, func() { tab.Update([]router.Route{one}, []string{"nobody"}) }},
+		{"moved", 4, func() { tab.Set(two) }},
+		{"exchanged", 6, func() {
+			tab.Update([]router.Route{{GUID: "heir", Host: "moved.test"}, {GUID: "other", Host: "other.test"}}, []string{"new"})
+		}},
+		{"removed", 4, func() { tab.Update(nil, []string{"heir", "other"}) }},
+	} {
+		if n := router.Copied(tab, change.do); n > change.most {
+			t.Errorf("%s: %d shards were copied", change.name, n)
+		}
+	}
+	if tab.Len() != 20000 || router.States(tab) != 0 && lookup(tab, "moved.test", "/") != "" {
+		t.Errorf("%d routes are left", tab.Len())
+	}
+}
+
+// Routes that take the place of others in one update neither remove nor keep
+// them, in whatever order they come.
+func TestUpdateTakesOver(t *testing.T) {
+	t.Parallel()
+	a, b := router.Route{GUID: "a", Host: "a.test"}, router.Route{GUID: "b", Host: "b.test"}
+	swapped := []router.Route{{GUID: "a", Host: "b.test"}, {GUID: "b", Host: "a.test"}}
+	for range 2 {
+		var tab router.Table
+		tab.Update([]router.Route{a, b}, nil)
+		tab.Update(swapped, nil)
+		if lookup(&tab, "a.test", "/") != "b" || lookup(&tab, "b.test", "/") != "a" || tab.Len() != 2 {
+			t.Errorf("a.test leads to %q, b.test to %q, of %d routes", lookup(&tab, "a.test", "/"), lookup(&tab, "b.test", "/"), tab.Len())
+		}
+		tab.Update([]router.Route{{GUID: "heir", Host: "a.test"}}, []string{"a", "b"})
+		if lookup(&tab, "a.test", "/") != "heir" || tab.Len() != 1 {
+			t.Errorf("a.test leads to %q, of %d routes", lookup(&tab, "a.test", "/"), tab.Len())
+		}
+		swapped[0], swapped[1] = swapped[1], swapped[0]
+	}
+}
+
 func fill(n int) *router.Table {
 	routes := make([]router.Route, n)
 	for i := range routes {

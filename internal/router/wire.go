@@ -62,7 +62,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	var tried []*endpoint
 	var failure error
 	for len(tried) < w.attempts {
-		e := x.pool.next(tried, time.Now(), x.sticky)
+		now := time.Now()
+		e := x.pool.next(tried, now, x.sticky)
 		if e == nil && x.lookAgain(w.table, r.URL.EscapedPath()) {
 			continue
 		}
@@ -70,7 +71,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			break
 		}
 		tried = append(tried, e)
-		x.choose(e)
+		x.choose(e, now)
 		res, err := w.transport(e, r).RoundTrip(addressed(r, e))
 		if err == nil {
 			e.state.restore()

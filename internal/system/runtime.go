@@ -151,8 +151,19 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
-// RoutesChanged implements api.Signals.
-func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
+// RoutesChanged implements api.Signals. Who does not know which routes changed
+// need not say so: the watched store does, and to look at all of them costs too
+// much.
+func (r *runtime) RoutesChanged(guids ...string) {
+	if len(guids) > 0 {
+		r.publisher.Kick(guids...)
+	}
+}
+
+// told is the store for those who do what users ask for: it tells of it.
+func (r *runtime) told(log *slog.Logger) toldStore {
+	return toldStore{controller.WatchRoutes(r.store, r.publisher.Kick), r.logs, log}
+}
 
 // BuildCreated implements api.Signals.
 func (r *runtime) BuildCreated(string) { r.builds.Kick() }
@@ -244,15 +255,18 @@ func routerRoute(r controller.Route) router.Route {
 	return out
 }
 
-func (t routeTable) Set(r controller.Route) { t.table.Set(routerRoute(r)) }
-func (t routeTable) Remove(guid string)     { t.table.Remove(guid) }
-func (t routeTable) Replace(all []controller.Route) {
-	out := make([]router.Route, 0, len(all))
-	for _, r := range all {
-		out = append(out, routerRoute(r))
+func routerRoutes(all []controller.Route) []router.Route {
+	out := make([]router.Route, len(all))
+	for i, r := range all {
+		out[i] = routerRoute(r)
 	}
-	t.table.Replace(out)
+	return out
 }
+
+func (t routeTable) Update(set []controller.Route, gone []string) {
+	t.table.Update(routerRoutes(set), gone)
+}
+func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
 
 // catalog gives the stager the installed buildpacks.
 type catalog struct{ store cf.Store }
@@ -281,7 +295,12 @@ type accessLog struct {
 	entries chan logs.Entry
 }
 
-const accessBuffer = 16384
+const (
+	accessBuffer = 16384
+	accessBatch  = 512
+	// accessPause is how long a line waits for others.
+	accessPause = 5 * time.Millisecond
+)
 
 func newAccessLog(to *logs.Store, log *slog.Logger) *accessLog {
 	return &accessLog{to: to, log: log, entries: make(chan logs.Entry, accessBuffer)}
@@ -292,7 +311,9 @@ func (a *accessLog) add(access router.Access) {
 	if access.App == "" {
 		return
 	}
-	entry := logs.Entry{App: access.App, Time: time.Now(), Source: "RTR", Instance: "0", Text: []byte(access.Line())}
+	entry := logs.Entry{
+		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0", Text: access.AppendLine(make([]byte, 0, 512)),
+	}
 	// When the disk cannot keep up, the request waits: a line is never lost
 	// without a word.
 	a.entries <- entry
@@ -310,32 +331,43 @@ func (a *accessLog) Start(ctx context.Context) error {
 func (a *accessLog) Stop() { a.Halt(nil) }
 
 func (a *accessLog) write(ctx context.Context) {
+	pause := time.NewTimer(accessPause)
+	defer pause.Stop()
 	var batch []logs.Entry
 	for {
 		select {
 		case e := <-a.entries:
 			batch = append(batch, e)
 		case <-ctx.Done():
-			for {
-				select {
-				case e := <-a.entries:
-					batch = append(batch, e)
-				default:
-					a.flush(batch)
-					return
-				}
-			}
+			a.drain(batch)
+			return
 		}
-		for len(batch) < 512 {
-			select {
-			case e := <-a.entries:
-				batch = append(batch, e)
+		// Others come soon: together they cost one write, and nobody has to be
+		// woken for each of them.
+		pause.Reset(accessPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		batch = a.drain(batch)
+	}
+}
+
+// drain writes the batch and all that is there now.
+func (a *accessLog) drain(batch []logs.Entry) (empty []logs.Entry) {
+	for {
+		select {
+		case e := <-a.entries:
+			if batch = append(batch, e); len(batch) < accessBatch {
 				continue
-			default:
 			}
-			break
+		default:
+			a.flush(batch)
+			clear(batch)
+			return batch[:0]
 		}
 		a.flush(batch)
+		clear(batch)
 		batch = batch[:0]
 	}
 }

@@ -15,7 +15,7 @@ import (
 // openServices makes the part that talks to service brokers.
 func openServices(c Config, r *runtime) *services.Services {
 	return services.New(services.Config{
-		Store: toldStore{r.store, r.logs, c.Log}, Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
+		Store: r.told(c.Log), Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
 		Broker: osb.Options{Timeout: c.BrokerTimeout}, Worker: workerName(c.DataDir),
 	})
 }

@@ -37,5 +37,5 @@
 //     program: an error without a code.
 //
 // It may import cf, fault and db. It must not import a driver, another store, or
-// anything that faces users. Nobody but system and tests imports it.
+// anything that faces users. Nobody but system, bench and tests imports it.
 package platformdb

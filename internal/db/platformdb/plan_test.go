@@ -150,6 +150,10 @@ func TestPlans(t *testing.T) {
 			return q
 		}
 		appsList := func(q cf.Query) selected { return selectedFrom(apps, cf.Tx.Apps, q) }
+		// The routes between two, as the route publisher goes through them.
+		page := func(field string) []cf.Cond {
+			return []cf.Cond{{Field: field, Op: cf.OpGreater, Values: []any{"route-500"}}, {Field: field, Op: cf.OpLessEqual, Values: []any{"route-505"}}}
+		}
 		for _, test := range []struct {
 			name  string
 			list  selected
@@ -180,6 +184,9 @@ func TestPlans(t *testing.T) {
 			{"RoutesOfApps", selectedFrom(routes, cf.Tx.Routes, cf.Where("app_guid", "app-7", "app-8")), "platform_destinations_app"},
 			{"RouteByAddress", selectedFrom(routes, cf.Tx.Routes, cf.Where("domain_guid", "domain").And(cf.In("host", "HOST77")).And(cf.In("path", ""))), lite + "platform_routes_address"},
 			{"RoutesForDeveloper", selectedFrom(routes, cf.Tx.Routes, cf.Query{Reader: developer}), ""},
+			{"RoutesPage", selectedFrom(routes, cf.Tx.Routes, by(cf.Query{Where: page("guid")[:1], PerPage: 500}, "guid", false)), lite + "autoindex_platform_routes"},
+			{"DestinationsPage", selectedFrom(destinations, cf.Tx.Destinations, cf.Query{Where: page("route_guid")}), "platform_destinations_route"},
+			{"BindingsPage", selectedFrom(serviceBindings, cf.Tx.ServiceBindings, cf.Query{Where: append(page("route_guid"), cf.In("type", "route"))}), lite + "platform_service_bindings_route"},
 			{"UnmappedRoutes", selectedFrom(routes, cf.Tx.Routes, cf.Where("unmapped", true).And(cf.In("space_guid", "space-7"))), "platform_routes_space"},
 			{"PackageOfApp", selectedFrom(packages, cf.Tx.Packages, by(cf.Where("app_guid", "app-7"), "created_at", true)), "platform_packages_app"},
 			{"DropletsOfPackage", selectedFrom(droplets, cf.Tx.Droplets, cf.Where("package_guid", "package-7")), "platform_droplets_package"},
