@@ -25,6 +25,11 @@ func CountInstance(p *Proxy, guid string) {
 	p.counters.observe(&a, p.counters.of(&endpoint{Backend{InstanceGUID: guid}, new(endpointState)}))
 }
 
+// StatsAt is Stats at another time.
+func StatsAt(p *Proxy, now time.Time) (instances []Stats, apps map[string]*Stats) {
+	return p.counters.snapshot(now)
+}
+
 // States is how many instances a table remembers something of.
 func States(t *Table) int {
 	t.mu.Lock()

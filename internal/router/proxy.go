@@ -96,6 +96,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 		o.Signer = newSigner()
 	}
 	p := &Proxy{table: t, options: o}
+	p.counters.table = t
 	p.wire = newWire(o, t)
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,

@@ -169,6 +169,22 @@ func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[strin
 	return out
 }
 
+// Traffic implements api.Traffic.
+func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
+	s, ok := r.proxy.InstanceStats(instanceGUID)
+	if !ok {
+		return api.InstanceTraffic{}
+	}
+	t := api.InstanceTraffic{
+		Requests: s.Requests, Active: s.Active, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
+		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
+	}
+	if s.Requests > 0 {
+		t.Mean = s.Duration / time.Duration(s.Requests)
+	}
+	return t
+}
+
 // RestartInstance implements api.Runtime.
 func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
 	return r.apps.RestartInstance(ctx, processGUID, index)
