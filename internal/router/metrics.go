@@ -24,6 +24,7 @@ var (
 	descRetries   = describe("retries_total", "Attempts that were made again with another instance.")
 	descEjections = describe("ejections_total", "Instances that got no more requests for a while because they did not answer.")
 	descExpress   = describe("express_requests_total", "Requests that express lanes served.")
+	descStalled   = describe("stalled_clients_total", "Connections and requests that were broken off because the client stood still for long.")
 	descRoutes    = describe("routes", "Routes in the table.")
 )
 
@@ -31,7 +32,7 @@ var _ prometheus.Collector = (*Proxy)(nil)
 
 // Describe implements prometheus.Collector.
 func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descExpress, descRoutes} {
+	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descExpress, descStalled, descRoutes} {
 		to <- d
 	}
 }
@@ -72,6 +73,7 @@ func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 	})
 	counter(descRetries, p.counters.retries.Load())
 	counter(descExpress, p.counters.express.Load())
+	counter(descStalled, p.counters.stalled.Load())
 	counter(descEjections, p.counters.ejections.Load())
 	to <- prometheus.MustNewConstMetric(descRoutes, prometheus.GaugeValue, float64(p.table.Len()))
 }

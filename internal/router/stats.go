@@ -129,6 +129,7 @@ type counters struct {
 	ejections atomic.Int64
 	retries   atomic.Int64
 	express   atomic.Int64 // served by express lanes
+	stalled   atomic.Int64 // broken off because the client stood still
 
 	mu         sync.Mutex
 	byInstance map[string]*instanceStats
