@@ -128,10 +128,13 @@ type InstanceTraffic struct {
 }
 
 // Signals tell the parts that make actual match desired that something
-// changed, after the change was stored. They never block and may be lost: all
-// of them also look by themselves from time to time.
+// changed, after the change was stored. They do not block for long and may be
+// lost: all of them also look by themselves from time to time.
 type Signals interface {
 	AppsChanged(guids ...string)
+	// RoutesChanged returns when requests go where these routes say, so that
+	// who is answered after it finds what he asked for. Without guids all may
+	// have changed, and that takes a moment longer than the call.
 	RoutesChanged(guids ...string)
 	BuildCreated(guid string)
 	JobCreated(guid string)

@@ -88,6 +88,8 @@ type RoutePublisher struct {
 		routes map[string]bool
 	}
 	kicked chan struct{} // has room for one
+
+	announcing announcing
 }
 
 // mapping is a route and where it leads.

@@ -147,8 +147,19 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
+// announceFor bounds how long an answer waits for the router.
+const announceFor = time.Second
+
 // RoutesChanged implements api.Signals.
-func (r *runtime) RoutesChanged(guids ...string) { r.publisher.Kick(guids...) }
+func (r *runtime) RoutesChanged(guids ...string) {
+	if len(guids) == 0 {
+		r.publisher.Kick()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceFor)
+	defer cancel()
+	_ = r.publisher.Announce(ctx, guids...) // then it is tried again, and told in the log
+}
 
 // BuildCreated implements api.Signals.
 func (r *runtime) BuildCreated(string) { r.builds.Kick() }
