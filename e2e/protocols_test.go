@@ -143,29 +143,35 @@ func protocolGRPC(t *testing.T, s *site) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		client := grpc_health_v1.NewHealthClient(conn)
-		if res, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Fatal(res, err)
+		callHealth(t, s, grpc_health_v1.NewHealthClient(conn))
+		if err := conn.Close(); err != nil {
+			t.Error(err)
 		}
-		if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(err) != codes.NotFound {
-			t.Errorf("an error of the app arrives as %v", err)
+	}
+}
+
+func callHealth(t *testing.T, s *site, client grpc_health_v1.HealthClient) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatal(res, err)
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an error of the app arrives as %v", err)
+	}
+	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "flips"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := grpc_health_v1.HealthCheckResponse_UNKNOWN
+	for i := range 5 {
+		got, err := watch.Recv()
+		if err != nil || got.Status == before {
+			t.Fatal(i, got, err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "flips"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := grpc_health_v1.HealthCheckResponse_UNKNOWN
-		for i := range 5 {
-			got, err := watch.Recv()
-			if err != nil || got.Status == before {
-				t.Fatal(i, got, err)
-			}
-			before = got.Status
-			s.get(t, "one", "/next?grpc").want(t, http.StatusOK)
-		}
+		before = got.Status
+		s.get(t, "one", "/next?grpc").want(t, http.StatusOK)
 	}
 }
 
@@ -290,9 +296,9 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	contains(t, columns(cfOK(t, home, "app", "talker")), "#0 running") // the real client does not mind
 	metrics := string(s.call(t, http.MethodGet, s.Admin+"/metrics", "", nil).want(t, http.StatusOK).Body)
 	instance := stats.Resources[0].Instance
-	contains(t, metrics, fmt.Sprintf(`ingot_router_requests_total{app_id="%s",class="2xx",instance_id="%s",instance_index="0"}`, app, instance),
-		fmt.Sprintf(`ingot_router_app_requests_total{app_id="%s",class="4xx"}`, app),
-		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id="%s",instance_id="%s",instance_index="0"}`, app, instance))
+	contains(t, metrics, fmt.Sprintf(`ingot_router_requests_total{app_id=%q,class="2xx",instance_id=%q,instance_index="0"}`, app, instance),
+		fmt.Sprintf(`ingot_router_app_requests_total{app_id=%q,class="4xx"}`, app),
+		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`, app, instance))
 }
 
 // destinationsTakeEffect sees that who is told that a route leads somewhere, or
