@@ -56,7 +56,7 @@ func (p *Platform) measureRouteChanges(ctx context.Context, r *Report, app *App)
 			if err != nil {
 				return err
 			}
-			began, tries, err := time.Now(), 0, error(nil)
+			began, tries := time.Now(), 0
 			for status := 0; status != want; tries++ {
 				if status, err = w.do(get(app.Host, "/")); err != nil {
 					return err
