@@ -58,6 +58,9 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := p.measureRouteChanges(ctx, r, app); err != nil {
+		return err
+	}
 	direct, err := p.address(ctx, app)
 	if err != nil {
 		return err

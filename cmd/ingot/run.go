@@ -72,6 +72,9 @@ func (p *process) up(o upOptions) error {
 // serve runs a server until it is asked to stop; welcome is called when it is
 // ready.
 func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
+	if err := keepDescriptors(); err != nil {
+		log.Warn(err.Error())
+	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if err := s.Start(ctx); err != nil {

@@ -28,6 +28,7 @@ type Options struct {
 	Services  *services.Services
 	Directory Directory
 	Runtime   Runtime
+	Traffic   Traffic // nil means that nobody counts requests
 	Signals   Signals
 	Blobs     Blobs
 	Verifier  *token.Verifier
@@ -57,6 +58,7 @@ type API struct {
 	services  *services.Services
 	directory Directory
 	runtime   Runtime
+	traffic   Traffic
 	signals   Signals
 	blobs     Blobs
 	verifier  *token.Verifier
@@ -108,11 +110,31 @@ type InstanceUsage struct {
 	LogLost uint64
 }
 
+// Traffic knows what instances are asked through their routes.
+type Traffic interface {
+	// Traffic returns the requests of an instance since it is there; none when
+	// it never had one.
+	Traffic(instanceGUID string) InstanceTraffic
+}
+
+// InstanceTraffic is what an instance was asked through its routes.
+type InstanceTraffic struct {
+	Requests       int64    // that have ended
+	Active         int64    // that have not
+	Classes        [6]int64 // by the first digit of the status; 0 is for those without an answer
+	Received, Sent int64    // bytes of bodies
+	Mean           time.Duration
+	P50, P95, P99  time.Duration // at most so long took that share
+}
+
 // Signals tell the parts that make actual match desired that something
-// changed, after the change was stored. They never block and may be lost: all
-// of them also look by themselves from time to time.
+// changed, after the change was stored. They do not block for long and may be
+// lost: all of them also look by themselves from time to time.
 type Signals interface {
 	AppsChanged(guids ...string)
+	// RoutesChanged returns when requests go where these routes say, so that
+	// who is answered after it finds what he asked for. Without guids all may
+	// have changed, and that takes a moment longer than the call.
 	RoutesChanged(guids ...string)
 	BuildCreated(guid string)
 	TasksChanged()
@@ -159,7 +181,7 @@ func New(o Options) *API {
 		o.MaxUpload = defaultUpload
 	}
 	return &API{
-		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, signals: o.Signals, blobs: o.Blobs,
+		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
 		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
 	}
 }

@@ -187,7 +187,6 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 	if _, err := body.destinations(replace); err != nil {
 		return err
 	}
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
 		route, err := a.routeFor(p)
 		if err != nil {
@@ -209,7 +208,7 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 			return nil, err
 		}
 		return a.destinationsBody(p, route, nil)
-	})
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }
 
 // checkDestinationApps refuses apps that do not exist or are elsewhere.
@@ -258,7 +257,6 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 	if protocol != "http1" && protocol != "http2" {
 		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
 	}
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
 		route, d, err := a.destinationFor(p)
 		if errors.Is(err, errNoDestination) {
@@ -271,11 +269,10 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		b := presentDestination(d)
 		b.Links = links{"destinations": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID))}
 		return b, p.tx.Destinations().Update(d)
-	})
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }
 
 func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
 		route, d, err := a.destinationFor(p)
 		switch {
@@ -287,5 +284,5 @@ func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
 			return nil, fault.Invalid("Weighted destinations cannot be deleted individually.")
 		}
 		return nil, a.platform.RemoveDestination(p.tx, p.caller.actor(), route, d)
-	})
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }

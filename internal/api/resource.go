@@ -205,7 +205,9 @@ func (a *API) show(w http.ResponseWriter, r *http.Request, f func(p *presenter) 
 }
 
 // perform answers with what f did.
-func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(p *presenter) (any, error)) error {
+//
+// What comes after is done between storing and answering.
+func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(p *presenter) (any, error), after ...func()) error {
 	var body any
 	err := a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
 		body, err = f(newPresenter(tx, r))
@@ -213,6 +215,9 @@ func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func
 	})
 	if err != nil {
 		return err
+	}
+	for _, do := range after {
+		do()
 	}
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)

@@ -220,7 +220,24 @@ func (a *API) statsRow(process *cf.Process, index int, row *cf.Instance, usage m
 	} {
 		b[k] = v
 	}
+	if a.traffic != nil {
+		b["router"] = presentTraffic(a.traffic.Traffic(row.GUID))
+	}
 	return b
+}
+
+// presentTraffic shows what Cloud Foundry has no member for: what the router
+// saw of an instance.
+func presentTraffic(t InstanceTraffic) map[string]any {
+	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	status := map[string]int64{"none": t.Classes[0]}
+	for class := 1; class < len(t.Classes); class++ {
+		status[strconv.Itoa(class)+"xx"] = t.Classes[class]
+	}
+	return map[string]any{
+		"requests": t.Requests, "active": t.Active, "status": status, "bytes_received": t.Received, "bytes_sent": t.Sent,
+		"latency_ms": map[string]float64{"mean": millis(t.Mean), "p50": millis(t.P50), "p95": millis(t.P95), "p99": millis(t.P99)},
+	}
 }
 
 func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {

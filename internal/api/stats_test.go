@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"ingot/internal/api"
 	"ingot/internal/cf"
 	"ingot/internal/db"
 )
@@ -64,6 +66,57 @@ func TestStatsOfVersions(t *testing.T) {
 			}
 			if routable := fmt.Sprint(stats.at("resources.0.routable")); (routable == "true") != (test.want == "RUNNING") {
 				t.Errorf("old %q, new %q: routable is %s", test.old, test.now, routable)
+			}
+		}
+	}
+}
+
+type traffic map[string]api.InstanceTraffic
+
+func (t traffic) Traffic(guid string) api.InstanceTraffic { return t[guid] }
+
+// TestStatsOfRequests sees what the router counted, of instances that are there
+// and of none else.
+func TestStatsOfRequests(t *testing.T) {
+	t.Parallel()
+	counted := traffic{}
+	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.Traffic = counted })
+	app := f.app(f.space(f.org("o"), "s"), "a")
+	err := f.store.Update(t.Context(), func(tx cf.Tx) error {
+		process, err := tx.Processes().Get(app)
+		if err != nil {
+			return err
+		}
+		process.Instances = 3
+		if err := tx.Processes().Update(process); err != nil {
+			return err
+		}
+		for i := range 2 {
+			row := cf.Instance{Resource: cf.Resource{GUID: fmt.Sprintf("i%d", i)}, AppGUID: app, ProcessGUID: app, Version: process.Version, State: cf.InstanceRunning, Ready: true, Index: i}
+			if err := tx.Instances().Insert(&row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted["i1"] = api.InstanceTraffic{
+		Requests: 9, Active: 1, Classes: [6]int64{1, 0, 5, 0, 2, 1}, Received: 10, Sent: 2000,
+		Mean: 1234567 * time.Nanosecond, P50: time.Millisecond, P95: 2500 * time.Microsecond, P99: 5 * time.Millisecond,
+	}
+	for _, path := range []string{"/v3/processes/" + app + "/stats", "/v3/apps/" + app + "/processes/web/stats"} {
+		got := f.want(f.call(f.admin(), "GET", path, nil), 200)
+		for member, want := range map[string]string{
+			"0.router.requests": "0", "0.router.status.2xx": "0", "0.router.latency_ms.p99": "0",
+			"1.router.requests": "9", "1.router.active": "1", "1.router.status.none": "1", "1.router.status.2xx": "5", "1.router.status.3xx": "0",
+			"1.router.status.4xx": "2", "1.router.status.5xx": "1", "1.router.bytes_received": "10", "1.router.bytes_sent": "2000",
+			"1.router.latency_ms.mean": "1.234", "1.router.latency_ms.p50": "1", "1.router.latency_ms.p95": "2.5", "1.router.latency_ms.p99": "5",
+			"2.state": "DOWN", "2.router": "<nil>",
+		} {
+			if v := fmt.Sprint(got.at("resources." + member)); v != want {
+				t.Errorf("%s: %s is %s, want %s", path, member, v, want)
 			}
 		}
 	}

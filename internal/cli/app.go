@@ -23,6 +23,8 @@ type summary struct {
 	Processes  []processSummary `json:"processes"`
 	// Deployment is the one that goes on.
 	Deployment *deploymentSummary `json:"deployment,omitempty"`
+
+	showRequests bool
 }
 
 type processSummary struct {
@@ -45,6 +47,8 @@ type instanceSummary struct {
 	Disk    int64   `json:"disk"`
 	DiskMax int64   `json:"disk_quota"`
 	Details string  `json:"details,omitempty"`
+
+	Requests *client.Requests `json:"router,omitempty"`
 }
 
 func (a *summary) show(p *term.Printer) {
@@ -74,8 +78,40 @@ func (a *summary) show(p *term.Printer) {
 			})
 		}
 		p.Table(t)
+		if a.showRequests {
+			pr.showRequests(p)
+		}
 	}
 	a.Deployment.show(p)
+}
+
+// showRequests shows what the router counted.
+func (pr *processSummary) showRequests(p *term.Printer) {
+	t := term.Table{Heading: []string{"", "requests", "active", "2xx", "3xx", "4xx", "5xx", "p50", "p95", "p99", "received", "sent"}}
+	for _, i := range pr.Instances {
+		r := i.Requests
+		if r == nil {
+			continue
+		}
+		row := []term.Cell{{Text: "#" + strconv.Itoa(i.Index)}}
+		for _, n := range []int64{r.Requests, r.Active, r.Status["2xx"], r.Status["3xx"], r.Status["4xx"], r.Status["5xx"]} {
+			row = append(row, term.Cell{Text: strconv.FormatInt(n, 10)})
+		}
+		for _, ms := range []float64{r.Latency.P50, r.Latency.P95, r.Latency.P99} {
+			cell := term.Cell{Text: "-"}
+			if r.Requests > 0 {
+				cell.Text = strconv.FormatFloat(ms, 'f', -1, 64) + "ms"
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, append(row, term.Cell{Text: term.Size(r.Received)}, term.Cell{Text: term.Size(r.Sent)}))
+	}
+	p.Println("")
+	if len(t.Rows) == 0 {
+		p.Println("There are no figures of requests.")
+		return
+	}
+	p.Table(t)
 }
 
 // summarize asks for everything about an app, side by side.
@@ -159,7 +195,7 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 	for _, st := range stats {
 		i := instanceSummary{
 			Index: st.Index, State: strings.ToLower(st.State), CPU: st.Usage.CPU, Memory: st.Usage.Mem, MemMax: st.MemQuota,
-			Disk: st.Usage.Disk, DiskMax: st.DiskQuota, Details: st.Details,
+			Disk: st.Usage.Disk, DiskMax: st.DiskQuota, Details: st.Details, Requests: st.Router,
 		}
 		if st.Uptime > 0 || st.State == "RUNNING" {
 			i.Since = s.w.Now().Add(-time.Duration(st.Uptime) * time.Second).UTC().Format(time.RFC3339)
@@ -170,8 +206,9 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 }
 
 type appCommand struct {
-	GUID bool `long:"guid" description:"Show the guid alone"`
-	Args struct {
+	GUID     bool `long:"guid" description:"Show the guid alone"`
+	Requests bool `long:"requests" description:"Show the requests of each instance, too: how many, how they were answered, how long they took"`
+	Args     struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`
 }
@@ -195,7 +232,12 @@ func (c *appCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.GUID {
 		return &text{"guid", app.GUID}, nil
 	}
-	return orNil(s.summarize(ctx, app))
+	found, err := s.summarize(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	found.showRequests = c.Requests
+	return found, nil
 }
 
 // orNil keeps a nil pointer from becoming a result.

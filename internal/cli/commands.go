@@ -48,7 +48,7 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "unset-env", aliases: []string{"ue"}, group: groupApps, summary: "Remove a variable of an app", args: "APP NAME", need: aSpace, example: []string{"unset-env my-app GREETING"}, make: func() runner { return &unsetEnvCommand{} }},
 
 		{name: "apps", aliases: []string{"a"}, group: groupLook, summary: "List the apps of the space", need: aSpace, example: []string{"apps", "apps --json"}, make: func() runner { return &appsCommand{} }},
-		{name: "app", group: groupLook, summary: "Show how an app is", args: "APP", need: aSpace, example: []string{"app my-app", "app my-app --guid"}, make: func() runner { return &appCommand{} }},
+		{name: "app", group: groupLook, summary: "Show how an app is", args: "APP", need: aSpace, example: []string{"app my-app", "app my-app --requests", "app my-app --guid"}, make: func() runner { return &appCommand{} }},
 		{name: "logs", group: groupLook, summary: "Follow the log of an app", args: "APP [--recent]", need: aSpace,
 			example: []string{"logs my-app", "logs my-app --recent --no-router", "logs my-app --process web --sidecar config-server"}, make: func() runner { return &logsCommand{} }},
 		{name: "ssh", group: groupLook, summary: "Open a shell in an instance, or forward ports to it", args: "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", need: aSpace,

@@ -113,7 +113,11 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	}
 	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0, "memory_in_mb": 32, "relationships": object{"app": to(guidApp)}}
 	stats := list(
-		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20}},
+		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20},
+			"router": object{
+				"requests": 1234, "active": 2, "status": object{"2xx": 1200, "4xx": 30, "5xx": 4}, "bytes_received": 0, "bytes_sent": 5 << 20,
+				"latency_ms": object{"mean": 3.25, "p50": 2.5, "p95": 10, "p99": 25},
+			}},
 		object{"index": 1, "state": "CRASHED", "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{}, "details": "exit status 7"})
 	route := object{
 		"guid": "route-guid", "url": "shop.apps.test", "host": "shop", "protocol": "http", "relationships": object{"domain": to("domain-guid"), "space": to(guidSpace)},

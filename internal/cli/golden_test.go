@@ -130,6 +130,7 @@ var scenarios = []struct {
 	{"unset-env", []string{"unset-env", "shop", "GREETING"}},
 	{"apps", []string{"apps"}},
 	{"app", []string{"app", "shop"}},
+	{"app-requests", []string{"app", "shop", "--requests"}},
 	{"app-misspelt", []string{"app", "shpo"}},
 	{"logs-recent", []string{"logs", "shop", "--recent"}},
 	{"logs-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config server", "--process", "web", "--no-router"}},

@@ -96,6 +96,8 @@ type RoutePublisher struct {
 		routes map[string]bool
 	}
 	kicked chan struct{} // has room for one
+
+	announcing announcing
 }
 
 const (

@@ -21,8 +21,11 @@
 // (passive ejection). What reached nobody, or may be done twice, goes to another
 // instance; when none is left, to those that the table has by then.
 //
-// It may import fault, oplog, run, seal, token, web, Prometheus's client and the
-// standard library; it must
-// not know where routes come from, engines, or where access lines go: it is told
-// the first and tells the last through a function.
+// A client that stands still for long loses its connection, so that it does not
+// keep what is held for it; one that is slow does not (stalls, patience).
+//
+// It may import fault, oplog, run, seal, token, web, Prometheus's client,
+// golang.org/x/sys and the standard library; it must not know where routes come
+// from, engines, or where access lines go: it is told the first and tells the
+// last through a function.
 package router

@@ -108,10 +108,13 @@ func (x *exchange) pin(wanted string) bool {
 // the request has been read: net/http cannot read on after a full-duplex
 // request that was left unread (it panics), and nobody would want the rest.
 func (x *exchange) hangUp(answer http.Header) {
-	if x.body != nil && !x.body.whole.Load() && strings.HasPrefix(x.access.Proto, "HTTP/1.") {
+	if x.body != nil && !x.body.whole.Load() && x.http1() {
 		answer.Set("Connection", "close")
 	}
 }
+
+// http1 tells whether the client speaks HTTP/1.
+func (x *exchange) http1() bool { return strings.HasPrefix(x.access.Proto, "HTTP/1.") }
 
 // refuse answers in the proxy's own name.
 func (x *exchange) refuse(status int, word, message string) {
@@ -216,6 +219,8 @@ type recorder struct {
 	status int
 	bytes  int64
 	empty  bool // the answer has no body
+	begun  atomic.Bool
+	waits  waiting // for the client to take something
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -226,12 +231,15 @@ func (w *recorder) FlushError() error {
 	if w.empty {
 		return nil
 	}
+	w.waits.begin()
+	defer w.waits.end()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
+		w.begun.Store(true)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -240,7 +248,9 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	w.waits.begin()
 	n, err := w.ResponseWriter.Write(b)
+	w.waits.end()
 	w.bytes += int64(n)
 	return n, err
 }
@@ -251,10 +261,15 @@ type countedBody struct {
 	bytes  atomic.Int64
 	whole  atomic.Bool
 	failed atomic.Bool
+
+	waits   waiting // for the client to send something
+	stalled atomic.Bool
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
+	b.waits.begin()
 	n, err := b.ReadCloser.Read(p)
+	b.waits.end()
 	b.bytes.Add(int64(n))
 	switch {
 	case errors.Is(err, io.EOF):

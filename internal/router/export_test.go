@@ -28,6 +28,45 @@ func CountInstance(p *Proxy, guid string) {
 	p.counters.observe(&a, p.counters.of(&endpoint{Backend{InstanceGUID: guid}, new(endpointState)}))
 }
 
+// StatsAt is Stats at another time.
+func StatsAt(p *Proxy, now time.Time) (instances []Stats, apps map[string]*Stats) {
+	return p.counters.snapshot(now)
+}
+
+// StalledAfter is how long a client may stand still.
+const StalledAfter = stalledAfter
+
+// EndStalled ends connections that stand still at a time, and returns how many.
+func EndStalled(e *Express, now time.Time) int { return e.endStalled(now) }
+
+// BreakOffStalled ends requests that stand still at a time, and returns how many.
+func BreakOffStalled(p *Proxy, now time.Time) int { return p.breakOffStalled(now) }
+
+// Stalled is how many were ended.
+func Stalled(p *Proxy) int64 { return p.counters.stalled.Load() }
+
+// Progress is what the system says about the connections of clients: how many
+// bytes they have taken, and at how many more wait.
+func Progress(e *Express) (acked uint64, waiting int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stalls.mu.Lock()
+	defer e.stalls.mu.Unlock()
+	add := func(n uint64, waits bool) {
+		acked += n
+		if waits {
+			waiting++
+		}
+	}
+	for l := range e.lanes {
+		add(progressOf(l.conn))
+	}
+	for c := range e.stalls.handed {
+		add(progressOf(c.Conn))
+	}
+	return acked, waiting
+}
+
 // States is how many instances a table remembers something of.
 func States(t *Table) int {
 	t.mu.Lock()

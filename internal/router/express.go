@@ -35,6 +35,8 @@ type Express struct {
 	lanes  map[*lane]struct{}
 	closed bool
 	empty  chan struct{} // closed when the last lane ends after Close
+
+	stalls stalls
 }
 
 type expressTarget struct {
@@ -69,7 +71,10 @@ func (e *Express) Addr() net.Addr { return e.inner.Addr() }
 
 // Accept returns the next connection that is for the server.
 func (e *Express) Accept() (net.Conn, error) {
-	e.begin.Do(func() { go e.accept() })
+	e.begin.Do(func() {
+		go e.accept()
+		go e.watchStalls()
+	})
 	select {
 	case c := <-e.handed:
 		return c, nil
@@ -164,13 +169,11 @@ func (e *Express) leave(l *lane) {
 // handOver gives the connection to the server, with what was read of it.
 func (e *Express) handOver(conn net.Conn, read []byte) {
 	_ = conn.SetDeadline(time.Time{})
-	if len(read) > 0 {
-		conn = &unreadConn{conn, read}
-	}
+	handed := e.stalls.hand(conn, read)
 	select {
-	case e.handed <- conn:
+	case e.handed <- handed:
 	case <-e.closing:
-		_ = conn.Close()
+		_ = handed.Close()
 	}
 }
 

@@ -73,6 +73,7 @@ type Proxy struct {
 	reverse  *httputil.ReverseProxy
 	counters counters
 	idle     idleSweeper
+	patience patience
 	lanes    lanes
 }
 
@@ -96,6 +97,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 		o.Signer = newSigner()
 	}
 	p := &Proxy{table: t, options: o}
+	p.counters.table = t
 	p.wire = newWire(o, t)
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
@@ -115,6 +117,7 @@ func (p *Proxy) Close() {
 	p.lanes.drain()
 	p.wire.close()
 	p.idle.close()
+	p.patience.close()
 }
 
 // ServeHTTP answers with what the route's backend answers, or says why not.
@@ -173,6 +176,10 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		out.Header = r.Header.Clone()
 		out.Header.Del("Upgrade")
 		out.Header.Del("Http2-Settings")
+	}
+	if r.ContentLength != 0 || r.ProtoMajor > 1 {
+		p.enter(x, control)
+		defer p.patience.leave(x)
 	}
 	p.reverse.ServeHTTP(x.w, out)
 }
@@ -240,6 +247,9 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
 	switch {
+	case x.body != nil && x.body.stalled.Load():
+		x.refuse(http.StatusRequestTimeout, "incomplete_request", "Nothing of the request's body came for "+stalledAfter.String()+".")
+		return
 	case errors.Is(r.Context().Err(), context.Canceled):
 		x.w.WriteHeader(statusClientGone)
 		return

@@ -2,13 +2,11 @@ package router
 
 import (
 	"cmp"
+	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // latencyBounds are the upper bounds of the buckets of latencies.
@@ -21,8 +19,9 @@ const (
 	// maxInstances bounds how many instances are counted apart. Those beyond
 	// are counted for the whole router only.
 	maxInstances = 2000
-	// forgetAfter is how long an instance is remembered that gets no requests.
-	forgetAfter = time.Hour
+	// forgetAfter is how long an instance is remembered that is in no table any
+	// more: it may come back, and somebody may want to see its last figures.
+	forgetAfter = 5 * time.Minute
 )
 
 // Stats are the requests of an instance, or of all.
@@ -57,6 +56,21 @@ func (s Stats) Quantile(share float64) time.Duration {
 		}
 	}
 	return latencyBounds[len(latencyBounds)-1]
+}
+
+// add counts what the other had.
+func (s *Stats) add(other Stats) {
+	s.Requests += other.Requests
+	s.Duration += other.Duration
+	s.Sent += other.Sent
+	s.Received += other.Received
+	s.Active += other.Active
+	for i, n := range other.Classes {
+		s.Classes[i] += n
+	}
+	for i, n := range other.Buckets {
+		s.Buckets[i] += n
+	}
 }
 
 // instanceStats counts without locks.
@@ -115,10 +129,14 @@ type counters struct {
 	ejections atomic.Int64
 	retries   atomic.Int64
 	express   atomic.Int64 // served by express lanes
+	stalled   atomic.Int64 // broken off because the client stood still
 
 	mu         sync.Mutex
 	byInstance map[string]*instanceStats
-	overflow   instanceStats // of those that are not counted apart
+	departed   map[string]*Stats // by app: the sums of its instances that are forgotten
+	looked     int64             // Unix seconds of the last search for what can be forgotten
+	overflow   instanceStats     // of those that are not counted apart
+	table      *Table            // which instances there are
 }
 
 // of returns where the requests of e are counted.
@@ -129,8 +147,8 @@ func (c *counters) of(e *endpoint) *instanceStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.byInstance[e.InstanceGUID]
-	if s == nil && len(c.byInstance) >= maxInstances {
-		c.forget(time.Now())
+	if now := time.Now(); s == nil && len(c.byInstance) >= maxInstances && now.Unix() != c.looked {
+		c.forget(now)
 	}
 	switch {
 	case s != nil:
@@ -148,14 +166,28 @@ func (c *counters) of(e *endpoint) *instanceStats {
 	return s
 }
 
-// forget drops what had no request for long.
+// forget drops instances that are gone. What they had counts on for their app,
+// as long as that has others: a sum that shrinks would look like a new one.
 func (c *counters) forget(now time.Time) {
+	c.looked = now.Unix()
+	there := c.table.instances()
+	apps := map[string]bool{}
 	for guid, s := range c.byInstance {
-		if s.active.Load() == 0 && now.Unix()-s.last.Load() > int64(forgetAfter/time.Second) {
-			s.dropped.Store(true)
-			delete(c.byInstance, guid)
+		if there[guid] || s.active.Load() != 0 || now.Unix()-s.last.Load() <= int64(forgetAfter/time.Second) {
+			apps[s.app] = true
+			continue
 		}
+		s.dropped.Store(true)
+		delete(c.byInstance, guid)
+		if c.departed == nil {
+			c.departed = map[string]*Stats{}
+		}
+		if c.departed[s.app] == nil {
+			c.departed[s.app] = new(Stats)
+		}
+		c.departed[s.app].add(s.read())
 	}
+	maps.DeleteFunc(c.departed, func(app string, _ *Stats) bool { return !apps[app] })
 }
 
 func (c *counters) observe(a *Access, s *instanceStats) {
@@ -172,25 +204,37 @@ func (c *counters) observe(a *Access, s *instanceStats) {
 	}
 }
 
-// Stats are the requests of every instance that had some lately, by app and
-// index.
+// Stats are the requests of every instance that had some, by app and index.
+// Those of an instance are gone soon after it.
 func (p *Proxy) Stats() []Stats {
-	c := &p.counters
-	c.mu.Lock()
-	c.forget(time.Now())
-	out := make([]Stats, 0, len(c.byInstance))
-	for _, s := range c.byInstance {
-		out = append(out, s.read())
-	}
-	c.mu.Unlock()
-	slices.SortFunc(out, func(a, b Stats) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Instance, b.Instance))
-	})
-	return out
+	all, _ := p.counters.snapshot(time.Now())
+	return all
 }
 
-// InstanceStats are the requests of one instance; ok is false when it had none
-// lately.
+// snapshot returns the requests of every instance, and those of every app.
+func (c *counters) snapshot(now time.Time) (instances []Stats, apps map[string]*Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(now)
+	apps = map[string]*Stats{}
+	for _, s := range c.byInstance {
+		one := s.read()
+		instances = append(instances, one)
+		if apps[one.App] == nil {
+			apps[one.App] = new(Stats)
+			if before := c.departed[one.App]; before != nil {
+				*apps[one.App] = *before
+			}
+		}
+		apps[one.App].add(one)
+	}
+	slices.SortFunc(instances, func(a, b Stats) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Instance, b.Instance))
+	})
+	return instances, apps
+}
+
+// InstanceStats are the requests of one instance; ok is false when it had none.
 func (p *Proxy) InstanceStats(instanceGUID string) (s Stats, ok bool) {
 	p.counters.mu.Lock()
 	found := p.counters.byInstance[instanceGUID]
@@ -199,90 +243,4 @@ func (p *Proxy) InstanceStats(instanceGUID string) (s Stats, ok bool) {
 		return Stats{}, false
 	}
 	return found.read(), true
-}
-
-var (
-	instanceLabels = []string{"app_id", "instance_id", "instance_index"}
-	describe       = func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("ingot_router_"+name, help, labels, nil)
-	}
-	descRequests  = describe("requests_total", "Requests to instances, by app, instance and class of the answer.", append(instanceLabels, "class")...)
-	descAppTime   = describe("app_request_duration_seconds", "Time of requests until their last byte, by app.", "app_id")
-	descActive    = describe("instance_active_requests", "Requests under way, by app and instance.", instanceLabels...)
-	descAllTime   = describe("request_duration_seconds", "Time of all requests until their last byte.")
-	descAll       = describe("all_requests_total", "All requests, by class of the answer.", "class")
-	descRefused   = describe("refusals_total", "Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
-	descRetries   = describe("retries_total", "Attempts that were made again with another instance.")
-	descEjections = describe("ejections_total", "Instances that got no more requests for a while because they did not answer.")
-	descExpress   = describe("express_requests_total", "Requests that express lanes served.")
-	descRoutes    = describe("routes", "Routes in the table.")
-)
-
-var _ prometheus.Collector = (*Proxy)(nil)
-
-// Describe implements prometheus.Collector.
-func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descExpress, descRoutes} {
-		to <- d
-	}
-}
-
-// Collect implements prometheus.Collector. There are never more than
-// maxInstances instances in it, and no label that a client chose.
-func (p *Proxy) Collect(to chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, n int64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	apps := map[string]*Stats{}
-	for _, s := range p.Stats() {
-		labels := []string{s.App, s.Instance, strconv.Itoa(s.Index)}
-		for class, n := range s.Classes {
-			if n > 0 {
-				counter(descRequests, n, append(labels, className(class))...)
-			}
-		}
-		to <- prometheus.MustNewConstMetric(descActive, prometheus.GaugeValue, float64(s.Active), labels...)
-		sum := apps[s.App]
-		if sum == nil {
-			sum = new(Stats)
-			apps[s.App] = sum
-		}
-		sum.Requests += s.Requests
-		sum.Duration += s.Duration
-		for i, n := range s.Buckets {
-			sum.Buckets[i] += n
-		}
-	}
-	for app, sum := range apps {
-		to <- histogram(descAppTime, *sum, app)
-	}
-	all := p.counters.all.read()
-	to <- histogram(descAllTime, all)
-	for class, n := range all.Classes {
-		counter(descAll, n, className(class))
-	}
-	p.counters.refused.Range(func(word, n any) bool {
-		counter(descRefused, n.(*atomic.Int64).Load(), word.(string))
-		return true
-	})
-	counter(descRetries, p.counters.retries.Load())
-	counter(descExpress, p.counters.express.Load())
-	counter(descEjections, p.counters.ejections.Load())
-	to <- prometheus.MustNewConstMetric(descRoutes, prometheus.GaugeValue, float64(p.table.Len()))
-}
-
-func histogram(d *prometheus.Desc, s Stats, labels ...string) prometheus.Metric {
-	buckets, sum := map[float64]uint64{}, uint64(0)
-	for i, bound := range latencyBounds {
-		sum += uint64(s.Buckets[i])
-		buckets[bound.Seconds()] = sum
-	}
-	return prometheus.MustNewConstHistogram(d, uint64(s.Requests), s.Duration.Seconds(), buckets, labels...)
-}
-
-func className(class int) string {
-	if class == 0 {
-		return "none"
-	}
-	return strconv.Itoa(class) + "xx"
 }

@@ -81,6 +81,7 @@ func TestStats(t *testing.T) {
 		for name, want := range map[string]float64{
 			"ingot_router_refusals_total unknown_route": 1, "ingot_router_routes": 1, "ingot_router_app_request_duration_seconds app": 6,
 			"ingot_router_request_duration_seconds": 7, "ingot_router_all_requests_total 4xx": 2, "ingot_router_instance_active_requests app i0 0": 0,
+			"ingot_router_app_requests_total app 2xx": 3, "ingot_router_instance_request_duration_seconds app i0 0": 3,
 		} {
 			if got, ok := values[name]; !ok || got != want {
 				t.Errorf("%s is %v, want %v: %v", name, got, want, values)
@@ -97,6 +98,53 @@ func TestQuantile(t *testing.T) {
 		if got := s.Quantile(share); got != want {
 			t.Errorf("%v: %s, want %s", share, got, want)
 		}
+	}
+}
+
+// The figures of an instance go with it, but not those of its app, unless that
+// is gone too.
+func TestStatsOfGoneInstances(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	a, b := backend(t, says("a")), backend(t, says("b"))
+	a.InstanceGUID, b.InstanceGUID = "a", "b"
+	f.route("app.test", a, b)
+	ask := func(n int) {
+		t.Helper()
+		for range n {
+			f.get("http://app.test/")
+			<-f.access
+		}
+	}
+	ask(4)
+	soon, late := time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	for _, step := range []struct {
+		backends  []router.Backend
+		at        time.Time
+		instances int
+		requests  int64
+	}{
+		{[]router.Backend{a, b}, late, 2, 4}, // without requests for long, but there
+		{[]router.Backend{b}, soon, 2, 4},
+		{[]router.Backend{b}, late, 1, 4},
+		{nil, soon, 1, 4},
+		{nil, late, 0, 0},
+	} {
+		f.route("app.test", step.backends...)
+		instances, apps := router.StatsAt(f.proxy, step.at)
+		var requests int64
+		if apps["app"] != nil {
+			requests = apps["app"].Requests
+		}
+		if len(instances) != step.instances || requests != step.requests {
+			t.Errorf("%+v: %+v, %d requests of the app", step, instances, requests)
+		}
+	}
+	// One that comes back begins anew.
+	f.route("app.test", a)
+	ask(1)
+	if s, ok := f.proxy.InstanceStats("a"); !ok || s.Requests != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -149,6 +149,17 @@ func (s *snapshot) find(host, path string) *Match {
 // Len is the number of routes.
 func (t *Table) Len() int { return t.load().count }
 
+// instances are the guids of those that routes lead to.
+func (t *Table) instances() map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]bool, len(t.states))
+	for key := range t.states {
+		all[key.instance] = true
+	}
+	return all
+}
+
 // Set adds a route or replaces the one with its guid. A route with the same
 // host and path but another guid gives way.
 func (t *Table) Set(route Route) { t.Update([]Route{route}, nil) }

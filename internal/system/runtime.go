@@ -151,13 +151,19 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
+// announceFor bounds how long an answer waits for the router.
+const announceFor = time.Second
+
 // RoutesChanged implements api.Signals. Who does not know which routes changed
 // need not say so: the watched store does, and to look at all of them costs too
 // much.
 func (r *runtime) RoutesChanged(guids ...string) {
-	if len(guids) > 0 {
-		r.publisher.Kick(guids...)
+	if len(guids) == 0 {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceFor)
+	defer cancel()
+	_ = r.publisher.Announce(ctx, guids...) // then it is tried again, and told in the log
 }
 
 // told is the store for those who do what users ask for: it tells of it.
@@ -185,6 +191,22 @@ func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[strin
 		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
 	}
 	return out
+}
+
+// Traffic implements api.Traffic.
+func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
+	s, ok := r.proxy.InstanceStats(instanceGUID)
+	if !ok {
+		return api.InstanceTraffic{}
+	}
+	t := api.InstanceTraffic{
+		Requests: s.Requests, Active: s.Active, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
+		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
+	}
+	if s.Requests > 0 {
+		t.Mean = s.Duration / time.Duration(s.Requests)
+	}
+	return t
 }
 
 // RestartInstance implements api.Runtime.

@@ -80,6 +80,23 @@ type Stat struct {
 		Mem  int64   `json:"mem"`
 		Disk int64   `json:"disk"`
 	} `json:"usage"`
+	// Router is nil where the platform does not tell, and for what does not run.
+	Router *Requests `json:"router"`
+}
+
+// Requests are those that came to an instance through its routes.
+type Requests struct {
+	Requests int64            `json:"requests"`
+	Active   int64            `json:"active"`
+	Status   map[string]int64 `json:"status"`
+	Received int64            `json:"bytes_received"`
+	Sent     int64            `json:"bytes_sent"`
+	Latency  struct {
+		Mean float64 `json:"mean"`
+		P50  float64 `json:"p50"`
+		P95  float64 `json:"p95"`
+		P99  float64 `json:"p99"`
+	} `json:"latency_ms"`
 }
 
 // Sidecar is a sidecar of a process.

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A program that is started holds nothing open that the server was given.
+func TestDescriptorsAreKept(t *testing.T) {
+	t.Parallel()
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_NONBLOCK); err != nil { // as inherited ones are: open for everybody
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(pipe[0]), "r"), os.NewFile(uintptr(pipe[1]), "w")
+	defer r.Close()
+	if err := keepDescriptors(); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close() // which ends it
+		if err := child.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// The end of the pipe is seen when nobody holds it open any more, and the
+	// child is still there.
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(r); err != nil || len(text) != 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
