@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -86,14 +87,22 @@ func measureScreen(ctx context.Context, r *Report) (err error) {
 	began := time.Now()
 	idle := watchTimer()
 	for _, app := range apps {
-		request := get(app.Host, fmt.Sprintf("/print?rate=%d&lines=%d", logRate/logApps, lines))
-		if err := (Load{Addr: p.API, Requests: [][]byte{request}, Connections: 1}).Exactly(ctx); err != nil {
+		if err := p.print(ctx, app, logRate/logApps, lines); err != nil {
 			return err
 		}
 	}
 	reading.Wait()
 	took := time.Since(began)
-	return screenFigures(ctx, r, p, apps, screens, lines, took, idle())
+	if err := screenFigures(ctx, r, p, apps, screens, lines, took, idle()); err != nil {
+		return err
+	}
+	return measureLogClient(ctx, r, p, apps)
+}
+
+// print has an app begin to print.
+func (p *Platform) print(ctx context.Context, app *App, rate, lines int) error {
+	request := get(app.Host, fmt.Sprintf("/print?rate=%d&lines=%d", rate, lines))
+	return Load{Addr: p.API, Requests: [][]byte{request}, Connections: 1}.Exactly(ctx)
 }
 
 // watchTimer measures how late a timer of 1 ms is on this machine meanwhile: what
@@ -175,8 +184,9 @@ func (p *Platform) removeAll(ctx context.Context, apps []*App) error {
 
 // screen is somebody who looks at an app's log.
 type screen struct {
-	answer   *http.Response
-	want     int // lines
+	in       io.ReadCloser
+	text     func(line []byte) ([]byte, error) // what the app printed, of a line that was read
+	want     int                               // lines
 	lines    int
 	next     int
 	disorder int
@@ -198,7 +208,14 @@ func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, err
 		answer.Body.Close()
 		return nil, fmt.Errorf("the live tail answers %s", answer.Status)
 	}
-	return &screen{answer: answer, want: lines, delays: make([]time.Duration, 0, lines)}, nil
+	var text []byte
+	return &screen{in: answer.Body, want: lines, delays: make([]time.Duration, 0, lines), text: func(line []byte) ([]byte, error) {
+		_, payload, _ := bytes.Cut(line, []byte(`"payload":"`))
+		payload, _, _ = bytes.Cut(payload, []byte(`"`))
+		var err error
+		text, err = base64.StdEncoding.AppendDecode(text[:0], payload)
+		return text, err
+	}}, nil
 }
 
 // screenPatience is how long a line may take before it counts as lost.
@@ -206,37 +223,23 @@ const screenPatience = 20 * time.Second
 
 // read reads until the last line came, or nothing more does.
 func (s *screen) read() error {
-	defer s.answer.Body.Close()
-	late := time.AfterFunc(screenPatience, func() { s.answer.Body.Close() })
+	defer s.in.Close()
+	late := time.AfterFunc(screenPatience, func() { s.in.Close() })
 	defer late.Stop()
-	in := bufio.NewReaderSize(s.answer.Body, 64<<10)
-	var text []byte
+	in := bufio.NewReaderSize(s.in, 64<<10)
 	for s.next < s.want {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			return nil //nolint:nilerr // the lines that are missing are the figure
 		}
-		_, payload, found := bytes.Cut(line, []byte(`"payload":"`))
-		if !found {
+		n, at, err := s.parse(line)
+		if err != nil {
+			return err
+		}
+		if n < 0 {
 			continue
 		}
-		payload, _, _ = bytes.Cut(payload, []byte(`"`))
-		if text, err = base64.StdEncoding.AppendDecode(text[:0], payload); err != nil {
-			return err
-		}
-		var n int
-		var at int64
-		fields := bytes.Fields(text)
-		if len(fields) < 3 || string(fields[0]) != "bench" {
-			continue
-		}
-		if n, err = strconv.Atoi(string(fields[1])); err != nil {
-			return err
-		}
-		if at, err = strconv.ParseInt(string(fields[2]), 10, 64); err != nil {
-			return err
-		}
-		s.delays = append(s.delays, time.Since(time.Unix(0, at)))
+		s.delays = append(s.delays, time.Since(at))
 		s.lines++
 		if n < s.next {
 			s.disorder++
@@ -245,6 +248,24 @@ func (s *screen) read() error {
 		late.Reset(screenPatience)
 	}
 	return nil
+}
+
+// parse finds the number of a line that the app printed, and when; the number is
+// below 0 when it is somebody else's.
+func (s *screen) parse(line []byte) (n int, at time.Time, err error) {
+	text, err := s.text(line)
+	if err != nil {
+		return 0, at, err
+	}
+	fields := bytes.Fields(text)
+	if len(fields) < 3 || string(fields[0]) != "bench" {
+		return -1, at, nil
+	}
+	if n, err = strconv.Atoi(string(fields[1])); err != nil {
+		return 0, at, err
+	}
+	nanos, err := strconv.ParseInt(string(fields[2]), 10, 64)
+	return n, time.Unix(0, nanos), err
 }
 
 // recentRight tells whether cf logs --recent would show the last lines.
