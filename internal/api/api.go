@@ -112,6 +112,8 @@ type InstanceUsage struct {
 // changed, after the change was stored. They never block and may be lost: all
 // of them also look by themselves from time to time.
 type Signals interface {
+	// AppsChanged tells of apps, or of what they are bound to; without guids, of
+	// bindings alone.
 	AppsChanged(guids ...string)
 	RoutesChanged(guids ...string)
 	BuildCreated(guid string)
