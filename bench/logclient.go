@@ -37,12 +37,18 @@ func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) 
 	lines := clientRate / len(apps) * seconds
 	screens := make([]*screen, len(apps))
 	var reading sync.WaitGroup
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
 	for i, app := range apps {
 		s, end, err := c.logs(ctx, "logs-"+strconv.Itoa(i), lines)
 		if err != nil {
 			return err
 		}
-		defer end()
+		ends = append(ends, end)
 		// It follows the log once it shows a line.
 		if err := s.seeOne(func() error { return p.print(ctx, app, 1000, 1) }); err != nil {
 			return err

@@ -248,6 +248,8 @@ func TestUserProvidedServices(t *testing.T) {
 		{as: "dev", do: "GET /v3/service_instances/$db/credentials", want: 200, has: []string{"hunter4", "12345678901234567890"}},
 		{as: "auditor", do: "GET /v3/service_instances/$db/credentials", want: 403, not: []string{"hunter4"}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"gopher://x"}`, want: 422},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"https-batch://h/in"}`, want: 200},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"syslog://h:1"}`, want: 200},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: strings.Replace(bindApp, `"app",`, `"app","name":"primary",`, 1), want: 201, has: []string{`"name":"primary"`}, save: "bound"},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422, has: []string{"already bound"}},
 		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200, has: []string{"hunter4", "syslog://h:1"}},
