@@ -41,12 +41,15 @@ type pusher struct{ name, program, home string }
 
 func (c *pusher) run(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, c.program, args...)
-	cmd.Dir = c.home
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CF_HOME=" + c.home, "TERM=dumb"}
+	cmd.Dir, cmd.Env = c.home, c.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", c.name, args[0], err, out)
 	}
 	return nil
+}
+
+func (c *pusher) env() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CF_HOME=" + c.home, "TERM=dumb"}
 }
 
 func measureClient(ctx context.Context, r *Report) (err error) {

@@ -131,6 +131,8 @@ type InstanceTraffic struct {
 // changed, after the change was stored. They do not block for long and may be
 // lost: all of them also look by themselves from time to time.
 type Signals interface {
+	// AppsChanged tells of apps, or of what they are bound to; without guids, of
+	// bindings alone.
 	AppsChanged(guids ...string)
 	// RoutesChanged returns when requests go where these routes say, so that
 	// who is answered after it finds what he asked for. Without guids all may

@@ -181,6 +181,9 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[cf.Service
 	if made.RouteGUID != "" {
 		a.signals.RoutesChanged(made.RouteGUID)
 	}
+	if made.AppGUID != "" {
+		a.signals.AppsChanged(made.AppGUID) // its log may have a drain now
+	}
 	return answer(a, w, r, s, http.StatusCreated, func(*presenter) (*cf.ServiceBinding, error) { return made, nil })
 }
 
@@ -218,7 +221,7 @@ func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*cf.ServiceBinding, error), roles ...cf.RoleType) error {
-	var route string
+	var route, app string
 	err := a.orJob(w, r, func(p *presenter) (*cf.Job, error) {
 		b, err := get(p)
 		if err != nil {
@@ -227,11 +230,14 @@ func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *present
 		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, roles...); err != nil {
 			return nil, err
 		}
-		route = b.RouteGUID
+		route, app = b.RouteGUID, b.AppGUID
 		return a.services.Unbind(p.tx, p.caller.actor(), b)
 	})
 	if err == nil && route != "" {
 		a.signals.RoutesChanged(route)
+	}
+	if err == nil && app != "" {
+		a.signals.AppsChanged(app)
 	}
 	return err
 }

@@ -238,6 +238,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		a.accepted(w, r, job)
 		return nil
 	}
+	a.signals.AppsChanged() // the drain of those that are bound may be another
 	return a.show(w, r, func(p *presenter) (any, error) {
 		bodies, err := presentServiceInstances(p, []*cf.ServiceInstance{instance})
 		if err != nil {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,6 +248,8 @@ func TestUserProvidedServices(t *testing.T) {
 		{as: "dev", do: "GET /v3/service_instances/$db/credentials", want: 200, has: []string{"hunter4", "12345678901234567890"}},
 		{as: "auditor", do: "GET /v3/service_instances/$db/credentials", want: 403, not: []string{"hunter4"}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"gopher://x"}`, want: 422},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"https-batch://h/in"}`, want: 200},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"syslog://h:1"}`, want: 200},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: strings.Replace(bindApp, `"app",`, `"app","name":"primary",`, 1), want: 201, has: []string{`"name":"primary"`}, save: "bound"},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422, has: []string{"already bound"}},
 		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200, has: []string{"hunter4", "syslog://h:1"}},
@@ -259,8 +262,13 @@ func TestUserProvidedServices(t *testing.T) {
 		{as: "dev", do: "PATCH /v3/service_route_bindings/$rb", body: `{"metadata":{"labels":{"a":"b"}}}`, want: 200},
 		{as: "dev", do: "GET /v3/service_credential_bindings?service_instance_guids=$db", want: 200, not: []string{"route_service_url"}},
 		{as: "dev", do: "DELETE /v3/service_instances/$db", want: 400, has: []string{"still bound"}},
-		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"credentials":{"uri":"postgresql://u:hunter5@h/d"}}`, want: 200},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"credentials":{"uri":"postgresql://u:hunter5@h/d","cert":"C","key":7,"ca":"A"}}`, want: 200},
 	})
+	if m.signals.mu.Lock(); !slices.Contains(m.signals.apps, m.vars["app"]) {
+		t.Error("nobody was told of the binding: the drain would begin late")
+	}
+	m.signals.apps = nil
+	m.signals.mu.Unlock()
 	err := m.store.View(t.Context(), func(tx cf.Tx) error {
 		app, err := tx.Apps().Get(m.vars["app"])
 		if err != nil {
@@ -276,6 +284,9 @@ func TestUserProvidedServices(t *testing.T) {
 		drains, err := platform.DrainsOf(tx, app.GUID)
 		if len(drains) != 1 || drains[0].URL != "syslog://h:1" {
 			t.Errorf("drains: %v", drains)
+		}
+		if d := drains[0]; d.Certificate != "C" || d.CA != "A" || d.Key != "" { // a number is no key
+			t.Errorf("%+v", d)
 		}
 		return err
 	})
@@ -294,6 +305,11 @@ func TestUserProvidedServices(t *testing.T) {
 		{as: "dev", do: "DELETE /v3/service_credential_bindings/$bound", want: 204},
 		{as: "dev", do: "DELETE /v3/service_instances/$db", want: 204},
 	})
+	m.signals.mu.Lock()
+	defer m.signals.mu.Unlock()
+	if !slices.Contains(m.signals.apps, m.vars["app"]) {
+		t.Error("nobody was told that the binding is gone: the drain would go on")
+	}
 }
 
 // files are those of the app, which have to begin so.

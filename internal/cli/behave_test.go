@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -178,33 +180,124 @@ func TestLocalServer(t *testing.T) {
 	}
 }
 
+// live is a client that follows the log of the shop.
+type live struct {
+	t      *testing.T
+	out    *io.PipeReader
+	text   strings.Builder
+	code   chan int
+	cancel context.CancelFunc
+}
+
+func (w *world) follow(t *testing.T, args ...string) *live {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, pipe := io.Pipe()
+	l := &live{t: t, out: out, code: make(chan int, 1), cancel: cancel}
+	go func() {
+		l.code <- cli.Run(ctx, &cli.World{
+			Program: "ingot", Args: append([]string{"logs", "shop"}, args...), Getenv: func(name string) string { return w.env[name] },
+			Out: pipe, Err: io.Discard, Now: time.Now,
+		})
+		pipe.Close()
+	}()
+	t.Cleanup(cancel)
+	return l
+}
+
+// await reads what is shown until a text is.
+func (l *live) await(text string) {
+	l.t.Helper()
+	buffer := make([]byte, 4096)
+	for !strings.Contains(l.text.String(), text) {
+		n, err := l.out.Read(buffer)
+		if err != nil {
+			l.t.Fatalf("%v\n%s", err, &l.text)
+		}
+		l.text.Write(buffer[:n])
+	}
+}
+
+// end interrupts it and returns the exit code.
+func (l *live) end() int {
+	l.cancel()
+	go func() { _, _ = io.Copy(io.Discard, l.out) }()
+	return <-l.code
+}
+
 // Live logs go on until they are interrupted, and are no failure then.
 func TestLiveLogs(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r, pipe := io.Pipe()
-	code := make(chan int, 1)
-	go func() {
-		code <- cli.Run(ctx, &cli.World{
-			Program: "ingot", Args: []string{"logs", "shop", "--process", "web"}, Getenv: func(name string) string { return w.env[name] }, Out: pipe, Err: io.Discard, Now: time.Now,
-		})
-		pipe.Close()
-	}()
-	var text strings.Builder
-	buffer := make([]byte, 4096)
-	for !strings.Contains(text.String(), "no config") {
-		n, err := r.Read(buffer)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, &text)
-		}
-		text.Write(buffer[:n])
+	l := w.follow(t, "--process", "web")
+	l.await("no config")
+	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "RTR") || strings.Count(l.text.String(), "listening") != 1 {
+		t.Errorf("%d\n%s", c, &l.text)
 	}
-	cancel()
-	go func() { _, _ = io.Copy(io.Discard, r) }()
-	if c := <-code; c != 0 || strings.Contains(text.String(), "RTR") || strings.Count(text.String(), "listening") != 1 {
-		t.Errorf("%d\n%s", c, &text)
+}
+
+func logEvent(id int, source, text string) string {
+	at, _ := time.Parse(time.RFC3339, stamp)
+	return fmt.Sprintf("id: %d\ndata: {\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":%q},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
+		id, at.Add(time.Duration(id)*time.Millisecond).UnixNano(), source, base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+// A server that tells of lines as they come is listened to: each is shown at
+// once, before the next is written, and nothing is asked for again and again.
+func TestLiveLogsAsTheyCome(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	lines := make(chan string)
+	w.api.tail = func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(rw).Flush()
+		for {
+			select {
+			case text := <-lines:
+				_, _ = io.WriteString(rw, text)
+				_ = http.NewResponseController(rw).Flush()
+				if text == "" {
+					return // cut off
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	l := w.follow(t, "--process", "web")
+	l.await("Retrieving logs")
+	for id := range 5 {
+		lines <- logEvent(id, "APP/PROC/WEB", fmt.Sprintf("<line %d>", id))
+		l.await(fmt.Sprintf("<line %d>", id))
+	}
+	lines <- ""
+	lines <- logEvent(5, "RTR", "<access>") + logEvent(6, "LGR", "<10 lines were lost>")
+	l.await("<10 lines were lost>")
+	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "<access>") {
+		t.Errorf("%d\n%s", c, &l.text)
+	}
+	reads := 0
+	for _, call := range w.api.calls {
+		if strings.HasPrefix(call, "GET /api/v1/read/") {
+			reads++
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads: %v", reads, w.api.calls)
+	}
+}
+
+// A restage shows the lines of its build as they come, each once.
+func TestStagingLogAsItComes(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.api.tail = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, logEvent(0, "STG", "-----> Binary Buildpack")+"event: end\ndata: {}\n\n")
+	}
+	out, errs, code := w.run("restage", "shop")
+	if code != 0 || strings.Count(out, "-----> Binary Buildpack") != 1 {
+		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }
 

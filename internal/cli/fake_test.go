@@ -18,6 +18,8 @@ import (
 // them. That it gets along with a real platform is what the tests in e2e show.
 type fake struct {
 	*httptest.Server
+	// tail answers a live tail; nil: there is none, as on other platforms.
+	tail   http.HandlerFunc
 	mu     sync.Mutex
 	bodies map[string]string // the last body of a call, by method and path
 	calls  []string
@@ -66,6 +68,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.bodies[call] = string(body)
 	f.calls = append(f.calls, call)
 	f.mu.Unlock()
+	if f.tail != nil && call == "GET /api/v1/tail/"+guidApp {
+		f.tail(w, r)
+		return
+	}
 	status, answer := f.answer(call, r)
 	if _, job := jobs[call]; job {
 		w.Header().Set("Location", f.URL+"/v3/jobs/done")
@@ -340,7 +346,7 @@ func (f *fake) body(call, text string) bool {
 // logBatch is four lines, in the order that is asked for.
 func logBatch(r *http.Request) any {
 	at, _ := time.Parse(time.RFC3339, stamp)
-	var batch []any
+	batch := []any{}
 	for i, l := range []struct{ source, kind, text string }{
 		{"STG", "OUT", "-----> Binary Buildpack"}, {"APP/PROC/WEB", "OUT", "listening"}, {"APP/PROC/WEB/SIDECAR/CONFIG SERVER", "ERR", "no config"}, {"RTR", "OUT", "shop.apps.test - GET /"},
 	} {

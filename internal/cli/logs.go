@@ -29,6 +29,9 @@ func (c *logsCommand) wants(l client.Line) bool {
 	if c.Process == "" && c.Sidecar == "" {
 		return true
 	}
+	if l.Source == "LGR" {
+		return true // that lines are missing is never left out
+	}
 	process, sidecar, ok := member(l.Source)
 	return ok && (c.Process == "" || strings.EqualFold(process, c.Process)) && (c.Sidecar == "" || strings.EqualFold(sidecar, c.Sidecar))
 }
@@ -107,10 +110,6 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil && (c.Recent || client.Status(err) != 404) {
 		return nil, err
 	}
-	since := time.Unix(0, 1)
-	if len(recent) > 0 {
-		since = recent[len(recent)-1].Time.Add(1)
-	}
 	if c.Recent {
 		for _, l := range recent {
 			show(l)
@@ -118,10 +117,9 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, nil //nolint:nilnil // it is shown
 	}
 	// A live log starts with the last moments: what made somebody look.
-	for _, l := range recent {
-		if since.Sub(l.Time) <= time.Second {
-			show(l)
-		}
+	since := time.Unix(0, 1)
+	if len(recent) > 0 {
+		since = recent[len(recent)-1].Time.Add(-time.Second)
 	}
 	err = s.tail()(ctx, app.GUID, since, show)
 	if ctx.Err() != nil {
@@ -130,9 +128,8 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 	return nil, err
 }
 
-// tail is how logs are followed. A server that can tell of lines as they come
-// has its place here.
-func (s *session) tail() client.Tail { return s.api.PollTail(s.cfg.Links.LogCache) }
+// tail is how logs are followed: as a stream, where the server has one.
+func (s *session) tail() client.Tail { return s.api.LiveTail(s.cfg.Links.LogCache) }
 
 // known refuses filters that can never match.
 func (c *logsCommand) known(ctx context.Context, s *session, app client.App) error {

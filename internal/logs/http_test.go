@@ -76,13 +76,18 @@ func newDeskWith(t testing.TB, o logs.Options, limits ...web.Limits) *desk {
 
 func (d *desk) token(user string, scopes ...string) string {
 	d.t.Helper()
+	return d.tokenUntil(time.Now().Add(time.Hour), user, scopes...)
+}
+
+func (d *desk) tokenUntil(end time.Time, user string, scopes ...string) string {
+	d.t.Helper()
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: d.key, KeyID: "k"}}, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	raw, err := jwt.Signed(s).Claims(map[string]any{
 		"jti": user, "iss": issuer, "cid": "cf", "user_id": user, "user_name": user, "scope": scopes,
-		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		"iat": time.Now().Unix(), "exp": end.Unix(),
 	}).Serialize()
 	if err != nil {
 		d.t.Fatal(err)

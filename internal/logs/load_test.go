@@ -15,8 +15,13 @@ import (
 	"ingot/internal/logs"
 )
 
-// soak tells whether the long forms of tests are wanted.
-func soak() bool { return os.Getenv("INGOT_SOAK") == "1" }
+// onlySoak is the beginning of the long forms of tests.
+func onlySoak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("INGOT_SOAK") == "" {
+		t.Skip("INGOT_SOAK is not set")
+	}
+}
 
 // feed writes lines of one process at a rate, in batches as a pump has them,
 // and returns how many it wrote.
@@ -49,13 +54,20 @@ func feed(t testing.TB, s *logs.Store, app string, rate int, d time.Duration) (l
 
 // Ten apps write 50,000 lines a second together: none is lost, each process's
 // order is kept, readers that keep up see all, and what is read afterwards as
-// cf logs --recent does is the end of it. For 30 s in the long form.
+// cf logs --recent does is the end of it.
 func TestTenBusyApps(t *testing.T) {
 	t.Parallel()
-	d := time.Second
-	if soak() {
-		d = 30 * time.Second
-	}
+	tenBusyApps(t, time.Second)
+}
+
+// TestSoakTenBusyApps is TestTenBusyApps for as long as users were promised.
+func TestSoakTenBusyApps(t *testing.T) { //nolint:paralleltest // it wants the machine for itself
+	onlySoak(t)
+	tenBusyApps(t, 30*time.Second)
+}
+
+func tenBusyApps(t *testing.T, d time.Duration) {
+	t.Helper()
 	const apps, rate = 10, 5000
 	s := open(t, t.TempDir(), logs.Options{})
 	var writers, readers sync.WaitGroup
@@ -148,15 +160,22 @@ func TestNoisyNeighbour(t *testing.T) {
 }
 
 // A thousand apps that write all they can stay inside the bounds of disk and
-// memory, and each keeps its newest lines.
-func TestThousandNoisyApps(t *testing.T) {
-	t.Parallel()
-	apps, rounds := 200, 12
-	o := logs.Options{PerAppBytes: 1 << 20, TotalBytes: 16 << 20, OpenFiles: 64}
-	if soak() {
-		apps, rounds = 1000, 100
-		o = logs.Options{TotalBytes: 512 << 20}
-	}
+// memory, and each keeps its newest lines. These are fewer, and so are the bounds.
+func TestThousandNoisyApps(t *testing.T) { //nolint:paralleltest // the heap is measured, which must be its own
+	noisyApps(t, 200, 8, logs.Options{PerAppBytes: 1 << 20, TotalBytes: 16 << 20, OpenFiles: 64})
+}
+
+// TestSoakThousandNoisyApps writes many times what fits.
+func TestSoakThousandNoisyApps(t *testing.T) { //nolint:paralleltest // as above
+	onlySoak(t)
+	noisyApps(t, 1000, 100, logs.Options{TotalBytes: 512 << 20})
+}
+
+// noisyHeap is what a store may hold in memory for a thousand apps.
+const noisyHeap = 64 << 20
+
+func noisyApps(t *testing.T, apps, rounds int, o logs.Options) {
+	t.Helper()
 	dir := t.TempDir()
 	s := open(t, dir, o)
 	before := heap()
@@ -184,6 +203,9 @@ func TestThousandNoisyApps(t *testing.T) {
 	writers.Wait()
 	grown := int64(heap()) - int64(before)
 	t.Logf("%d apps: %d bytes on disk, %d bytes of heap an app", apps, diskUse(t, dir), grown/int64(apps))
+	if grown > noisyHeap*int64(apps)/1000 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
 	if size := diskUse(t, dir); size > o.TotalBytes || size != s.Totals().Bytes {
 		t.Errorf("%d bytes on disk, %d counted, %d permitted", size, s.Totals().Bytes, o.TotalBytes)
 	}

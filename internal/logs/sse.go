@@ -41,7 +41,8 @@ type wishes struct {
 //
 //	event: missed   an envelope that says how many lines were dropped before this
 //	                reader came to them; the number is also in its tag "missed"
-//	event: end      no more will come, and why: {"reason":"…"}
+//	event: end      no more will come, and why: {"reason":"…"}; with "resume":true
+//	                they do for who comes back with a new token
 func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	app, err := a.source(r)
 	if err != nil {
@@ -76,6 +77,9 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Accel-Buffering", "no") // proxies in between must not collect it
 	w.WriteHeader(http.StatusOK)
 	s := &eventStream{w: w, control: control, app: app, want: want}
+	if want.from.kind != startSince {
+		s.last = t.At() // who is cut off before the first line goes on from here
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(web.Closing(r.Context()), cancel)
@@ -102,7 +106,7 @@ func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
 		if time.Since(checked) >= recheck {
 			checked = time.Now()
 			if may, err := a.mayRead(ctx, s.app); err == nil && !may {
-				s.end("you may no longer read this log")
+				s.end("you may no longer read this log", false)
 				return
 			}
 		}
@@ -114,10 +118,10 @@ func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
 				pause(ctx, lull)
 			}
 		case errors.Is(err, context.DeadlineExceeded):
-			s.end("the access token has expired: get a new one and go on from the last id")
+			s.end("the access token has expired: get a new one and go on from the last id", true)
 			return
 		case errors.Is(err, ErrClosed):
-			s.end("the app was deleted")
+			s.end("the app was deleted", false)
 			return
 		}
 		if err != nil {
@@ -198,8 +202,11 @@ func (s *eventStream) event(name string, number uint64, e *Entry) {
 	s.buf = append(s.buf, "\n\n"...)
 }
 
-func (s *eventStream) end(reason string) {
-	text, err := json.Marshal(map[string]string{"reason": reason})
+func (s *eventStream) end(reason string, resume bool) {
+	text, err := json.Marshal(struct {
+		Reason string `json:"reason"`
+		Resume bool   `json:"resume,omitempty"`
+	}{reason, resume})
 	if err != nil {
 		return
 	}

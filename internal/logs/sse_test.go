@@ -39,15 +39,22 @@ type sse struct {
 	t     testing.TB
 	body  io.Closer
 	lines *bufio.Reader
+	// begins is the number of the line before the first.
+	begins uint64
 }
 
 func (d *desk) follow(path, user, last string) *sse {
+	d.t.Helper()
+	return d.followAs(path, d.token(user, "cloud_controller.read"), last)
+}
+
+func (d *desk) followAs(path, bearer, last string) *sse {
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "bearer "+d.token(user, "cloud_controller.read"))
+	r.Header.Set("Authorization", "bearer "+bearer)
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
@@ -61,9 +68,11 @@ func (d *desk) follow(path, user, last string) *sse {
 		d.t.Fatal(answer.Status, kind)
 	}
 	s := &sse{t: d.t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
-	if first, err := s.next(); err != nil || first.comment != "connected" {
+	first, err := s.next()
+	if err != nil || first.comment != "connected" {
 		d.t.Fatal(first, err)
 	}
+	s.begins = first.id
 	return s
 }
 
@@ -226,6 +235,19 @@ func TestTailSlowReader(t *testing.T) {
 	}
 	if missed == 0 {
 		t.Error("nothing was missed: the test shows nothing")
+	}
+}
+
+// Who is cut off before the first line came knows where to go on, too.
+func TestTailResumesFromNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	fill(t, d.store, "u", 0, 10)
+	s := d.follow("/api/v1/tail/u", "u", "")
+	s.body.Close()
+	fill(t, d.store, "u", 10, 12)
+	if e := d.follow("/api/v1/tail/u", "u", strconv.FormatUint(s.begins, 10)).event(); e.id != 11 {
+		t.Errorf("it goes on with line %d: %s", e.id, e.text(t))
 	}
 }
 

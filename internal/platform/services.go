@@ -247,6 +247,9 @@ func fileName(s string) bool {
 type Drain struct {
 	BindingGUID string
 	URL         string
+	// Certificate and Key are shown to the receiver over TLS; CA is who signed
+	// its certificate. PEM; empty is none.
+	Certificate, Key, CA string
 }
 
 // DrainsOf are the syslog drains of an app.
@@ -262,7 +265,8 @@ func DrainsOf(tx cf.Tx, appGUID string) ([]Drain, error) {
 			return nil, err
 		}
 		if b := Effective(b, i); b.SyslogDrainURL != "" && b.Last.Exists() {
-			out = append(out, Drain{b.GUID, b.SyslogDrainURL})
+			text := func(name string) string { s, _ := b.Credentials[name].(string); return s }
+			out = append(out, Drain{b.GUID, b.SyslogDrainURL, text("cert"), text("key"), text("ca")})
 		}
 	}
 	return out, nil

@@ -100,7 +100,7 @@ func (s *Services) checkProvided(tx cf.Tx, i *cf.ServiceInstance) error {
 	if err := CheckInstance(i); err != nil {
 		return err
 	}
-	if err := platform.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https"); err != nil {
+	if err := platform.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https", "https-batch"); err != nil {
 		return err
 	}
 	if err := platform.CheckServiceURL("Route service url", i.RouteServiceURL, "https"); err != nil {

@@ -190,8 +190,13 @@ func (s *Services) operate(ctx context.Context, job *cf.Job, w *work) error {
 	}
 	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(w))
 	err = s.conclude(ctx, job, w, at, r, v, err)
-	if err == nil && v.ending == succeeded && at.binding != nil && at.binding.RouteGUID != "" && s.Signals != nil {
-		s.Signals.RoutesChanged(at.binding.RouteGUID)
+	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
+		if at.binding.RouteGUID != "" {
+			s.Signals.RoutesChanged(at.binding.RouteGUID)
+		}
+		if at.binding.AppGUID != "" {
+			s.Signals.AppsChanged(at.binding.AppGUID) // a drain may have come or gone with it
+		}
 	}
 	return err
 }

@@ -57,7 +57,8 @@ func drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
 	out := make([]drain.Drain, 0, len(found))
 	for _, f := range found {
 		out = append(out, drain.Drain{
-			ID: f.BindingGUID, URL: f.URL, Host: drain.Hostname(org.Name, space.Name, app.Name),
+			ID: f.BindingGUID, URL: f.URL, Certificate: []byte(f.Certificate), Key: []byte(f.Key), CA: []byte(f.CA),
+			Host: drain.Hostname(org.Name, space.Name, app.Name),
 			Tags: map[string]string{"organization_name": org.Name, "space_name": space.Name, "app_name": app.Name},
 		})
 	}

@@ -70,9 +70,7 @@ func (c *Client) RecentLogs(ctx context.Context, base, app string) ([]Line, erro
 	return lines, err
 }
 
-// A Tail follows the log of an app from a moment on until the context ends. It
-// is the seam for servers that can tell of lines as they come; log-cache has to
-// be asked.
+// A Tail follows the log of an app from a moment on until the context ends.
 type Tail func(ctx context.Context, app string, since time.Time, line func(Line)) error
 
 // late is how much later than others a line may arrive and still be shown.

@@ -173,6 +173,26 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// A receiver that was away for long gets what waited as fast as it takes it: that
+// it could not be reached is no reason to send few lines at a time and to wait
+// whether they are taken, which here would be for an hour.
+func TestAwayForManyTries(t *testing.T) {
+	t.Parallel()
+	r := listen(t, "127.0.0.1:0", nil, 0, 0)
+	address := r.listener.Addr().String()
+	s := open(t, logs.Options{})
+	o := options(t.TempDir())
+	o.Settle = time.Hour
+	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog://" + address}), o)
+	settled(t, s, m)
+	r.stop()
+	write(t, s, "a", 0, 2000)
+	eventually(t, "it failed often", func() bool { return m.Stats()[0].Failures >= 10 })
+	r = listen(t, address, nil, 0, 0)
+	checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 2000 }), 0, 2000)
+	eventually(t, "it is said to be well", func() bool { st := m.Stats()[0]; return st.Failures == 0 && st.Error == "" })
+}
+
 // Lines that the store had to drop before the receiver came back are counted,
 // and the app's log tells.
 func TestAwayTooLong(t *testing.T) {

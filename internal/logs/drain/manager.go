@@ -197,6 +197,8 @@ type Stat struct {
 	Lost    uint64 // lines that were given up
 	Waiting uint64 // lines that are not known to be taken
 	Error   string // what is wrong at the moment
+	// Failures is how often in a row it has failed by now.
+	Failures uint64
 }
 
 // Stats lists all drains.

@@ -100,14 +100,8 @@ func (r *rsyslog) lines(t *testing.T) []string {
 
 // A real receiver that is stopped and started, and once killed, while lines are
 // written gets every line.
-//
-// It is not sure to end in time on every machine, for a reason not found yet:
-// so it runs with the soak tests, until it is.
-func TestSoakRsyslogRestarts(t *testing.T) {
+func TestRsyslogRestarts(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("INGOT_SOAK") == "" {
-		t.Skip("INGOT_SOAK is not set")
-	}
 	r := findRsyslog(t)
 	r.start(t)
 	s := open(t, logs.Options{})

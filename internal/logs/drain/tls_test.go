@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +110,35 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A receiver that is restarted in the middle of the lines, over TLS: those that
+// it has not read when it ends, the next one gets.
+func TestTLSReceiverRestarts(t *testing.T) {
+	t.Parallel()
+	server := newIdentity(t, "server")
+	config := server.server(t, nil)
+	r := listen(t, "127.0.0.1:0", config, 0, 0)
+	address := r.listener.Addr().String()
+	s := open(t, logs.Options{})
+	o := options(t.TempDir())
+	o.Settle = time.Minute // nothing counts as taken before the end of the test
+	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog-tls://" + address, CA: server.certificate}), o)
+	settled(t, s, m)
+	const rounds, lines = 2, 2000 // after the third, fewer would be sent at a time
+	var all []string
+	for round := range rounds {
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			write(t, s, "a", round*lines, (round+1)*lines)
+		}()
+		before := len(numbers(all))
+		all = append(all, r.await(t, "some lines", func(got []string) bool { return len(numbers(append(slices.Clone(all), got...))) > before+lines/10 })...)
+		r.stop()
+		<-written
+		r = listen(t, address, config, 0, 0)
+	}
+	all = r.await(t, "all lines", func(got []string) bool { return len(numbers(got)) == rounds*lines })
+	checkComplete(t, all, 0, rounds*lines)
 }

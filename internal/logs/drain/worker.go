@@ -44,7 +44,8 @@ type worker struct {
 	owed    uint64 // lines that were given up and not told of yet
 	why     string
 	toldAt  time.Time
-	stuck   int // how often in a row the way broke and nothing was known to be taken
+	tried   bool // in this session lines were sent
+	stuck   int  // how often in a row lines were sent and none was known to be taken when the way broke
 
 	mu    sync.Mutex
 	stats Stat
@@ -84,8 +85,13 @@ func (w *worker) run(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, logs.ErrStopped) {
 			return
 		}
-		if w.stuck++; w.taken > before {
+		switch {
+		case w.taken > before:
 			pause, w.stuck = o.Backoff, 0
+		case w.tried:
+			// A receiver that could not be reached at all does not count: it says
+			// nothing about how many lines it takes at a time.
+			w.stuck++
 		}
 		if err == nil {
 			continue // an idle connection ended
@@ -141,7 +147,7 @@ func (w *worker) session(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	w.read = w.taken
+	w.read, w.tried = w.taken, false
 	var s sender
 	defer func() {
 		if s != nil {
@@ -266,6 +272,7 @@ func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
 		if n := w.portion(); n > 0 {
 			part = all[:min(n, len(all))]
 		}
+		w.tried = true
 		err := s.send(ctx, part)
 		var refused *refusedError
 		switch {
@@ -288,6 +295,7 @@ func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
 			if err := w.awaitTaken(ctx, s); err != nil {
 				return err
 			}
+			w.stuck-- // it takes so many: twice as many next
 		}
 		all = all[len(part):]
 	}
@@ -330,7 +338,7 @@ func (w *worker) keep() error {
 
 // fail tells the app's log of the first failure of a row.
 func (w *worker) fail(err error) {
-	w.note(func(s *Stat) { s.Error = err.Error() })
+	w.note(func(s *Stat) { s.Error, s.Failures = err.Error(), s.Failures+1 })
 	if !w.failing {
 		w.failing = true
 		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.", w.target.name, err)
@@ -341,7 +349,7 @@ func (w *worker) fail(err error) {
 func (w *worker) recovered() {
 	if w.failing {
 		w.failing = false
-		w.note(func(s *Stat) { s.Error = "" })
+		w.note(func(s *Stat) { s.Error, s.Failures = "", 0 })
 		w.say("Syslog Drain: writing to %s works again.", w.target.name)
 	}
 }

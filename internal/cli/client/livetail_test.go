@@ -1,0 +1,177 @@
+package client_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ingot/internal/cli/client"
+)
+
+// event is a line as a server tells of it.
+func event(id int, text string) string {
+	return fmt.Sprintf("id: %d\ndata: {\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":\"APP\"},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
+		id, id, base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+func begin(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	fmt.Fprint(w, ":connected\n\n")
+}
+
+// collect follows a log until so many lines were shown, or it ends.
+func collect(t *testing.T, c *client.Client, want int) ([]string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []string
+	err := c.LiveTail(c.API)(ctx, "app/1", time.Unix(7, 0), func(l client.Line) {
+		if got = append(got, l.Text); len(got) == want {
+			cancel()
+		}
+	})
+	return got, err
+}
+
+// A server that cuts every stream off, in the middle of a line too, and is away
+// at times, is asked to go on behind the last line: each is shown once.
+func TestLiveTailGoesOn(t *testing.T) {
+	t.Parallel()
+	const total = 40
+	var asked atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n := int(asked.Add(1))
+		after, err := strconv.Atoi(r.Header.Get("Last-Event-ID"))
+		if start := r.URL.Query().Get("start_time"); n == 1 && (start != "7000000000" || err == nil) || r.URL.EscapedPath() != "/api/v1/tail/app%2F1" {
+			t.Errorf("%s asks for %q after %d, %v", r.URL.EscapedPath(), start, after, err)
+		}
+		if n%3 == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		begin(w)
+		for id := after + 1; id <= min(total, after+n+1); id++ {
+			fmt.Fprint(w, ":\n\n", event(id, fmt.Sprint("line ", id)))
+		}
+		text := event(after+n+2, "torn")
+		fmt.Fprint(w, text[:len(text)-1])
+	})
+	got, err := collect(t, c, total)
+	if err != nil || len(got) != total {
+		t.Fatalf("%v, %d lines", err, len(got))
+	}
+	for i, text := range got {
+		if text != fmt.Sprint("line ", i+1) {
+			t.Fatalf("%q at place %d", text, i)
+		}
+	}
+}
+
+// A token that ends while the stream goes on is renewed, whether the server says
+// so in the stream or refuses the next one.
+func TestLiveTailRenews(t *testing.T) {
+	t.Parallel()
+	lasting := func(n int) string {
+		claims, _ := json.Marshal(map[string]any{"exp": time.Now().Add(time.Hour).Unix(), "jti": fmt.Sprint(n)})
+		return "e30." + base64.RawURLEncoding.EncodeToString(claims) + ".sig"
+	}
+	var mu sync.Mutex
+	valid, renewals := 0, 0
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/oauth/token" {
+			renewals++
+			valid = renewals
+			_ = json.NewEncoder(w).Encode(map[string]string{"access_token": lasting(valid), "refresh_token": "again"})
+			return
+		}
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "bearer ")
+		if client.Parse(token).ID != fmt.Sprint(valid) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		after, _ := strconv.Atoi(r.Header.Get("Last-Event-ID"))
+		begin(w)
+		fmt.Fprint(w, event(after+1, fmt.Sprint(after+1)))
+		valid = -1 // from now on
+		fmt.Fprint(w, "event: end\ndata: {\"reason\":\"expired\",\"resume\":true}\n\n")
+	})
+	c.Use(client.Tokens{Access: lasting(0), Refresh: "once"})
+	if got, err := collect(t, c, 4); err != nil || strings.Join(got, " ") != "1 2 3 4" || renewals != 3 {
+		t.Errorf("%v, %v, %d renewals", got, err, renewals)
+	}
+}
+
+func TestLiveTailEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer func(w http.ResponseWriter, again bool)
+		want   string
+	}{
+		"deleted": {func(w http.ResponseWriter, _ bool) {
+			begin(w)
+			fmt.Fprint(w, event(1, "x"), "event: end\ndata: {\"reason\":\"the app was deleted\"}\n\n")
+		}, "the app was deleted"},
+		"gone when asked again": {func(w http.ResponseWriter, again bool) {
+			if again {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			begin(w)
+			fmt.Fprint(w, event(1, "x"))
+		}, "no longer there"},
+		"nonsense": {func(w http.ResponseWriter, again bool) {
+			if again {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			begin(w)
+			fmt.Fprint(w, event(1, "x"), "data: {\n\n")
+		}, "403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) { tc.answer(w, asked.Add(1) > 1) })
+			got, err := collect(t, c, 2)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || len(got) != 1 {
+				t.Errorf("%v, %q", err, got)
+			}
+		})
+	}
+}
+
+// Any other Cloud Foundry has no such stream.
+func TestLiveTailFallsBack(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"not found":       http.NotFound,
+		"not implemented": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) },
+		"a page":          func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"too many":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"broken":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/api/v1/tail/") {
+					answer(w, r)
+					return
+				}
+				fmt.Fprintf(w, `{"envelopes":{"batch":[{"timestamp":"8000000000","log":{"payload":"%s"}}]}}`, base64.StdEncoding.EncodeToString([]byte("polled")))
+			})
+			if got, err := collect(t, c, 1); err != nil || len(got) != 1 || got[0] != "polled" {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
