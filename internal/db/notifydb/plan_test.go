@@ -66,6 +66,26 @@ func TestPlans(t *testing.T) {
 	})
 }
 
+// Messages that wait for a retry must not cost a claim anything, however many:
+// the index ends at what is due.
+func TestClaimsEndAtWhatIsDue(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := populate(t, d)
+		now := db.Nanos(time.Now())
+		query, args, bound := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
+			[]any{int(notify.LaneRetry), now, 0, 0, 500}, "(lane=? AND due>? AND due<?)"
+		if d.Dialect() == db.Postgres {
+			query = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
+			args = []any{int(notify.LaneRetry), now, 0, 0, now, 500}
+			bound = "Index Cond: ((lane = 2) AND (due <= "
+		}
+		if plan := explain(t, s.db, query, args...); !strings.Contains(plan, bound) {
+			t.Errorf("it reads what is not due:\n%s", plan)
+		}
+	})
+}
+
 // A first send to everyone comes to tables that the planner knows as empty, or
 // nearly: what reads messages must not be planned for that.
 func TestPlansOfSmallTables(t *testing.T) {
