@@ -62,17 +62,17 @@ func TestNotificationSeed(t *testing.T) {
 	})
 	do("each operation needs its own scope", func(t *testing.T) {
 		kinds := object{"source_name": "S", "notifications": object{"k": object{"description": "d", "critical": false}}}
-		for scope, operation := range map[string]struct {
-			method, path string
-			body         any
+		for _, operation := range []struct {
+			scope, method, path string
+			body                any
 		}{
-			"notifications.manage":         {http.MethodPut, "/notifications", kinds},
-			"notifications.manage ":        {http.MethodPut, "/clients/my-sender/notifications/news/template", object{"template": "default"}},
-			"notification_templates.write": {http.MethodPost, "/templates", object{"name": "n", "html": "h"}},
-			"notification_templates.read":  {http.MethodGet, "/templates", nil},
-			"notifications.write":          {http.MethodPost, "/everyone", message("news", "never sent")},
+			{"notifications.manage", http.MethodPut, "/notifications", kinds},
+			{"notifications.manage", http.MethodPut, "/clients/my-sender/notifications/news/template", object{"template": "default"}},
+			{"notification_templates.write", http.MethodPost, "/templates", object{"name": "n", "html": "h"}},
+			{"notification_templates.read", http.MethodGet, "/templates", nil},
+			{"notifications.write", http.MethodPost, "/everyone", message("news", "never sent")},
 		} {
-			others := slices.DeleteFunc(slices.Clone(sendingAuthorities), func(s string) bool { return s == strings.TrimSpace(scope) })
+			others := slices.DeleteFunc(slices.Clone(sendingAuthorities), func(s string) bool { return s == operation.scope })
 			var less tokens
 			p.askToken(t, "my-sender", "my-secret", url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(others, " ")}}).want(t, http.StatusOK).into(t, &less)
 			p.call(t, operation.method, p.base+operation.path, less.Access, operation.body).want(t, http.StatusForbidden)

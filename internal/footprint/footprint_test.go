@@ -24,7 +24,7 @@ func TestLimitFollowsWhatIsInUse(t *testing.T) {
 	}
 }
 
-// The bound is the process's, so this runs alone.
+//nolint:paralleltest // the bound is the process's, so this runs alone
 func TestKeepAdjustsAfterEachCollection(t *testing.T) {
 	const small = 1 << 20 // less than any process has
 	stop := Keep(small)
