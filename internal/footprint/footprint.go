@@ -64,9 +64,12 @@ type usage struct {
 	other int64 // beside the heap's objects, and not given back
 }
 
-// limit is small, or more where that would be less than what is in use twice:
-// then the usual pace of the collector decides, and not the bound.
-func limit(small int64, u usage) int64 { return max(small, u.other+2*u.live) }
+// limit is small, or more where what is in use needs it: a half above that, and
+// the more is in use the nearer to twice, which is the usual pace of the
+// collector.
+func limit(small int64, u usage) int64 {
+	return max(small, u.other+u.live+max(u.live/2, u.live-small/2))
+}
 
 func measure() usage {
 	samples := []metrics.Sample{

@@ -15,8 +15,8 @@ func TestLimitFollowsWhatIsInUse(t *testing.T) {
 	}{
 		{usage{live: 10, other: 8}, 40},
 		{usage{live: 16, other: 8}, 40},
-		{usage{live: 17, other: 8}, 42},
-		{usage{live: 1000, other: 80}, 2080},
+		{usage{live: 24, other: 8}, 44},
+		{usage{live: 1000, other: 80}, 2060},
 	} {
 		if got := limit(40, test.u); got != test.want {
 			t.Errorf("limit of %+v: %d, want %d", test.u, got, test.want)
