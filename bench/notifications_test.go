@@ -4,6 +4,21 @@ import (
 	"testing"
 )
 
+func TestMedianTurn(t *testing.T) {
+	t.Parallel()
+	var turns []turn
+	for _, with := range []float64{300, 80, 95, 20, 100} {
+		turns = append(turns, turn{with: Result{PerSecond: with}, without: Result{PerSecond: 100}})
+	}
+	middle, low, high := medianTurn(turns)
+	if middle.with.PerSecond != 95 || low != 0.2 || high != 3 {
+		t.Errorf("%+v, from %v to %v", middle, low, high)
+	}
+	if middle, low, high = medianTurn(turns[:1]); middle.ratio() != 3 || low != 3 || high != 3 {
+		t.Errorf("%+v, from %v to %v", middle, low, high)
+	}
+}
+
 func TestMailSink(t *testing.T) {
 	t.Parallel()
 	s, err := startMailSink(t.Context())

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ingot/internal/mail/mailtest"
+	"ingot/internal/services/brokertest"
 )
 
 // TestDevelopersAreTold has a space that wants to hear of its apps, and one
@@ -32,6 +33,34 @@ func TestDevelopersAreTold(t *testing.T) {
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
 	contains(t, p.receive(t, "A deployment of smooth finished", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
+	if got := p.letters(t, ""); len(got) != 3 {
+		t.Errorf("%d mails, want 3: %+v", len(got), got)
+	}
+}
+
+// TestDevelopersAreToldOfServices has a broker that takes its time: the mail
+// comes at the end, and none for what was done at once.
+func TestDevelopersAreToldOfServices(t *testing.T) {
+	t.Parallel()
+	b := brokertest.New(t, &brokertest.Broker{Polls: 1})
+	sink := mailtest.New(t, mailtest.Options{Keep: 1000})
+	s := startApps(t, options{Engine: "process", Args: []string{"--smtp-url", sink.URL("", "")}})
+	t.Cleanup(func() { s.emptySpace(t) })
+	p := &postOffice{Server: s.Server, sink: sink, admin: s.adminToken(t)}
+	home := s.admin(t)
+	p.createUser(t, p.admin, "ann", "p")
+	cfOK(t, home, "set-space-role", "ann", "demo", "dev", "SpaceDeveloper")
+	cfOK(t, home, "set-label", "space", "dev", "notifications=on")
+	cfOK(t, home, "create-service-broker", "fakes", brokertest.Username, brokertest.Password, b.URL)
+	cfOK(t, home, "enable-service-access", "fake")
+
+	cfOK(t, home, "create-service", "fake", "sync", "quick", "--wait")
+	cfFails(t, home, "it broke", "create-service", "fake", "breaks", "broken", "--wait")
+	contains(t, p.receive(t, "Creating the service instance broken failed", "ann@example.org")[0].Text, "it broke", "cf service broken")
+	cfOK(t, home, "create-service", "fake", "async", "later", "--wait")
+	p.receive(t, "Creating the service instance later succeeded", "ann@example.org")
+	cfOK(t, home, "delete-service", "later", "-f", "--wait")
+	p.receive(t, "Deleting the service instance later succeeded", "ann@example.org")
 	if got := p.letters(t, ""); len(got) != 3 {
 		t.Errorf("%d mails, want 3: %+v", len(got), got)
 	}

@@ -53,6 +53,51 @@ func TestNotificationSeed(t *testing.T) {
 		got := p.ask(t, http.MethodGet, "/notifications", nil).want(t, http.StatusOK).String()
 		contains(t, got, "My Source", `"news"`, `"fire-alarm"`, "The kind news")
 	})
+	do("request bodies are JSON", func(t *testing.T) {
+		for _, body := range []any{url.Values{"kind_id": {"news"}, "text": {"x"}}, []string{"news"}, "news"} {
+			if r := p.ask(t, http.MethodPost, "/everyone", body); r.Status != http.StatusBadRequest && r.Status != http.StatusUnsupportedMediaType {
+				t.Errorf("%v: %s", body, r)
+			}
+		}
+	})
+	do("each operation needs its own scope", func(t *testing.T) {
+		kinds := object{"source_name": "S", "notifications": object{"k": object{"description": "d", "critical": false}}}
+		for _, operation := range []struct {
+			scope, method, path string
+			body                any
+		}{
+			{"notifications.manage", http.MethodPut, "/notifications", kinds},
+			{"notifications.manage", http.MethodPut, "/clients/my-sender/notifications/news/template", object{"template": "default"}},
+			{"notification_templates.write", http.MethodPost, "/templates", object{"name": "n", "html": "h"}},
+			{"notification_templates.read", http.MethodGet, "/templates", nil},
+			{"notifications.write", http.MethodPost, "/everyone", message("news", "never sent")},
+		} {
+			others := slices.DeleteFunc(slices.Clone(sendingAuthorities), func(s string) bool { return s == operation.scope })
+			var less tokens
+			p.askToken(t, "my-sender", "my-secret", url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(others, " ")}}).want(t, http.StatusOK).into(t, &less)
+			p.call(t, operation.method, p.base+operation.path, less.Access, operation.body).want(t, http.StatusForbidden)
+		}
+		if got := p.letters(t, "never sent"); len(got) > 0 {
+			t.Errorf("sent without the scope: %+v", got)
+		}
+	})
+	do("a kind belongs to the client that registered it", func(t *testing.T) {
+		p.newSender(t, "stranger", "notifications.write", "notifications.manage").want(t, http.StatusCreated)
+		stranger := *p
+		stranger.token = p.clientToken(t, "stranger", "my-secret")
+		stranger.ask(t, http.MethodPost, "/users/"+ann, message("news", "not his")).want(t, http.StatusUnprocessableEntity)
+		p.ask(t, http.MethodPut, "/clients/stranger/notifications/news/template", object{"template": "default"}).want(t, http.StatusNotFound)
+	})
+	do("users cannot unsubscribe from a critical kind, and can from another", func(t *testing.T) {
+		for kind, want := range map[string]int{"fire-alarm": http.StatusUnprocessableEntity, "news": http.StatusNoContent} {
+			for _, wanted := range []bool{false, true} {
+				r := p.ask(t, http.MethodPatch, "/user_preferences/"+ann, object{"clients": object{"my-sender": object{kind: object{"email": wanted}}}})
+				if !wanted && r.Status != want {
+					t.Errorf("%s: %s", kind, r)
+				}
+			}
+		}
+	})
 	do("a critical kind needs critical_notifications.write, to register and to send", func(t *testing.T) {
 		p.newSender(t, "plain", "notifications.write", "notifications.manage").want(t, http.StatusCreated)
 		plain := *p

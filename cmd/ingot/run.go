@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ingot/internal/footprint"
 	"ingot/internal/run"
 	"ingot/internal/system"
 )
@@ -77,6 +78,9 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
+	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
+		defer footprint.Keep(footprint.Server)()
+	}
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it was ready

@@ -32,9 +32,11 @@ const (
 	maxReaders = 8
 
 	// Caches are small, in KiB for each connection: the operating system caches
-	// the file anyway, and an idle server is to stay small.
-	writerCache = 2048
-	readerCache = 1024
+	// the file anyway, and a server is to stay small. What they take is nearly
+	// twice that: a page of 4 KiB and its header get 8 KiB from the driver's
+	// allocator, and a server with two files has ten connections.
+	writerCache = 1024
+	readerCache = 512
 
 	// Prepared statements kept by the writer and by each reader; one takes about
 	// 7 KiB.

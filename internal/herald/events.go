@@ -40,14 +40,23 @@ var said = map[string]func(*cf.AuditEvent) Message{
 			Text: fmt.Sprintf("The deployment of the app %s finished: %s\n", e.TargetName, text(e.Data["reason"])),
 		}
 	},
-	"audit.service_instance.operation-finished": func(e *cf.AuditEvent) Message {
-		return Message{
-			Kind:    kindService,
-			Subject: fmt.Sprintf("%s of the service instance %s %s", text(e.Data["operation"]), e.TargetName, text(e.Data["state"])),
-			Text: fmt.Sprintf("The operation %s of the service instance %s %s. %s\n\nMore: cf service %s\n",
-				text(e.Data["operation"]), e.TargetName, text(e.Data["state"]), text(e.Data["description"]), e.TargetName),
-		}
-	},
+	"audit.service_instance.operation-finished": serviceOperation,
+}
+
+// doing is what operations on service instances are called.
+var doing = map[string]string{"create": "Creating", "update": "Updating", "delete": "Deleting"}
+
+func serviceOperation(e *cf.AuditEvent) Message {
+	operation, state := text(e.Data["operation"]), text(e.Data["state"])
+	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", doing[operation], e.TargetName, state)}
+	m.Text = m.Subject + ".\n"
+	if why := text(e.Data["description"]); why != "" {
+		m.Text += "\nThe service broker says: " + why + "\n"
+	}
+	if operation != "delete" || state == "failed" { // otherwise nothing is left to look at
+		m.Text += "\nMore: cf service " + e.TargetName + "\n"
+	}
+	return m
 }
 
 func describe(e *cf.AuditEvent) (Message, bool) {

@@ -185,6 +185,24 @@ func TestSaidAtOnce(t *testing.T) {
 	b.expect("")
 }
 
+func TestServiceOperationsAreSaid(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[string]string{
+		"create failed full":    "Creating the service instance db failed.\n\nThe service broker says: full\n\nMore: cf service db\n",
+		"update succeeded done": "Updating the service instance db succeeded.\n\nThe service broker says: done\n\nMore: cf service db\n",
+		"delete succeeded ":     "Deleting the service instance db succeeded.\n",
+		"delete failed busy":    "Deleting the service instance db failed.\n\nThe service broker says: busy\n\nMore: cf service db\n",
+	} {
+		words := strings.SplitN(operation, " ", 3)
+		m, worth := describe(&cf.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db", Data: map[string]any{
+			"operation": words[0], "state": words[1], "description": words[2],
+		}})
+		if !worth || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
+			t.Errorf("%s: %+v", operation, m)
+		}
+	}
+}
+
 func TestOffUnlessTheLabelSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -201,8 +201,9 @@ type Queue interface {
 	Release(ctx context.Context, owner string) error
 	// Finish records outcomes and the receipts of users. An outcome of a message
 	// that is final already changes nothing. It returns the messages that it
-	// changed to a final status, for webhooks.
-	Finish(ctx context.Context, outcomes []Outcome) ([]Claimed, error)
+	// changed to a final status. What tell answers for them is queued in the same
+	// transaction: whoever sees that a message ended will be told, too.
+	Finish(ctx context.Context, outcomes []Outcome, tell Teller) ([]Claimed, error)
 	// Replay makes a client's failed message queued again. ErrNotFound when it
 	// is not the client's, ErrConflict when it has not failed.
 	Replay(ctx context.Context, clientID string, number int64) error
@@ -227,12 +228,17 @@ type Upkeep interface {
 	CreateWebhook(ctx context.Context, w Webhook) error
 	Webhooks(ctx context.Context, clientID string) ([]Webhook, error)
 	DeleteWebhook(ctx context.Context, clientID, id string) error
-	// AddCallbacks queues what is to be told to webhooks; Callbacks leases what
-	// is due; FinishCallback removes one, or with a time puts it off until then.
-	AddCallbacks(ctx context.Context, all []Callback) error
+	// Callbacks leases what is to be told to webhooks, and is due; FinishCallback
+	// removes one, or with a time puts it off until then.
 	Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]Callback, error)
 	FinishCallback(ctx context.Context, id string, again time.Time) error
 }
+
+// Teller makes the calls to one webhook about messages of its client that reached
+// their end. It is asked inside of a transaction, so it does nothing else, and
+// may be asked more than once; of the webhook it gets id, client and events. nil
+// tells nobody anything.
+type Teller func(w Webhook, final []*Claimed) []Callback
 
 // Callback is a call to a webhook that has to be made.
 type Callback struct {

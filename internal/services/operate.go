@@ -270,7 +270,14 @@ func (s *Services) conclude(ctx context.Context, job *cf.Job, w *work, at *scene
 		switch v.ending {
 		case succeeded:
 			finish(mine, cf.JobComplete)
-			return s.succeed(tx, &next, at, r)
+			if err := s.succeed(tx, &next, at, r); err != nil {
+				return err
+			}
+			description := ""
+			if r != nil { // a broker that has nothing to delete answers with an error
+				description = r.Description
+			}
+			return s.tellEnd(tx, &next, at, cf.OperationSucceeded, description)
 		case failed:
 			if failure == nil { // it took too long
 				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in the time that it has.")
@@ -281,7 +288,10 @@ func (s *Services) conclude(ctx context.Context, job *cf.Job, w *work, at *scene
 					return err
 				}
 			}
-			return s.fail(tx, &next, describe(failure))
+			if err := s.fail(tx, &next, describe(failure)); err != nil {
+				return err
+			}
+			return s.tellEnd(tx, &next, at, cf.OperationFailed, describe(failure))
 		case goesOn:
 		}
 		if v.again {

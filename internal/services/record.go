@@ -3,6 +3,7 @@ package services
 import (
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 )
 
 // What the steps of operate leave in the rows of instances and bindings. All of
@@ -81,6 +82,31 @@ func (s *Services) fail(tx cf.Tx, w *work, why string) error {
 	}
 	return last(tx, w, func(o *cf.LastOperation) {
 		o.State, o.Description, o.Updated = cf.OperationFailed, why, s.Now()
+	})
+}
+
+// EventOperationFinished tells that a broker has ended what it worked on for a
+// while, well or not. Its data are operation, state and description.
+const EventOperationFinished = "audit.service_instance.operation-finished"
+
+// tellEnd records the end of an operation on an instance that a broker had
+// accepted and was polled for. One that was answered at once has none: whoever
+// asked was told, and nobody waits for it.
+func (s *Services) tellEnd(tx cf.Tx, w *work, at *scene, state cf.OperationState, description string) error {
+	if w.Kind == cleanup || w.binding() || w.Begun.IsZero() {
+		return nil
+	}
+	i := at.instance
+	if w.Kind == update {
+		now, err := tx.ServiceInstances().Get(i.GUID)
+		if err != nil {
+			return err
+		}
+		i = now // perhaps by another name
+	}
+	t := platform.Target{GUID: i.GUID, Type: "service_instance", Name: i.Name, SpaceGUID: i.SpaceGUID, OrgGUID: at.org}
+	return s.Platform.Record(tx, EventOperationFinished, w.Actor, t, map[string]any{
+		"operation": string(w.Kind), "state": string(state), "description": description,
 	})
 }
 

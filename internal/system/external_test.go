@@ -17,17 +17,15 @@ import (
 	"ingot/internal/web"
 )
 
-// TestExternalAuthorizationServer uses one Ingot as the authorization server of
-// another, which starts while that one does not answer yet.
-func TestExternalAuthorizationServer(t *testing.T) {
-	t.Parallel()
-	uaa := startSystem(t, testConfig(t))
-	admin := adminToken(t, uaa)
-	target, err := url.Parse(uaa.Endpoints().API)
+// gated is a server in front of another, which does not answer until it is
+// opened.
+func gated(t *testing.T, server string) (address string, open *atomic.Bool) {
+	t.Helper()
+	target, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var open atomic.Bool
+	open = &atomic.Bool{}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport = &http.Transport{DisableKeepAlives: true}
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,9 +36,19 @@ func TestExternalAuthorizationServer(t *testing.T) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(gate.Close)
+	return gate.URL, open
+}
+
+// TestExternalAuthorizationServer uses one Ingot as the authorization server of
+// another, which starts while that one does not answer yet.
+func TestExternalAuthorizationServer(t *testing.T) {
+	t.Parallel()
+	uaa := startSystem(t, testConfig(t))
+	admin := adminToken(t, uaa)
+	gate, open := gated(t, uaa.Endpoints().API)
 
 	c := testConfig(t)
-	c.AuthURL = gate.URL + "/"
+	c.AuthURL = gate + "/"
 	s := startSystem(t, c)
 	base := s.Endpoints().API
 
@@ -50,7 +58,7 @@ func TestExternalAuthorizationServer(t *testing.T) {
 	}
 	links, _ := call(t, http.MethodGet, base+"/", "", nil).json(t)["links"].(map[string]any)
 	for _, name := range []string{"login", "uaa"} {
-		if l, _ := links[name].(map[string]any); l["href"] != gate.URL {
+		if l, _ := links[name].(map[string]any); l["href"] != gate {
 			t.Errorf("link %s: %v", name, links[name])
 		}
 	}
@@ -79,6 +87,63 @@ func TestExternalAuthorizationServer(t *testing.T) {
 	}
 	if a := call(t, http.MethodGet, base+"/readyz", "", nil); a.status != http.StatusOK {
 		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+}
+
+// TestMailboxOnAnOpenAddress asks for tokens of an authorization server that is
+// away at the start: the mailbox opens by itself when that one comes.
+func TestMailboxOnAnOpenAddress(t *testing.T) {
+	t.Parallel()
+	uaa := startSystem(t, testConfig(t))
+	admin := adminToken(t, uaa)
+	call(t, http.MethodPost, uaa.Endpoints().API+"/oauth/clients", admin, map[string]any{
+		"client_id": "reader", "client_secret": "s", "authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"notifications.admin"},
+	})
+	reader := clientToken(t, uaa, "reader", "s")
+	for name, start := range map[string]func(t *testing.T, authURL string) (adminURL string){
+		"whole": func(t *testing.T, authURL string) string {
+			c := testConfig(t)
+			c.AuthURL, c.AdminListen = authURL, "0.0.0.0:0"
+			return startSystem(t, c).Endpoints().Admin
+		},
+		"alone": func(t *testing.T, authURL string) string {
+			c := standaloneConfig(t, authURL)
+			c.AdminListen = "0.0.0.0:0"
+			s := newStandalone(t, c)
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return s.Endpoints().Admin
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate, open := gated(t, uaa.Endpoints().API)
+			there, err := url.Parse(start(t, gate))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mailbox := "http://127.0.0.1:" + there.Port() + mailboxPath + "/messages"
+			if a := call(t, http.MethodGet, mailbox, reader, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+				t.Errorf("a token that cannot be checked yet: %d %v %s", a.status, a.header, a.body)
+			}
+			open.Store(true)
+			deadline := time.Now().Add(time.Minute)
+			for {
+				a := call(t, http.MethodGet, mailbox, reader, nil)
+				if a.status == http.StatusOK {
+					break
+				}
+				if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+					t.Fatalf("%d %v %s", a.status, a.header, a.body)
+				}
+			}
+			for token, want := range map[string]int{"": http.StatusUnauthorized, admin: http.StatusForbidden} {
+				if a := call(t, http.MethodGet, mailbox, token, nil); a.status != want {
+					t.Errorf("%d, want %d: %s", a.status, want, a.body)
+				}
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,6 +76,8 @@ type notifications struct {
 	mailbox      *mailbox.Mailbox // nil when mail leaves
 	others       []run.Service
 	log          *slog.Logger
+	// verifier is that of the newest routes.
+	verifier atomic.Pointer[token.Verifier]
 }
 
 type notificationsOptions struct {
@@ -207,6 +210,7 @@ func (n *notifications) parts() []run.Service {
 
 // routes builds the tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, metrics *web.Metrics, h *readiness) (v1, v2 *web.Mux) {
+	n.verifier.Store(verifier)
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, Log: n.log}
 
 	v1 = web.NewMux(web.FormatNotifications, n.log, metrics)
@@ -230,16 +234,18 @@ const mailboxPath = "/mailbox"
 
 // mountMailbox shows caught mail on the admin address. Whoever can connect
 // there sees it, which is why it needs more when that is not this machine
-// alone.
+// alone. verifier is the one until there are routes: they are made anew when
+// the authorization server becomes known, the mailbox is not.
 func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token.Verifier) {
 	if n.mailbox == nil {
 		return
 	}
+	n.verifier.CompareAndSwap(nil, verifier)
 	access := web.Public("mail is caught only where no mail server is configured, and the admin address is on loopback: whoever connects is on this machine")
 	if !local {
 		access = web.Scope("notifications.admin")
 	}
-	n.mailbox.Mount(admin.Group("mailbox", web.FormatNotifications, verifier), mailboxPath, access)
+	n.mailbox.Mount(admin.LateGroup("mailbox", web.FormatNotifications, n.verifier.Load), mailboxPath, access)
 }
 
 // versionHeader chooses the version of the notification service's API.

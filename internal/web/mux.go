@@ -65,6 +65,12 @@ func (m *Mux) Routes() []Route { return m.routes }
 // Group returns a view of the table for one API: its error format, its token
 // verifier and a name for metrics.
 func (m *Mux) Group(name string, f Format, v *token.Verifier) *Group {
+	return m.LateGroup(name, f, func() *token.Verifier { return v })
+}
+
+// LateGroup is Group for an API that stays while the authorization server may
+// become known: each request asks for the verifier.
+func (m *Mux) LateGroup(name string, f Format, v func() *token.Verifier) *Group {
 	return &Group{mux: m, name: name, format: f, verifier: v, limits: DefaultLimits}
 }
 
@@ -73,7 +79,7 @@ type Group struct {
 	mux      *Mux
 	name     string
 	format   Format
-	verifier *token.Verifier
+	verifier func() *token.Verifier
 	limits   Limits
 	headers  map[string]string
 }
@@ -112,7 +118,7 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 	for name, value := range g.headers {
 		w.Header().Set(name, value)
 	}
-	allowed, err := access.decide(r, g.verifier)
+	allowed, err := access.decide(r, g.verifier())
 	if err == nil {
 		err = h(w, allowed)
 		r = allowed

@@ -177,7 +177,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := s.admit(tx, batch, now); err != nil {
 			return err
 		}
-		var sends []any
+		var sends []newSend
 		var messages []newMessage
 		var members []any
 		added := 0
@@ -199,8 +199,10 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			if n == 0 {
 				a.Finished = db.Time(db.Nanos(expanded))
 			}
-			sends = append(sends, a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
-				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded), "", 0)
+			sends = append(sends, newSend{
+				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
+				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
+			})
 			messages = appendMessages(messages, a.Number, 0, lane, now, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
@@ -209,7 +211,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			}
 			added += n
 		}
-		if err := newSends.all(tx, sends); err != nil {
+		if err := storeSends(tx, sends); err != nil {
 			return err
 		}
 		if err := storeMessages(tx, messages); err != nil {
@@ -232,6 +234,42 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		s.held.queued(notify.LaneBulk, now)
 	}
 	return err
+}
+
+// newSend is a send as it is inserted.
+type newSend struct {
+	Number   int64  `json:"n"`
+	Client   string `json:"c"`
+	Kind     string `json:"k"`
+	Received int64  `json:"r"`
+	Data     string `json:"d"`
+	Audience int    `json:"a"`
+	Page     string `json:"p"`
+	Next     int    `json:"x"`
+	Tally    bool   `json:"t"`
+	Expanded int64  `json:"e"`
+}
+
+// storeSends inserts sends, on PostgreSQL in one journey as storeMessages does.
+func storeSends(tx *db.Tx, list []newSend) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if tx.Dialect() == db.Postgres {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO notify_sends ("+sendColumns+`, lease_owner, lease_until)
+			SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+			AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)`, string(text))
+		return err
+	}
+	args := make([]any, 0, 12*len(list))
+	for _, n := range list {
+		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally, n.Expanded, "", 0)
+	}
+	return newSends.all(tx, args)
 }
 
 // newMessage is a message as it is inserted.

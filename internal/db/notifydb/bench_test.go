@@ -155,7 +155,7 @@ func work(b *testing.B, s *notifydb.Store, workers, total int) {
 				for i, c := range list {
 					outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: time.Now(), Email: "user@example.com"}
 				}
-				if _, err := s.Finish(b.Context(), outcomes); err != nil {
+				if _, err := s.Finish(b.Context(), outcomes, nil); err != nil {
 					b.Error(err)
 					return
 				}

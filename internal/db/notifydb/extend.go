@@ -55,6 +55,9 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 	var lane notify.Lane
 	var fresh []notify.Recipient
 	err := s.lock(ctx, func(tx *db.Tx) (err error) {
+		if err := useIndexes(tx); err != nil {
+			return err
+		}
 		row, err = one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()), send)
 		if err != nil {
 			return err

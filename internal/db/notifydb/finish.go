@@ -13,7 +13,7 @@ import (
 )
 
 // Finish implements notify.Store.
-func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome) ([]notify.Claimed, error) {
+func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell notify.Teller) ([]notify.Claimed, error) {
 	if len(outcomes) == 0 {
 		return []notify.Claimed{}, nil
 	}
@@ -34,7 +34,10 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome) ([]notify
 	var f finish
 	err := s.lock(ctx, func(tx *db.Tx) error {
 		f = finish{counts: map[int64]*tallied{}}
-		return s.finish(tx, &f, outcomes, numbers, shard)
+		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || tell == nil {
+			return err
+		}
+		return s.addCallbacks(tx, f.final, tell)
 	})
 	if err != nil {
 		return nil, err
@@ -69,6 +72,11 @@ type tallied struct {
 }
 
 func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers []int64, shard int) error {
+	// The planner may know the table as it was before a send to everyone, and
+	// would read all of it for each outcome.
+	if err := useIndexes(tx); err != nil {
+		return err
+	}
 	rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE "+
 		numbersIn(tx.Dialect(), "number")+" ORDER BY number"+forUpdate(tx.Dialect()), numberList(tx.Dialect(), numbers))
 	if err != nil {

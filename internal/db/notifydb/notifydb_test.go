@@ -151,7 +151,7 @@ func TestGone(t *testing.T) {
 		for _, c := range claimed {
 			outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, At: time.Now()})
 		}
-		if _, err := s.Finish(ctx, outcomes); err != nil {
+		if _, err := s.Finish(ctx, outcomes, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := s.Purge(ctx, time.Now().Add(time.Hour)); err != nil || n != 3000 {

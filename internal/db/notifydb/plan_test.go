@@ -66,6 +66,71 @@ func TestPlans(t *testing.T) {
 	})
 }
 
+// Messages that wait for a retry must not cost a claim anything, however many:
+// the index ends at what is due.
+func TestClaimsEndAtWhatIsDue(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := populate(t, d)
+		now := db.Nanos(time.Now())
+		query, args, bound := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
+			[]any{int(notify.LaneRetry), now, 0, 0, 500}, "(lane=? AND due>? AND due<?)"
+		if d.Dialect() == db.Postgres {
+			query = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
+			args = []any{int(notify.LaneRetry), now, 0, 0, now, 500}
+			bound = "Index Cond: ((lane = 2) AND (due <= "
+		}
+		if plan := explain(t, s.db, query, args...); !strings.Contains(plan, bound) {
+			t.Errorf("it reads what is not due:\n%s", plan)
+		}
+	})
+}
+
+// A first send to everyone comes to tables that the planner knows as empty, or
+// nearly: what reads messages must not be planned for that.
+func TestPlansOfSmallTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, err := Open(t.Context(), d, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Accept(t.Context(), notify.NewSend{
+			Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"}, {Email: "b@x.org"}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"notify_sends", "notify_messages"} {
+			if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE " + table); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.Dialect() != db.Postgres {
+			return // it has no other plan
+		}
+		var scans, plan string
+		err = d.UpdateLocking(t.Context(), func(tx *db.Tx) error {
+			f := finish{counts: map[int64]*tallied{}}
+			number := notify.MessageNumber(1, 0)
+			if err := s.finish(tx, &f, []notify.Outcome{{Number: number, Status: notify.Delivered, At: time.Now()}}, []int64{number}, 0); err != nil {
+				return err
+			}
+			if err := tx.QueryRow("SELECT current_setting('enable_seqscan')").Scan(&scans); err != nil {
+				return err
+			}
+			lines, err := db.All(tx, scanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":""}]`)
+			plan = strings.Join(lines, "\n")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scans != "off" || strings.Contains(plan, "Seq Scan on notify_messages") {
+			t.Errorf("Finish may read whole tables (%s):\n%s", scans, plan)
+		}
+	})
+}
+
 // populate stores many messages that are done, many that are not due and some
 // that are, and makes the planner know them.
 func populate(t testing.TB, d *db.DB) *Store {

@@ -29,17 +29,17 @@ func storeReceipts(tx *db.Tx, all []receipt) error {
 }
 
 // seen is receipts that are known to be stored, by two hashes of each: 16 bytes
-// of which no two are ever the same by chance. When it is full, half is
-// forgotten.
+// of which no two are ever the same by chance. Each has one place, where the
+// latest stays: so it takes a megabyte whatever comes, and those whom a client
+// writes to again and again are found there.
 type seen struct {
-	mu            sync.Mutex
-	recent, older map[seenKey]struct{}
+	mu     sync.Mutex
+	places []seenKey
 }
 
 type seenKey struct{ a, b uint64 }
 
-// seenReceipts bounds each half; both take about 4 MB when full.
-const seenReceipts = 40_000
+const seenReceipts = 1 << 16
 
 var seenSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
@@ -47,27 +47,30 @@ func (r receipt) key() seenKey {
 	return seenKey{maphash.Comparable(seenSeeds[0], r), maphash.Comparable(seenSeeds[1], r)}
 }
 
+// place is where a receipt is, if it is.
+func (s *seen) place(k seenKey) *seenKey { return &s.places[k.a%seenReceipts] }
+
 // missing are those that may not be stored yet.
 func (s *seen) missing(all []receipt) []receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.places == nil {
+		return all
+	}
 	return slices.DeleteFunc(all, func(r receipt) bool {
 		k := r.key()
-		if _, ok := s.recent[k]; ok {
-			return true
-		}
-		_, ok := s.older[k]
-		return ok
+		return *s.place(k) == k
 	})
 }
 
 func (s *seen) add(all []receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.places == nil && len(all) > 0 {
+		s.places = make([]seenKey, seenReceipts)
+	}
 	for _, r := range all {
-		if s.recent == nil || len(s.recent) >= seenReceipts {
-			s.recent, s.older = make(map[seenKey]struct{}), s.recent
-		}
-		s.recent[r.key()] = struct{}{}
+		k := r.key()
+		*s.place(k) = k
 	}
 }

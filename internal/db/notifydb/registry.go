@@ -65,6 +65,11 @@ func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
 
 // Client implements notify.Store.
 func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
+	if s.Shared() {
+		return together(ctx, s,
+			func(r *sharedRead) { r.clients[id] = nil },
+			func(r *sharedRead) *notify.Client { return r.clients[id] })
+	}
 	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, func(tx *db.Tx) (notify.Client, error) {
 		return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
 	})
@@ -82,6 +87,11 @@ func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, erro
 
 // Kind implements notify.Store.
 func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
+	if s.Shared() {
+		return together(ctx, s,
+			func(r *sharedRead) { r.kinds[ref] = nil },
+			func(r *sharedRead) *notify.Kind { return r.kinds[ref] })
+	}
 	return known(ctx, s, ref, &s.registered.kinds, func(tx *db.Tx) (notify.Kind, error) {
 		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID, ref.KindID)
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"ingot/internal/db"
@@ -81,18 +83,38 @@ func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
 
 var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner", " ON CONFLICT (id) DO NOTHING")
 
-// AddCallbacks implements notify.Store. One that is there already is not added
-// again.
-func (s *Store) AddCallbacks(ctx context.Context, all []notify.Callback) error {
-	if len(all) == 0 {
+// addCallbacks stores what webhooks are to be told of messages that reached
+// their end, in the transaction that ends them.
+func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, tell notify.Teller) error {
+	if len(final) == 0 {
 		return nil
 	}
-	now := db.Nanos(s.now())
-	args := make([]any, 0, 6*len(all))
-	for _, c := range all {
-		args = append(args, c.ID, c.WebhookID, string(c.Payload), c.Attempts, now, "")
+	byClient := map[string][]*notify.Claimed{}
+	for i := range final {
+		client := final[i].Send.ClientID
+		byClient[client] = append(byClient[client], &final[i])
 	}
-	return s.lock(ctx, func(tx *db.Tx) error { return newCallbacks.all(tx, args) })
+	hooks, err := listed(tx, func(row db.Scanner) (w notify.Webhook, err error) {
+		var events db.JSON[[]notify.Status]
+		err = row.Scan(&w.ID, &w.ClientID, &events)
+		w.Events = events.V
+		return w, err
+	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+textsIn(tx.Dialect(), "client_id")+" ORDER BY created, id",
+		slices.Collect(maps.Keys(byClient)))
+	if err != nil {
+		return err
+	}
+	now := db.Nanos(s.now())
+	var args []any
+	for _, w := range hooks {
+		for _, c := range tell(w, byClient[w.ClientID]) {
+			if err := allStorable(c.ID, string(c.Payload)); err != nil {
+				return err
+			}
+			args = append(args, c.ID, w.ID, string(c.Payload), c.Attempts, now, "")
+		}
+	}
+	return newCallbacks.all(tx, args)
 }
 
 // Callbacks implements notify.Store. What belongs to a webhook that is gone is

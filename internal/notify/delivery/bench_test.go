@@ -67,7 +67,7 @@ func putAside(b *testing.B, w *world, n int) {
 		for i, c := range claimed {
 			outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Retry, Due: time.Now().Add(time.Hour), Attempted: true, At: time.Now()}
 		}
-		if _, err := w.store.Finish(ctx, outcomes); err != nil {
+		if _, err := w.store.Finish(ctx, outcomes, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

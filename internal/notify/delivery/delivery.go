@@ -135,7 +135,7 @@ func (d *Delivery) Start(ctx context.Context) error {
 			return err
 		}
 		d.finish = newFinisher(d.o.Store, journal, d.o.Log, d.o.Metrics)
-		d.finish.finished = d.finished
+		d.finish.tell, d.finish.finished = d.calls.callbacks, d.finished
 		spawn(func() { d.run(work) })
 		return nil
 	})
@@ -184,11 +184,9 @@ func (d *Delivery) replay(ctx context.Context, numbers []int64) error {
 		for i, n := range part {
 			outcomes[i] = notify.Outcome{Number: n, Status: notify.Delivered, Attempted: true, At: now}
 		}
-		changed, err := d.o.Store.Finish(ctx, outcomes)
-		if err != nil {
+		if _, err := d.o.Store.Finish(ctx, outcomes, d.calls.callbacks); err != nil {
 			return err
 		}
-		d.calls.tell(ctx, changed)
 	}
 	return nil
 }
@@ -293,9 +291,11 @@ func (d *Delivery) Purge(ctx context.Context) {
 }
 
 // finished follows a commit.
-func (d *Delivery) finished(ctx context.Context, final []notify.Claimed, again bool) {
+func (d *Delivery) finished(again bool) {
 	if again {
 		d.claims.poke() // something is due earlier, perhaps
 	}
-	d.calls.tell(ctx, final)
+	if d.calls.made.Swap(false) {
+		d.calls.wake.poke()
+	}
 }

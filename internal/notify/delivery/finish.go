@@ -23,9 +23,10 @@ type finisher struct {
 	store   notify.Store
 	metrics *Metrics
 	log     *slog.Logger
-	// finished is told what reached its end, and whether anything is to be tried
-	// again.
-	finished func(ctx context.Context, final []notify.Claimed, again bool)
+	// tell makes the calls to webhooks; finished follows each commit, and is told
+	// whether anything is to be tried again.
+	tell     notify.Teller
+	finished func(again bool)
 
 	wake signal
 
@@ -152,9 +153,9 @@ func (f *finisher) commit(ctx, patience context.Context) {
 		return
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		changed, err := f.store.Finish(ctx, batch)
+		_, err := f.store.Finish(ctx, batch, f.tell)
 		if err == nil {
-			f.committed(ctx, batch, changed, old)
+			f.committed(batch, old)
 			return
 		}
 		f.log.Error("outcomes of deliveries cannot be recorded; trying again", "messages", len(batch), "error", err)
@@ -174,7 +175,7 @@ func (f *finisher) putBack(batch []notify.Outcome, behind []chan struct{}) {
 	f.behind = append(behind, f.behind...)
 }
 
-func (f *finisher) committed(ctx context.Context, batch []notify.Outcome, changed []notify.Claimed, old int) {
+func (f *finisher) committed(batch []notify.Outcome, old int) {
 	if old >= 0 {
 		f.mu.Lock()
 		err := f.journal.forget(old)
@@ -188,7 +189,7 @@ func (f *finisher) committed(ctx context.Context, batch []notify.Outcome, change
 		again = again || o.Status == notify.Retry
 	}
 	f.metrics.outcomes(batch)
-	f.finished(ctx, changed, again)
+	f.finished(again)
 }
 
 // signal wakes one waiter; pokes while nobody waits count as one.

@@ -119,7 +119,7 @@ type ledger struct {
 	entered, resume chan struct{}
 }
 
-func (l *ledger) Finish(ctx context.Context, all []notify.Outcome) ([]notify.Claimed, error) {
+func (l *ledger) Finish(ctx context.Context, all []notify.Outcome, _ notify.Teller) ([]notify.Claimed, error) {
 	if l.entered != nil {
 		l.entered <- struct{}{}
 		select {
@@ -148,7 +148,7 @@ func (l *ledger) count() int {
 func startFinisher(t *testing.T, l *ledger, j *journal) (f *finisher, stop func()) {
 	t.Helper()
 	f = newFinisher(l, j, slog.New(slog.DiscardHandler), nil)
-	f.finished = func(context.Context, []notify.Claimed, bool) {}
+	f.finished = func(bool) {}
 	ctx, cancel := context.WithCancel(context.Background())
 	last, cancelLast := context.WithCancel(context.Background())
 	ended := make(chan struct{})

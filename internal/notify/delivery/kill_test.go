@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,6 +71,7 @@ func (v victim) run(ctx context.Context) error {
 	d := New(Options{
 		Store: store, Directory: newPeople(v.Users), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
 		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
+		Webhooks: WebhookOptions{Private: true},
 	})
 	if err := run.NewGroup(channel, d).Start(ctx); err != nil {
 		return err
@@ -111,7 +115,8 @@ func (v victim) spawn(t *testing.T) *exec.Cmd {
 
 // TestSoakKill kills the server with SIGKILL again and again while it sends to
 // everyone: everyone gets the mail, and at most one message a connection and kill
-// comes twice. INGOT_SOAK=1 makes it the long form.
+// comes twice. The client's webhook is told of every message. INGOT_SOAK=1 makes
+// it the long form.
 func TestSoakKill(t *testing.T) {
 	t.Parallel()
 	users, kills := 1000, 8
@@ -131,6 +136,10 @@ func TestSoakKill(t *testing.T) {
 	}
 	d, store, err := v.open(ctx)
 	if err != nil {
+		t.Fatal(err)
+	}
+	told := newTold(t)
+	if err := store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: told.url, Secret: "hush", Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	send, _, err := store.Accept(ctx, notify.NewSend{Send: notify.Send{
@@ -193,17 +202,72 @@ func TestSoakKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	final := New(Options{Store: store, Directory: newPeople(users), Channel: &post{}, IDs: testIDs(t), Dir: v.Dir})
+	final := New(Options{
+		Store: store, Directory: newPeople(users), Channel: &post{}, IDs: testIDs(t), Dir: v.Dir,
+		Webhooks: WebhookOptions{Private: true}, Poll: 50 * time.Millisecond,
+	})
 	if err := final.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	told.await(users)
 	final.Stop()
 	s, err := store.Send(ctx, send.Number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Counts.Total != users {
+	if s.Counts.Total != users || s.Counts.Delivered != users {
 		t.Errorf("%+v", s.Counts)
+	}
+}
+
+// told is a webhook that remembers of which recipients it was told.
+type told struct {
+	t       *testing.T
+	url     string
+	mu      sync.Mutex
+	seen    map[string]bool
+	changed chan struct{}
+}
+
+func newTold(t *testing.T) *told {
+	t.Helper()
+	w := &told{t: t, seen: map[string]bool{}, changed: make(chan struct{}, 1)}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var call Call
+		if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+			return // the caller was killed in the middle
+		}
+		w.mu.Lock()
+		for _, e := range call.Events {
+			w.seen[e.Recipient] = w.seen[e.Recipient] || e.Status == notify.Delivered
+		}
+		w.mu.Unlock()
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+// await waits until it was told of so many.
+func (w *told) await(n int) {
+	w.t.Helper()
+	for {
+		w.mu.Lock()
+		have := len(w.seen)
+		w.mu.Unlock()
+		if have >= n {
+			return
+		}
+		select {
+		case <-w.changed:
+		case <-time.After(2 * time.Minute):
+			w.t.Errorf("the webhook was told of %d messages, want %d", have, n)
+			return
+		}
 	}
 }
 

@@ -1,12 +1,12 @@
 package delivery
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/notify"
@@ -36,8 +36,6 @@ type Call struct {
 const (
 	// together is how many events a call may hold.
 	together = 100
-	// hooksFor is how long a new webhook may go unnoticed.
-	hooksFor = 5 * time.Second
 	// callsFetched is how many calls are read at a time, callsHeld how many are
 	// in memory, and callsInLine how many of one webhook.
 	callsFetched = 64
@@ -57,79 +55,19 @@ type caller struct {
 	post poster
 	wake signal
 
+	// made tells that there are new calls.
+	made atomic.Bool
+
 	mu    sync.Mutex
-	hooks map[string]hooks
 	lines map[string][]notify.Callback // by webhook: those that a goroutine is at work on
 	held  int
 }
 
-type hooks struct {
-	all   []notify.Webhook
-	until time.Time
-}
-
 func newCaller(o Options) *caller {
-	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), hooks: map[string]hooks{}, lines: map[string][]notify.Callback{}}
+	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), lines: map[string][]notify.Callback{}}
 }
 
-// tell queues calls about messages that reached their end.
-func (c *caller) tell(ctx context.Context, final []notify.Claimed) {
-	if len(final) == 0 {
-		return
-	}
-	byClient := map[string][]*notify.Claimed{}
-	for i := range final {
-		client := final[i].Send.ClientID
-		byClient[client] = append(byClient[client], &final[i])
-	}
-	var all []notify.Callback
-	for client, messages := range byClient {
-		for _, hook := range c.of(ctx, client) {
-			all = append(all, c.callbacks(hook, messages)...)
-		}
-	}
-	if len(all) == 0 {
-		return
-	}
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		err := c.o.Store.AddCallbacks(ctx, all)
-		if err == nil {
-			break
-		}
-		if pause > 5*time.Second || !wait(ctx, pause) {
-			c.o.Log.Error("webhooks cannot be told of messages", "calls", len(all), "error", err)
-			return
-		}
-	}
-	c.wake.poke()
-}
-
-// of returns the webhooks of a client.
-func (c *caller) of(ctx context.Context, client string) []notify.Webhook {
-	now := c.o.Now()
-	c.mu.Lock()
-	have, ok := c.hooks[client]
-	c.mu.Unlock()
-	if ok && now.Before(have.until) {
-		return have.all
-	}
-	all, err := c.o.Store.Webhooks(ctx, client)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.o.Log.Error("webhooks cannot be read", "client", client, "error", err)
-		}
-		return have.all
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.hooks) >= 10_000 {
-		clear(c.hooks)
-	}
-	c.hooks[client] = hooks{all, now.Add(hooksFor)}
-	return all
-}
-
-// callbacks packs the events that a webhook wants.
+// callbacks packs the events that a webhook wants. It is a notify.Teller.
 func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []notify.Callback {
 	var all []notify.Callback
 	var call Call
@@ -164,5 +102,8 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 		}
 	}
 	pack()
+	if len(all) > 0 {
+		c.made.Store(true)
+	}
 	return all
 }

@@ -72,11 +72,11 @@ func (w *watched) tell() {
 	w.changed = make(chan struct{})
 }
 
-func (w *watched) Finish(ctx context.Context, all []notify.Outcome) ([]notify.Claimed, error) {
+func (w *watched) Finish(ctx context.Context, all []notify.Outcome, tell notify.Teller) ([]notify.Claimed, error) {
 	if err := w.broken("Finish"); err != nil {
 		return nil, err
 	}
-	changed, err := w.Store.Finish(ctx, all)
+	changed, err := w.Store.Finish(ctx, all, tell)
 	if err == nil {
 		w.tell()
 	}

@@ -26,7 +26,7 @@ func fail(t *testing.T, w *facetest.World) int64 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
 	o := notify.Outcome{Number: claimed[0].Number, Status: notify.Failed, Reason: "550 no", Attempted: true, At: time.Now()}
-	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{o}); err != nil {
+	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{o}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return o.Number

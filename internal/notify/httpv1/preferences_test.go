@@ -35,7 +35,7 @@ func TestPreferences(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
-	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{{Number: claimed[0].Number, Status: notify.Delivered, Attempted: true, At: time.Now()}}); err != nil {
+	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{{Number: claimed[0].Number, Status: notify.Delivered, Attempted: true, At: time.Now()}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	received := `{"clients":{"shop":{"news":{"email":true,"kind_description":"News","source_description":"Shop"}}},"global_unsubscribe":false}`

@@ -245,7 +245,7 @@ func TestCampaigns(t *testing.T) {
 		{Number: claimed[0].Number, Status: notify.Delivered, Attempted: true, At: time.Now()},
 		{Number: claimed[1].Number, Status: notify.Failed, Attempted: true, At: time.Now()},
 	}
-	if _, err := w.Store.Finish(t.Context(), outcomes); err != nil {
+	if _, err := w.Store.Finish(t.Context(), outcomes, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Expect(2, c, "GET", "/campaigns/"+made.ID+"/status", "", 200, "").Into(&state)

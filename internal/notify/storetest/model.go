@@ -150,7 +150,7 @@ func (m *model) finish(t *rapid.T) {
 			final[n] = true
 		}
 	}
-	got := value[[]notify.Claimed](m.kit)(m.store.Finish(m.ctx, outcomes))
+	got := value[[]notify.Claimed](m.kit)(m.store.Finish(m.ctx, outcomes, nil))
 	if len(got) != len(final) {
 		t.Fatalf("%d became final, want %d", len(got), len(final))
 	}

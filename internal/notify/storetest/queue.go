@@ -175,7 +175,7 @@ func testClaimBesideFinish(k *kit) {
 					}
 					outcomes = append(outcomes, o)
 				}
-				if _, err := store.Finish(k.ctx, outcomes); err != nil {
+				if _, err := store.Finish(k.ctx, outcomes, nil); err != nil {
 					k.Error(err)
 					return
 				}
@@ -278,7 +278,7 @@ func testFinish(k *kit) {
 		{Number: numbers[3], Status: notify.Retry, Due: later, Reason: "451 later", Attempted: true, At: at},
 		{Number: numbers[4], Status: notify.Failed, Parked: true, Reason: "template", Email: "u5@found.org", At: at},
 		{Number: notify.MessageNumber(send.Number, 99), Status: notify.Delivered, At: at},
-	}))
+	}, nil))
 	k.equal("final", numbersOf(final), []int64{numbers[0], numbers[1], numbers[2], numbers[4]})
 	k.equal("send of the final", final[0].Send.Content, n.Content)
 	k.equal("client of the final", final[0].Send.ClientID, "c")
@@ -299,11 +299,11 @@ func testFinish(k *kit) {
 	k.equal("final message", final[3].Message, want[4])
 	k.equal("counts", k.counts(s, send.Number), notify.Counts{Total: 5, Retry: 1, Delivered: 1, Failed: 2, Undeliverable: 1})
 	k.waits(s, 1)
-	_, err := s.Finish(k.ctx, []notify.Outcome{{Number: numbers[3], Status: notify.Queued}})
+	_, err := s.Finish(k.ctx, []notify.Outcome{{Number: numbers[3], Status: notify.Queued}}, nil)
 	if err == nil {
 		k.Error("queued is taken for an outcome")
 	}
-	none := value[[]notify.Claimed](k)(s.Finish(k.ctx, nil))
+	none := value[[]notify.Claimed](k)(s.Finish(k.ctx, nil, nil))
 	k.equal("nothing", len(none), 0)
 	k.clock.move(time.Minute)
 	k.finish(s, notify.Delivered, numbers[3])
@@ -353,7 +353,7 @@ func testFinishTogether(k *kit) {
 				for _, n := range step {
 					outcomes = append(outcomes, notify.Outcome{Number: n, Status: notify.Delivered, At: start})
 				}
-				list, err := store.Finish(k.ctx, outcomes)
+				list, err := store.Finish(k.ctx, outcomes, nil)
 				if err != nil {
 					k.Error(err)
 				}

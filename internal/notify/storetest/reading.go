@@ -83,7 +83,7 @@ func testFindMessages(k *kit) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes))
+	value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes, nil))
 	for send := range kinds {
 		all = append(all, value[[]notify.Message](k)(s.MessagesOf(k.ctx, send, -1, 1000))...)
 	}

@@ -189,7 +189,7 @@ func testTexts(k *kit) {
 	k.equal("audiences", got.Audiences, n.Audiences)
 	claimed := k.claim(s, "w", 10)
 	k.equal("number of messages", len(claimed), 1)
-	value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{{Number: claimed[0].Number, Status: notify.Failed, Reason: odd, At: start}}))
+	value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{{Number: claimed[0].Number, Status: notify.Failed, Reason: odd, At: start}}, nil))
 	list := value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{ClientID: odd, UserID: odd, Limit: 5}))
 	k.equal("number of messages found", len(list), 1)
 	k.equal("reason", list[0].Reason, odd)
@@ -216,7 +216,7 @@ func testTexts(k *kit) {
 		refused("client", s.Register(k.ctx, notify.Client{ID: bad}, nil, false))
 		refused("template", s.CreateTemplate(k.ctx, notify.Template{ID: "x", Text: bad}))
 		refused("suppression", s.Suppress(k.ctx, notify.Suppression{Email: bad}))
-		_, err = s.Finish(k.ctx, []notify.Outcome{{Number: 1, Status: notify.Failed, Reason: bad}})
+		_, err = s.Finish(k.ctx, []notify.Outcome{{Number: 1, Status: notify.Failed, Reason: bad}}, nil)
 		refused("reason", err)
 
 		_, err = s.Client(k.ctx, bad)

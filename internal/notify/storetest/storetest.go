@@ -87,6 +87,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"PurgeMany", testPurgeMany},
 		{"Webhooks", testWebhooks},
 		{"Callbacks", testCallbacks},
+		{"Telling", testTelling},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -229,7 +230,7 @@ func (k *kit) finish(s notify.Store, status notify.Status, numbers ...int64) []n
 		}
 		outcomes = append(outcomes, o)
 	}
-	return value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes))
+	return value[[]notify.Claimed](k)(s.Finish(k.ctx, outcomes, nil))
 }
 
 // counts of a send as they are stored.

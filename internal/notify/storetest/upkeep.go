@@ -150,9 +150,9 @@ func testCallbacks(k *kit) {
 	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "h", ClientID: "c", URL: "https://x.org", Secret: "s3cret", Created: start}))
 	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "gone", ClientID: "c", URL: "https://y.org", Created: start}))
 	first := notify.Callback{ID: "1", WebhookID: "h", Payload: []byte(`{"ü":1}`)}
-	k.must(s.AddCallbacks(k.ctx, []notify.Callback{first, {ID: "2", WebhookID: "h", Payload: []byte("{}")}, {ID: "3", WebhookID: "gone"}}))
-	k.must(s.AddCallbacks(k.ctx, []notify.Callback{first}))
-	k.must(s.AddCallbacks(k.ctx, nil))
+	k.tell(s, map[string][]notify.Callback{"h": {first, {ID: "2", WebhookID: "h", Payload: []byte("{}")}}, "gone": {{ID: "3", WebhookID: "gone"}}})
+	k.tell(s, map[string][]notify.Callback{"h": {first}}) // once is enough
+	k.tell(s, nil)
 	k.must(s.DeleteWebhook(k.ctx, "c", "gone"))
 	claim := func(owner string, limit int) []notify.Callback {
 		k.Helper()
@@ -183,4 +183,77 @@ func testCallbacks(k *kit) {
 	k.must(s.FinishCallback(k.ctx, "1", time.Time{}))
 	k.clock.move(time.Hour)
 	k.equal("done", claim("w4", 10), []notify.Callback{})
+}
+
+// tell ends a message of the client c, of which its webhooks are told this.
+func (k *kit) tell(s notify.Store, calls map[string][]notify.Callback) {
+	k.Helper()
+	k.accept(s, notify.NewSend{Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"}}})
+	claimed := value[[]notify.Claimed](k)(s.Claim(k.ctx, "teller", 10, time.Minute))
+	var outcomes []notify.Outcome
+	for _, c := range claimed {
+		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: k.clock.time()})
+	}
+	final, err := s.Finish(k.ctx, outcomes, func(w notify.Webhook, _ []*notify.Claimed) []notify.Callback { return calls[w.ID] })
+	k.must(err)
+	k.equal("finished", len(final), 1)
+}
+
+// testTelling: what webhooks are told is stored with the end of the messages,
+// or neither is.
+func testTelling(k *kit) {
+	s := k.store()
+	for _, w := range []notify.Webhook{
+		{ID: "h", ClientID: "c", URL: "https://x.org", Events: []notify.Status{notify.Failed}, Created: start},
+		{ID: "other", ClientID: "d", URL: "https://y.org", Created: start},
+	} {
+		k.must(s.CreateWebhook(k.ctx, w))
+	}
+	k.accept(s, notify.NewSend{Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{
+		{Email: "a@x.org"}, {Email: "b@x.org"}, {Email: "c@x.org"},
+	}})
+	claimed := value[[]notify.Claimed](k)(s.Claim(k.ctx, "w", 10, time.Minute))
+	k.equal("claimed", len(claimed), 3)
+	outcomes := []notify.Outcome{
+		{Number: claimed[0].Number, Status: notify.Delivered, Attempted: true, At: start},
+		{Number: claimed[1].Number, Status: notify.Retry, Due: start.Add(time.Hour), Attempted: true, At: start},
+		{Number: claimed[2].Number, Status: notify.Failed, Reason: "no", Attempted: true, At: start},
+	}
+	// A call that cannot be stored: nothing has ended.
+	_, err := s.Finish(k.ctx, outcomes, func(notify.Webhook, []*notify.Claimed) []notify.Callback {
+		return []notify.Callback{{ID: "bad\x00"}}
+	})
+	if err == nil {
+		k.Fatal("a call that cannot be stored was stored")
+	}
+	for _, c := range claimed {
+		m, _, err := s.Message(k.ctx, c.Number)
+		k.must(err)
+		k.equal("status after a failure", m.Status, notify.Queued)
+	}
+	k.equal("calls after a failure", value[[]notify.Callback](k)(s.Callbacks(k.ctx, "w", 10, time.Minute)), []notify.Callback{})
+
+	var asked []string
+	final, err := s.Finish(k.ctx, outcomes, func(w notify.Webhook, about []*notify.Claimed) []notify.Callback {
+		asked = []string{w.ID, w.ClientID, string(w.Events[0])}
+		var text string
+		for _, m := range about {
+			text += string(m.Status) + " "
+		}
+		return []notify.Callback{{ID: "1", WebhookID: w.ID, Payload: []byte(text)}}
+	})
+	k.must(err)
+	k.equal("final", len(final), 2)
+	k.equal("asked for", asked, []string{"h", "c", "failed"})
+	// Killed here, the next process makes the call.
+	s = k.store()
+	calls := value[[]notify.Callback](k)(s.Callbacks(k.ctx, "w", 10, time.Minute))
+	k.equal("calls", len(calls), 1)
+	k.equal("about", string(calls[0].Payload), "delivered failed ")
+	// What is final already is told to nobody again.
+	_, err = s.Finish(k.ctx, outcomes[:1], func(notify.Webhook, []*notify.Claimed) []notify.Callback {
+		k.Error("told twice")
+		return nil
+	})
+	k.must(err)
 }

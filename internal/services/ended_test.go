@@ -1,0 +1,100 @@
+package services_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/services"
+	"ingot/internal/services/brokertest"
+)
+
+// endings are the events about the ends of operations, oldest first.
+func (k *bench) endings() (all []string) {
+	k.Helper()
+	k.view(func(tx cf.Tx) error {
+		events, _, err := tx.AuditEvents().List(cf.Where("type", services.EventOperationFinished))
+		all = nil
+		for _, e := range events {
+			if e.SpaceGUID != k.space.GUID || e.OrgGUID != k.space.OrgGUID || e.ActorGUID != actor.GUID || e.TargetType != "service_instance" {
+				k.Errorf("event %+v", e)
+			}
+			all = append(all, fmt.Sprintf("%v of %s %v: %v", e.Data["operation"], e.TargetName, e.Data["state"], e.Data["description"]))
+		}
+		return err
+	})
+	slices.Sort(all)
+	return all
+}
+
+// TestEndsOfOperationsAreRecorded sees that operations which took time leave one
+// event at their end, and those that were answered at once leave none.
+func TestEndsOfOperationsAreRecorded(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			testEnds(t, dialect)
+		})
+	}
+}
+
+func testEnds(t *testing.T, dialect db.Dialect) {
+	k := setupOn(t, dialect, &brokertest.Broker{Polls: 2})
+	k.start(k.Services)
+	// A second worker looks for the same work.
+	k.start(k.worker(services.Config{}))
+	later, job := k.create("later", brokertest.Async, nil)
+	k.complete(job.GUID)
+	at, job := k.create("at-once", brokertest.Sync, nil)
+	k.complete(job.GUID)
+	_, job = k.create("broken", brokertest.Breaks, nil)
+	broken := k.ended(job.GUID)
+	_, job = k.create("refused", brokertest.Fails, nil)
+	k.ended(job.GUID)
+	bound, job := k.bind(later)
+	k.complete(job.GUID)
+	k.update(func(tx cf.Tx) (err error) {
+		if bound, err = tx.ServiceBindings().Get(bound.GUID); err != nil {
+			return err
+		}
+		job, err = k.Unbind(tx, actor, bound)
+		return err
+	})
+	k.complete(job.GUID)
+
+	k.update(func(tx cf.Tx) error {
+		i, err := tx.ServiceInstances().Get(later.GUID)
+		if err != nil {
+			return err
+		}
+		name := "much-later"
+		job, err = k.UpdateInstance(tx, actor, i, services.Change{Name: &name, Parameters: map[string]any{"size": 2}})
+		return err
+	})
+	k.complete(job.GUID)
+	for _, guid := range []string{later.GUID, at.GUID} {
+		k.update(func(tx cf.Tx) error {
+			i, err := tx.ServiceInstances().Get(guid)
+			if err != nil {
+				return err
+			}
+			job, err = k.DeleteInstance(tx, actor, i)
+			return err
+		})
+		k.complete(job.GUID)
+	}
+	k.quiet()
+	want := []string{
+		"create of broken failed: " + broken.Errors[0].Detail,
+		"create of later succeeded: done " + later.GUID,
+		"delete of much-later succeeded: done " + later.GUID,
+		"update of much-later succeeded: done " + later.GUID,
+	}
+	if got := k.endings(); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
