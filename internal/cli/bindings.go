@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -168,9 +167,7 @@ func (c *serviceKeyCommand) run(ctx context.Context, s *session) (result, error)
 	if err != nil {
 		return nil, noServices(s, err)
 	}
-	q := url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}}
-	key, err := named(ctx, s, fmt.Sprintf("Service key of %s", instance.Name), "/v3/service_credential_bindings", c.Args.Key, q,
-		func(b client.Binding) string { return b.Name })
+	key, err := s.keyOf(ctx, instance, c.Args.Key)
 	if err != nil {
 		return nil, err
 	}
