@@ -63,7 +63,9 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	}
 	res, err := s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
 	if err == nil {
-		s.say("TIP: '%s restage %s' lets the app see it.", s.w.Program, app.Name)
+		// An app that does not run sees it when it starts.
+		how := map[bool]string{true: "restage", false: "start"}[app.State == "STARTED"]
+		s.say("TIP: '%s %s %s' lets the app see it.", s.w.Program, how, app.Name)
 	}
 	return res, err
 }

@@ -52,3 +52,12 @@ func yesNo(b bool) string {
 	}
 	return "no"
 }
+
+// jsonAs is shown as one thing and written as another.
+type jsonAs struct {
+	result
+	json any
+}
+
+// MarshalJSON writes the other thing.
+func (j *jsonAs) MarshalJSON() ([]byte, error) { return marshal(j.json) }

@@ -197,7 +197,7 @@ type members struct {
 }
 
 type memberOfRole struct {
-	Role  string   `json:"role"`
+	Role  string       `json:"role"`
 	Users []roleHolder `json:"users"`
 	title string
 }
