@@ -178,8 +178,9 @@ func TestBrowser(t *testing.T) {
 	send("news", "What is new")
 	send("fire-alarm", "It burns")
 
-	t.Run("mailbox", func(t *testing.T) { b.mailbox(t, p, spy.URL, &called) })
-	t.Run("unsubscribe", func(t *testing.T) { b.preferences(t, p) })
+	// One after another: there is one tab.
+	b.mailbox(t, p, spy.URL, &called)
+	b.preferences(t, p)
 }
 
 // hostile is HTML that shows what it did, if it could do anything.
