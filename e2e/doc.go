@@ -14,6 +14,10 @@
 // INGOT_REQUIRE_CONTAINERS is 1. What they push is in testdata, or written by the test. Apps outlive a server, so each such test
 // deletes its apps in the end and sees that nothing is left of them.
 //
+// The pages for people are looked at with Chromium, without which that test is
+// skipped, or fails if INGOT_REQUIRE_BROWSER is 1. INGOT_SCREENSHOTS names a
+// folder for pictures of them.
+//
 // Every test has its own server, data directory, addresses and CF_HOME, waits
 // for events and never for time to pass, and ends the processes it started by
 // their id. A server that writes a line of level ERROR to its log, or panics,

@@ -27,15 +27,35 @@ func (p *process) machine(ctx context.Context) []cli.Finding {
 	return append(findings, p.engine(ctx))
 }
 
+// programsDir is where the programs are that a server starts: the folder that
+// was named, or the one of a package (bin/ingot has its own in lib/ingot) when
+// they are not beside this program. Empty leaves it to look there and in PATH.
+func programsDir(named string) string {
+	own, err := os.Executable()
+	if named != "" || err != nil {
+		return named
+	}
+	const first = "ingot-init"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(own), first)); err == nil {
+		return ""
+	}
+	packaged := filepath.Join(filepath.Dir(own), "..", "lib", "ingot")
+	if _, err := os.Stat(filepath.Join(packaged, first)); err == nil {
+		return packaged
+	}
+	return ""
+}
+
 // programs are those that a server starts.
 func programs(dir string) []cli.Finding {
+	dir = programsDir(dir)
 	if dir == "" {
 		if own, err := os.Executable(); err == nil {
 			dir = filepath.Dir(own)
 		}
 	}
 	var all []cli.Finding
-	for _, name := range []string{"ingot-init", "ingot-builder", "ingot-static"} {
+	for _, name := range []string{"ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err != nil {
 			path, _ = exec.LookPath(name) // empty when it is nowhere

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -75,11 +76,34 @@ func (p *process) here(s *system.System, c system.Config) []string {
 	if c.DataDir != p.defaultDataDir(serverName) {
 		prefix = "INGOT_DATA_DIR=" + shellQuote(c.DataDir) + " "
 	}
-	line := prefix + "ingot push NAME"
+	line := prefix + p.typed() + " push NAME"
 	if !c.Demo {
-		line = prefix + "ingot create-org ORG"
+		line = prefix + p.typed() + " create-org ORG"
 	}
 	return []string{line + "   # here: needs no login", "", "or, with any client:", ""}
+}
+
+// typed is what a shell needs to start this program: its name where PATH has
+// it, and otherwise the way it was called.
+func (p *process) typed() string {
+	own, err := os.Executable()
+	found, lookErr := exec.LookPath(serverName)
+	if err != nil || lookErr == nil && sameFile(own, found) {
+		return serverName
+	}
+	if filepath.Base(p.name) != p.name {
+		return shellQuote(p.name)
+	}
+	return shellQuote(own)
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // next are the commands by which a user gets in.

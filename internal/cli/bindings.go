@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -64,7 +63,9 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	}
 	res, err := s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
 	if err == nil {
-		s.say("TIP: '%s restage %s' lets the app see it.", s.w.Program, app.Name)
+		// An app that does not run sees it when it starts.
+		how := map[bool]string{true: "restage", false: "start"}[app.State == "STARTED"]
+		s.say("TIP: '%s %s %s' lets the app see it.", s.w.Program, how, app.Name)
 	}
 	return res, err
 }
@@ -168,9 +169,7 @@ func (c *serviceKeyCommand) run(ctx context.Context, s *session) (result, error)
 	if err != nil {
 		return nil, noServices(s, err)
 	}
-	q := url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}}
-	key, err := named(ctx, s, fmt.Sprintf("Service key of %s", instance.Name), "/v3/service_credential_bindings", c.Args.Key, q,
-		func(b client.Binding) string { return b.Name })
+	key, err := s.keyOf(ctx, instance, c.Args.Key)
 	if err != nil {
 		return nil, err
 	}

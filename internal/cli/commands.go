@@ -89,4 +89,5 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "doctor", group: groupOther, summary: "Say what is installed, what is missing and how to get it", example: []string{"doctor"}, make: func() runner { return &doctorCommand{} }},
 		{name: "completion", group: groupOther, summary: "Write completion for a shell", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} }},
 	}
+	commands = inGroups(append(commands, everyday()...))
 }

@@ -84,7 +84,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if answer != nil {
+	if file, ok := answer.(rawFile); ok {
+		_, _ = io.WriteString(w, string(file))
+	} else if answer != nil {
 		_ = json.NewEncoder(w).Encode(answer)
 	}
 }
@@ -111,7 +113,7 @@ func refusal(status, code int, title, detail string) (int, any) {
 func (f *fake) answer(call string, r *http.Request) (int, any) {
 	app := object{
 		"guid": guidApp, "name": "shop", "state": "STARTED", "created_at": stamp, "lifecycle": object{"type": "buildpack"},
-		"relationships": object{"space": to(guidSpace)},
+		"metadata": object{"labels": object{"team": "blue", "tier": "1"}}, "relationships": object{"space": to(guidSpace)},
 	}
 	process := object{
 		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2, "memory_in_mb": 64, "disk_in_mb": 1024,
@@ -321,6 +323,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	}
 	if jobs[call] {
 		return 202, nil
+	}
+	if status, answer := everydayAnswer(call, r); status != 0 {
+		return status, answer
 	}
 	return refusal(404, 10000, "CF-NotFound", "Unknown request "+call)
 }

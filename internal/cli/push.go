@@ -40,6 +40,11 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, &usage{err.Error(), "push"}
 	}
+	if c.Droplet != "" {
+		if err := c.checkDroplet(s.w); err != nil {
+			return nil, err
+		}
+	}
 	doc, plans, err := c.plans(s.w)
 	if err != nil {
 		return nil, err
@@ -132,7 +137,13 @@ func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.
 
 // pushOne brings one app's files up, and the app with them.
 func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error, options deployOptions) (*summary, error) {
-	pkg, err := s.upload(ctx, p, app, l)
+	var pkg, droplet string
+	var err error
+	if p.droplet != "" {
+		droplet, err = s.uploadDroplet(ctx, app, p.droplet)
+	} else {
+		pkg, err = s.upload(ctx, p, app, l)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +151,11 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 		return nil, err
 	}
 	if c.NoStart {
+		if droplet != "" {
+			if err := s.setDroplet(ctx, app, droplet); err != nil {
+				return nil, err
+			}
+		}
 		if app.State == "STARTED" {
 			if err := s.action(ctx, &app, "stop"); err != nil {
 				return nil, err
@@ -147,9 +163,10 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 		}
 		return s.summarize(ctx, app)
 	}
-	droplet, err := s.stage(ctx, app, pkg)
-	if err != nil {
-		return nil, err
+	if droplet == "" {
+		if droplet, err = s.stage(ctx, app, pkg); err != nil {
+			return nil, err
+		}
 	}
 	if c.Strategy != "" && !c.Task {
 		return s.deploy(ctx, app, droplet, c.deployFlags, options)
@@ -237,7 +254,7 @@ type load struct {
 // beginLoad finds the files of an app and begins to read them.
 func beginLoad(ctx context.Context, p plan) (*load, error) {
 	l := &load{done: make(chan struct{})}
-	if p.docker == "" {
+	if p.docker == "" && p.droplet == "" {
 		if err := l.find(ctx, p.path); err != nil {
 			return nil, err
 		}

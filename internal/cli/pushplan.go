@@ -29,6 +29,7 @@ type pushFlags struct {
 	RandomRoute bool     `long:"random-route" description:"Give it a route that nobody has"`
 	DockerImage string   `short:"o" value-name:"IMAGE" description:"A Docker image in place of files"`
 	DockerUser  string   `long:"docker-username" value-name:"NAME" description:"Who may pull it; the password is in CF_DOCKER_PASSWORD"`
+	Droplet     string   `long:"droplet" value-name:"FILE" description:"A droplet in place of files, as download-droplet gets it: nothing is staged"`
 	NoStart     bool     `long:"no-start" description:"Stage and start nothing"`
 	Task        bool     `long:"task" description:"Stage, but neither start nor route: the app is for tasks"`
 	AppName     string   `no-flag:"yes"`
@@ -41,6 +42,8 @@ type plan struct {
 	path   string // folder or archive
 	docker string
 	user   string
+	// droplet is a file that is built already.
+	droplet string
 }
 
 // plans makes the manifest to apply, and what is to be pushed with it.
@@ -66,6 +69,9 @@ func (f *pushFlags) plans(w *World) (*document, []plan, error) {
 		}
 		if f.Path != "" {
 			p.path = w.path(f.Path)
+		}
+		if f.Droplet != "" {
+			p.droplet = w.path(f.Droplet)
 		}
 		app = f.apply(without(app, "path"))
 		if docker, ok := get(app, "docker").(yaml.MapSlice); ok {
@@ -127,7 +133,7 @@ func (f *pushFlags) pick(doc *document) error {
 
 func (f *pushFlags) hasAppFlags() bool {
 	return f.Path != "" || len(f.Buildpacks) > 0 || f.Command != "" || f.Instances != nil || f.Memory != "" || f.Disk != "" || f.LogRate != "" ||
-		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute || f.DockerImage != ""
+		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute || f.DockerImage != "" || f.Droplet != ""
 }
 
 // apply puts the flags into an app of the manifest: what concerns a process

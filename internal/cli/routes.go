@@ -175,7 +175,7 @@ func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if route == nil {
-		s.doing("Creating route %s", strings.TrimPrefix(c.Host+"."+domain.Name+c.path(), "."))
+		s.doing("Creating route %s", c.address(domain.Name))
 		if route, err = c.create(ctx, s, domain.GUID); err != nil {
 			return nil, err
 		}

@@ -51,27 +51,43 @@ type Bits struct {
 // Upload sends the bits of a package in one stream, with the list of files
 // that the platform has already. read is told how much went out.
 func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits, read func(int64)) (Package, error) {
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
 	if known == nil {
 		known = []Resource{}
 	}
 	list, err := json.Marshal(known)
-	if err == nil {
-		err = form.WriteField("resources", string(list))
+	if err != nil {
+		return Package{}, err
+	}
+	var out Package
+	_, err = c.sendForm(ctx, "/v3/packages/"+pkg+"/upload", list, "package.zip", "application/zip", bits, read, &out)
+	return out, err
+}
+
+// UploadDroplet sends a droplet. The job of the reply says when it is ready.
+func (c *Client) UploadDroplet(ctx context.Context, droplet string, bits *Bits, read func(int64)) (*Reply, error) {
+	return c.sendForm(ctx, "/v3/droplets/"+droplet+"/upload", nil, "droplet.tgz", "application/gzip", bits, read, nil)
+}
+
+// sendForm posts a form with a list of resources, a file of bits, or both.
+func (c *Client) sendForm(ctx context.Context, path string, resources []byte, name, kind string, bits *Bits, read func(int64), into any) (*Reply, error) {
+	var body bytes.Buffer
+	var err error
+	form := multipart.NewWriter(&body)
+	if resources != nil {
+		err = form.WriteField("resources", string(resources))
 	}
 	if err == nil && bits != nil {
 		_, err = form.CreatePart(textproto.MIMEHeader{
-			"Content-Disposition": {`form-data; name="bits"; filename="package.zip"`}, "Content-Type": {"application/zip"},
+			"Content-Disposition": {`form-data; name="bits"; filename="` + name + `"`}, "Content-Type": {kind},
 		})
 	}
 	if err != nil {
-		return Package{}, err
+		return nil, err
 	}
 	head := bytes.Clone(body.Bytes())
 	body.Reset()
 	if err := form.Close(); err != nil {
-		return Package{}, err
+		return nil, err
 	}
 	tail := body.Bytes()
 	length := int64(len(head) + len(tail))
@@ -86,11 +102,7 @@ func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits 
 		go func() { _ = w.CloseWithError(bits.Write(w)) }() // the reader hears of it
 		return &uploadBody{io.MultiReader(bytes.NewReader(head), &counted{r, read}, bytes.NewReader(tail)), r}, nil
 	}}
-	var out Package
-	_, err = c.Do(ctx, Call{
-		Method: http.MethodPost, URL: "/v3/packages/" + pkg + "/upload", Body: stream, ContentType: form.FormDataContentType(), Into: &out,
-	})
-	return out, err
+	return c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(), Into: into})
 }
 
 type uploadBody struct {

@@ -158,6 +158,12 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		t.Errorf("a strange form: %d", a.Status)
 	}
 	w.Expect(1, "", "GET", link[:len(link)-2], "", 404, "")
+	// The switch of another kind: neither one that is critical, nor one that nobody sent.
+	for _, kind := range []string{"fire", "nothing", ""} {
+		if a := form("choice", "off", "client", "shop", "kind", kind); a.Status != 422 {
+			t.Errorf("switching off %q: %d %s", kind, a.Status, a.Body)
+		}
+	}
 
 	link = "/unsubscribe/" + w.Unsubscriber.Make("u-1", notify.KindRef{ClientID: "shop", KindID: "fire"})
 	if a := form("List-Unsubscribe", "One-Click"); a.Status != 422 {

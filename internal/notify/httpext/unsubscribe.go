@@ -64,9 +64,10 @@ type pageData struct {
 	Others            []pageKind
 }
 
+// pageKind is another kind, with a switch of its own.
 type pageKind struct {
-	Title, Source string
-	Off           bool
+	Title, Source, Client, Kind string
+	Off                         bool
 }
 
 // unsubscribePage shows the choice. It changes nothing: mail scanners follow
@@ -101,7 +102,7 @@ func (f *face) show(w http.ResponseWriter, r *http.Request, h holder, done bool)
 		if source == "" {
 			source = k.ClientID
 		}
-		data.Others = append(data.Others, pageKind{Title: title, Source: source, Off: k.Unsubscribed})
+		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID, Off: k.Unsubscribed})
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -130,6 +131,15 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
 	oneClick := r.PostForm.Get("List-Unsubscribe") == "One-Click"
 	switch choice := r.PostForm.Get("choice"); {
+	case !oneClick && r.PostForm.Has("kind"):
+		ref, err := f.other(r.Context(), h, r.PostForm.Get("client"), r.PostForm.Get("kind"))
+		if err != nil {
+			return err
+		}
+		if choice != "on" && choice != "off" {
+			return fault.New(fault.BadRequest, "The form says neither what to stop nor what to send again.")
+		}
+		change.Kinds[ref] = choice == "on"
 	case oneClick, choice == "off":
 		if h.critical {
 			return fault.New(fault.Unprocessable, "Notifications of this kind are critical and cannot be unsubscribed from.")
@@ -154,4 +164,19 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return f.show(w, r, h, true)
+}
+
+// other is one of the kinds that the page lists beside the mail's own: those
+// that can be refused, of clients that sent the user something.
+func (f *face) other(ctx context.Context, h holder, client, kind string) (notify.KindRef, error) {
+	_, kinds, err := f.Store.Preferences(ctx, h.user)
+	if err != nil {
+		return notify.KindRef{}, err
+	}
+	for _, k := range kinds {
+		if k.ClientID == client && k.ID == kind && !k.Critical {
+			return notify.KindRef{ClientID: client, KindID: kind}, nil
+		}
+	}
+	return notify.KindRef{}, fault.New(fault.Unprocessable, "There is no such kind of notification that you could unsubscribe from. Load the page again.")
 }

@@ -1,0 +1,276 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/domsnapshot"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is a tab of a real browser.
+type browser struct{ ctx context.Context }
+
+// openBrowser starts one with a profile of its own. Where none is installed the
+// test is skipped, unless INGOT_REQUIRE_BROWSER is 1.
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		const why = "no browser is installed here (on Debian: apt-get install chromium)"
+		if os.Getenv("INGOT_REQUIRE_BROWSER") == "1" {
+			t.Fatal(why + ", and INGOT_REQUIRE_BROWSER is set")
+		}
+		t.Skip(why)
+	}
+	o := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		// Nothing but this machine is called, whatever a page asks for.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
+		// Frames stay in the page's process, where what they show can be read.
+		chromedp.Flag("disable-features", "Translate,IsolateOrigins,IsolateSandboxedIframes,site-per-process"), chromedp.Flag("disable-site-isolation-trials", true),
+		chromedp.WSURLReadTimeout(time.Minute))
+	ctx, cancelBrowser := chromedp.NewExecAllocator(t.Context(), o...)
+	ctx, cancelTab := chromedp.NewContext(ctx)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	t.Cleanup(func() {
+		cancel()
+		cancelTab()
+		cancelBrowser()
+	})
+	return &browser{ctx}
+}
+
+func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		t.Fatalf("%v\nthe page shows\n%s", err, b.shown())
+	}
+}
+
+// click clicks what a CSS selector names, and waits until the next page shows
+// what another one names.
+func (b *browser) click(t testing.TB, what, next string) {
+	t.Helper()
+	b.do(t, chromedp.Click(chromedp.CSS(what)), chromedp.WaitVisible(chromedp.CSS(next)))
+}
+
+// shown is all text of the page and of the frames in it.
+func (b *browser) shown() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	defer cancel()
+	// A snapshot, because reading the document would make the browser forget
+	// which nodes were found before.
+	got, err := chromedp.Call(ctx, domsnapshot.CaptureSnapshot, domsnapshot.CaptureSnapshotParams{ComputedStyles: []string{}})
+	if err != nil {
+		return err.Error()
+	}
+	const textNode = 3
+	var text strings.Builder
+	for _, d := range got.Documents {
+		name := func(i int64) string { return got.Strings[d.Nodes.NodeName[i]] }
+		for i, kind := range d.Nodes.NodeType {
+			if kind != textNode || name(d.Nodes.ParentIndex[i]) == "SCRIPT" || name(d.Nodes.ParentIndex[i]) == "STYLE" {
+				continue
+			}
+			if s := strings.TrimSpace(got.Strings[d.Nodes.NodeValue[i]]); s != "" {
+				text.WriteString(s + "\n")
+			}
+		}
+	}
+	return text.String()
+}
+
+// fits tells whether the page has to be moved sideways on a screen this wide.
+// With INGOT_SCREENSHOTS=DIR there is a picture of it afterwards.
+func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
+	t.Helper()
+	scheme := map[bool]string{false: "light", true: "dark"}[dark]
+	b.do(t, chromedp.EmulateViewport(width, 800))
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	over, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
+	if err != nil || over > 0 {
+		t.Errorf("%s is %v points too wide for a screen of %d (%v)", name, over, width, err)
+	}
+	// The contrast of text to its ground, by the formula of WCAG 2; AA wants 4.5.
+	contrast, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](leastContrast))
+	if err != nil || contrast < 4.5 {
+		t.Errorf("%s, %s: the contrast of some text is %.2f (%v)", name, scheme, contrast, err)
+	}
+	if dir := os.Getenv("INGOT_SCREENSHOTS"); dir != "" {
+		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// leastContrast is that of the text of the page that is hardest to read.
+const leastContrast = `(() => {
+	const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b };
+	const parse = s => s.match(/[\d.]+/g).map(Number);
+	const ground = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c.slice(0, 3) } return [255, 255, 255] };
+	let least = 21;
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let n; n = walk.nextNode();) {
+		if (!n.data.trim() || ['STYLE', 'SCRIPT'].includes(n.parentElement.tagName)) continue;
+		const a = light(parse(getComputedStyle(n.parentElement).color).slice(0, 3)), b = light(ground(n.parentElement));
+		least = Math.min(least, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+	}
+	return least;
+})()`
+
+// TestBrowser looks at the pages for people with a real browser: the mailbox,
+// and the page behind the link to unsubscribe.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	b := openBrowser(t)
+	p := &postOffice{Server: start(t, options{})}
+	p.base, p.admin = p.Notifications, p.adminToken(t)
+	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
+	p.token = p.clientToken(t, "my-sender", "my-secret")
+	p.register(t, "news", "tips", "fire-alarm")
+	ann := p.createUser(t, p.admin, "ann", "p")
+
+	// A mail that wants to run a script, and one that wants to load something.
+	var called atomic.Int64
+	spy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, hostile("http://"+r.Host))
+		case "/pixel":
+			called.Add(1)
+		}
+	}))
+	t.Cleanup(spy.Close)
+	send := func(kind, subject string) {
+		t.Helper()
+		p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": kind, "subject": subject, "text": "the plain words", "html": hostile(spy.URL)}).want(t, http.StatusOK)
+		await(t, subject+" is caught", func() bool {
+			return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).String(), subject)
+		})
+	}
+	send("news", "What is new")
+	send("fire-alarm", "It burns")
+
+	// One after another: there is one tab.
+	b.mailbox(t, p, spy.URL, &called)
+	b.preferences(t, p)
+}
+
+// hostile is HTML that shows what it did, if it could do anything.
+func hostile(spy string) string {
+	return `<p id="words">the formatted words</p><p id="target">quiet</p>` +
+		`<script>document.getElementById("target").textContent = "the script ran"</script>` +
+		`<img src="` + spy + `/pixel" onerror="document.getElementById('target').textContent = 'the script ran'">` +
+		`<a href="javascript:document.body.append('the script ran')">link</a>`
+}
+
+func (b *browser) mailbox(t *testing.T, p *postOffice, spy string, called *atomic.Int64) {
+	// What is looked for below is seen where nothing stops it.
+	b.do(t, chromedp.Navigate(spy+"/page"))
+	contains(t, b.shown(), "the formatted words", "the script ran")
+	if called.Load() == 0 {
+		t.Fatal("the browser does not load pictures at all")
+	}
+	called.Store(0)
+
+	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), chromedp.WaitVisible(chromedp.CSS("ol li")))
+	contains(t, b.shown(), "What is new", "It burns", "ann@example.org", "2 messages.")
+	for _, dark := range []bool{false, true} {
+		b.fits(t, "mailbox", 390, dark)
+		b.fits(t, "mailbox", 1100, dark)
+	}
+	// The newest is first; the other one is opened by its link.
+	b.click(t, "ol li:last-child a", "iframe")
+	shown := b.shown()
+	contains(t, shown, "What is new", "the formatted words", "the plain words", "Headers", "Message-ID", "List-Unsubscribe")
+	if strings.Contains(shown, "the script ran") {
+		t.Errorf("the script of a mail ran:\n%s", shown)
+	}
+	for _, dark := range []bool{false, true} {
+		b.fits(t, "message", 390, dark)
+		b.fits(t, "message", 1100, dark)
+	}
+	// Not even when its HTML is opened on its own.
+	html, err := chromedp.Run(b.ctx, chromedp.JavascriptAttribute[string](chromedp.CSS("iframe"), "src"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Navigate(html))
+	shown = b.shown()
+	contains(t, shown, "the formatted words", "quiet")
+	if n := called.Load(); n > 0 || strings.Contains(shown, "the script ran") {
+		t.Errorf("a mail called %d times, and shows\n%s", n, shown)
+	}
+	// Search, and back to all.
+	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), chromedp.SendKeys(chromedp.CSS("input[name=to]"), "nobody\r"), chromedp.WaitVisible(chromedp.CSS(".empty")))
+	contains(t, b.shown(), "No message was sent to an address with “nobody”.", "Show all 2")
+}
+
+func (b *browser) preferences(t *testing.T, p *postOffice) {
+	// The link is the one of the mail, read off the page.
+	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"))
+	b.click(t, "ol li:last-child a", "iframe")
+	link, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
+		`[...document.querySelectorAll("tr")].find(r => r.cells[0].textContent == "List-Unsubscribe").cells[1].textContent.trim().replace(/[<>]/g, "")`))
+	if err != nil || !strings.HasPrefix(link, p.Notifications+"/unsubscribe/") {
+		t.Fatalf("the link to unsubscribe is %q (%v)", link, err)
+	}
+	b.do(t, chromedp.Navigate(link))
+	contains(t, b.shown(), "The kind news", "You receive these notifications by mail.", "The kind tips")
+	if strings.Contains(b.shown(), "fire-alarm") {
+		t.Error("what is critical looks as if it could be refused")
+	}
+	for _, dark := range []bool{false, true} {
+		b.fits(t, "unsubscribe", 390, dark)
+		b.fits(t, "unsubscribe", 1100, dark)
+	}
+	const saved, off, on, none = `[role=status]`, `.buttons button[value=off]`, `.buttons button[value=on]`, `.buttons button[value=none]`
+	b.click(t, off, on)
+	contains(t, b.shown(), "Your choice has been saved.", "You no longer receive these notifications.")
+	b.fits(t, "unsubscribed", 390, true)
+	b.click(t, on, off)
+	contains(t, b.shown(), "You receive these notifications by mail.")
+	// Another kind has a switch of its own.
+	b.click(t, `li button[value=off]`, `li button[value=on]`)
+	contains(t, b.shown(), "unsubscribed", "You receive these notifications by mail.")
+	b.click(t, none, on)
+	contains(t, b.shown(), "You receive none of the notifications that can be unsubscribed from.")
+	b.click(t, on, off)
+
+	// A kind that has become critical since has nothing to switch off.
+	all := object{"news": object{"description": "The kind news", "critical": true}}
+	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
+	b.do(t, chromedp.Navigate(link), chromedp.WaitNotPresent(chromedp.CSS(off)))
+	contains(t, b.shown(), "These notifications are critical", "cannot be unsubscribed from")
+
+	// A link that was broken says so.
+	b.do(t, chromedp.Navigate(link[:len(link)-4]))
+	contains(t, b.shown(), "This link is not valid")
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"ingot/internal/cli/client"
+)
+
+type createRouteCommand struct {
+	routeFlags
+	Args struct {
+		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+// address is how the route will be written.
+func (f routeFlags) address(domain string) string {
+	return strings.TrimPrefix(f.Host+"."+domain+f.path(), ".")
+}
+
+func (c *createRouteCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Creating route %s", c.address(c.Args.Domain))
+	domain, err := s.domain(ctx, c.Args.Domain)
+	if err != nil {
+		return nil, err
+	}
+	route, err := c.create(ctx, s, domain.GUID)
+	if client.Says(err, "Route already exists") {
+		s.say("Route %s is there already.", c.address(domain.Name))
+		s.ok()
+		return &made{"route", c.address(domain.Name), "", true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	s.say("TIP: '%s map-route APP %s' leads it to an app.", s.w.Program, domain.Name)
+	return &made{"route", route.URL, route.GUID, false}, nil
+}
+
+type deleteRouteCommand struct {
+	routeFlags
+	Force bool `short:"f" description:"Do not ask"`
+	Args  struct {
+		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *deleteRouteCommand) run(ctx context.Context, s *session) (result, error) {
+	address := c.address(c.Args.Domain)
+	if !c.Force {
+		if err := s.confirm(ctx, "Really delete the route "+address); err != nil {
+			return nil, err
+		}
+	}
+	s.doing("Deleting route %s", address)
+	domain, err := s.domain(ctx, c.Args.Domain)
+	if err != nil {
+		return nil, err
+	}
+	route, err := c.find(ctx, s, domain.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if route == nil {
+		s.say("Route %s does not exist.", address)
+		s.ok()
+		return &removed{Kind: "route", Name: address}, nil
+	}
+	if err := s.api.Delete(ctx, "/v3/routes/"+route.GUID); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return &removed{Kind: "route", Name: route.URL, Gone: true}, nil
+}
+
+type domainsCommand struct{}
+
+type domainRow struct {
+	Name      string   `json:"name"`
+	GUID      string   `json:"guid"`
+	Available string   `json:"availability"`
+	Internal  bool     `json:"internal"`
+	Protocols []string `json:"protocols"`
+}
+
+func (c *domainsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting domains in org %s as %s...", s.out.Bold(s.cfg.Org.Name), s.out.Bold(s.api.User().Name()))
+	type domain struct {
+		client.Thing
+		Internal      bool     `json:"internal"`
+		Protocols     []string `json:"supported_protocols"`
+		Relationships struct {
+			Org client.To `json:"organization"`
+		} `json:"relationships"`
+	}
+	found, err := client.List[domain](ctx, s.api, "/v3/organizations/"+s.cfg.Org.GUID+"/domains", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &listing[domainRow]{key: "domains", heading: []string{"name", "availability", "internal", "protocols"}, cells: func(d domainRow) []string {
+		return []string{d.Name, d.Available, yesNo(d.Internal), strings.Join(d.Protocols, ",")}
+	}}
+	for _, d := range found {
+		row := domainRow{d.Name, d.GUID, "shared", d.Internal, d.Protocols}
+		if d.Relationships.Org.GUID() != "" {
+			row.Available = "private"
+		}
+		out.rows = append(out.rows, row)
+	}
+	return out, nil
+}

@@ -1,0 +1,81 @@
+package cli_test
+
+import (
+	"net/http"
+)
+
+// rawFile is an answer that is no JSON.
+type rawFile string
+
+// everydayAnswer is what the fake says to the commands of everyday.go; a status
+// of 0 is nothing.
+func everydayAnswer(call string, r *http.Request) (int, any) {
+	broker := object{"guid": "broker-guid", "name": "local", "url": "https://broker.test"}
+	user := object{"guid": "user-guid", "username": "admin", "presentation_name": "admin", "origin": "uaa"}
+	role := func(kind string) object {
+		return object{"guid": "role-guid", "type": kind, "relationships": object{"user": to("user-guid")}}
+	}
+	metadata := object{"metadata": object{"labels": object{"team": "blue", "tier": "1"}}}
+	droplet := object{"guid": "droplet-guid", "state": "STAGED", "created_at": stamp}
+	switch call {
+	case "POST /v3/droplets":
+		return 201, object{"guid": "droplet-guid", "state": "AWAITING_UPLOAD"}
+	case "GET /v3/droplets":
+		return 200, list(droplet, object{"guid": "older-guid", "state": "EXPIRED", "created_at": stamp})
+	case "GET /v3/droplets/droplet-guid/download":
+		return 200, rawFile("\x1f\x8bdroplet")
+	case "DELETE /v3/apps/app-guid/processes/web/instances/0", "DELETE /Users/user-guid":
+		return 204, nil
+	case "GET /v3/apps/app-guid/ssh_enabled":
+		return 200, object{"enabled": false, "reason": "Disabled for space dev"}
+	case "PATCH /v3/apps/app-guid/features/ssh":
+		return 200, object{"name": "ssh", "enabled": true}
+	case "GET /v3/apps/app-guid":
+		return 200, metadata
+	case "GET /v3/organizations/org-guid/domains":
+		return 200, list(
+			object{"guid": "domain-guid", "name": "apps.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": object{"data": nil}}},
+			object{"guid": "own-guid", "name": "shop.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": to(guidOrg)}})
+	case "GET /v3/service_plans/plan-guid":
+		return 200, object{"guid": "plan-guid", "name": "small", "relationships": object{"service_offering": to("offering-guid")}}
+	case "PATCH /v3/service_instances/si-guid":
+		return 200, object{"guid": "si-guid", "name": "db"}
+	case "GET /Users":
+		if r.URL.Query().Get("filter") == `userName eq "admin" and origin eq "uaa"` {
+			return 200, object{"resources": []any{object{"id": "user-guid"}}}
+		}
+		return 200, object{"resources": []any{}}
+	case "POST /Users":
+		return 201, object{"id": "new-user"}
+	case "POST /v3/users":
+		return 201, object{"guid": "new-user"}
+	case "GET /v3/roles":
+		l := list(role("organization_manager"), role("organization_user"), role("space_developer"))
+		l["included"] = object{"users": []any{user}}
+		return 200, l
+	case "GET /v3/buildpacks":
+		return 200, list(object{"name": "binary_buildpack", "position": 1, "stack": "cflinuxfs4", "enabled": true, "state": "READY"})
+	case "GET /v3/stacks":
+		return 200, list(object{"name": "cflinuxfs4", "description": "this machine"})
+	case "GET /v3/feature_flags":
+		return 200, list(object{"name": "user_org_creation", "enabled": false}, object{"name": "app_scaling", "enabled": true})
+	case "PATCH /v3/feature_flags/user_org_creation":
+		return 200, object{"name": "user_org_creation", "enabled": true}
+	case "GET /v3/service_brokers":
+		return 200, one(r, broker)
+	case "GET /v3/service_offerings":
+		return 200, one(r, object{"guid": "offering-guid", "name": "postgres"})
+	case "POST /v3/service_plans/plan-guid/visibility":
+		return 200, object{"type": "public"}
+	}
+	return 0, nil
+}
+
+func init() { //nolint:gochecknoinits // more rows of the table in fake_test.go
+	for _, call := range []string{
+		"POST /v3/droplets/droplet-guid/upload", "DELETE /v3/organizations/org-guid", "DELETE /v3/spaces/space-guid", "DELETE /v3/users/user-guid",
+		"DELETE /v3/roles/role-guid", "POST /v3/service_brokers", "DELETE /v3/service_brokers/broker-guid",
+	} {
+		jobs[call] = true
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// labelled are the kinds of things that labels are put on.
+func (s *session) labelled(ctx context.Context, kind, name string) (path string, err error) {
+	var t client.Thing
+	switch kind {
+	case "app":
+		var app client.App
+		app, err = s.app(ctx, name)
+		t, path = app.Thing, "/v3/apps/"
+	case "org":
+		t, err = s.org(ctx, name)
+		path = "/v3/organizations/"
+	case "space":
+		if err := s.check(anOrg); err != nil {
+			return "", err
+		}
+		t, err = s.spaceOf(ctx, client.Thing{GUID: s.cfg.Org.GUID}, name)
+		path = "/v3/spaces/"
+	case "service-instance":
+		var i client.ServiceInstance
+		i, err = s.instance(ctx, name)
+		t, path = i.Thing, "/v3/service_instances/"
+	case "domain":
+		t, err = s.domain(ctx, name)
+		path = "/v3/domains/"
+	default:
+		return "", &usage{fmt.Sprintf("%q has no labels here; app, org, space, service-instance and domain have", kind), "labels"}
+	}
+	return path + t.GUID, err
+}
+
+// labels are those of one thing.
+type labels struct {
+	Labels map[string]string `json:"labels"`
+}
+
+// MarshalJSON writes none as such, and not as null.
+func (l *labels) MarshalJSON() ([]byte, error) {
+	all := l.Labels
+	if all == nil {
+		all = map[string]string{}
+	}
+	return marshal(map[string]any{"labels": all})
+}
+
+func (l *labels) show(p *term.Printer) {
+	if len(l.Labels) == 0 {
+		p.Println("No labels found.")
+		return
+	}
+	t := term.Table{Heading: []string{"key", "value"}}
+	for _, key := range sortedKeys(l.Labels) {
+		t.Rows = append(t.Rows, []term.Cell{{Text: key, Paint: p.Bold}, {Text: l.Labels[key]}})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+type labelsCommand struct {
+	Args struct {
+		Kind string `positional-arg-name:"KIND" required:"yes"`
+		Name string `positional-arg-name:"NAME" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *labelsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Getting labels of %s %s", c.Args.Kind, c.Args.Name)
+	path, err := s.labelled(ctx, c.Args.Kind, c.Args.Name)
+	if err != nil {
+		return nil, err
+	}
+	var thing struct {
+		Metadata labels `json:"metadata"`
+	}
+	if err := s.api.Get(ctx, path, nil, &thing); err != nil {
+		return nil, err
+	}
+	return &thing.Metadata, nil
+}
+
+type setLabelCommand struct {
+	Args struct {
+		Kind   string   `positional-arg-name:"KIND" required:"yes"`
+		Name   string   `positional-arg-name:"NAME" required:"yes"`
+		Labels []string `positional-arg-name:"KEY=VALUE" required:"1"`
+	} `positional-args:"yes"`
+}
+
+func (c *setLabelCommand) run(ctx context.Context, s *session) (result, error) {
+	change := map[string]*string{}
+	for _, one := range c.Args.Labels {
+		key, value, ok := strings.Cut(one, "=")
+		if !ok || key == "" {
+			return nil, &usage{fmt.Sprintf("%q is not KEY=VALUE", one), "set-label"}
+		}
+		change[key] = &value
+	}
+	return s.changeLabels(ctx, "Setting", c.Args.Kind, c.Args.Name, change)
+}
+
+type unsetLabelCommand struct {
+	Args struct {
+		Kind   string   `positional-arg-name:"KIND" required:"yes"`
+		Name   string   `positional-arg-name:"NAME" required:"yes"`
+		Labels []string `positional-arg-name:"KEY" required:"1"`
+	} `positional-args:"yes"`
+}
+
+func (c *unsetLabelCommand) run(ctx context.Context, s *session) (result, error) {
+	change := map[string]*string{}
+	for _, key := range c.Args.Labels {
+		change[key] = nil
+	}
+	return s.changeLabels(ctx, "Removing", c.Args.Kind, c.Args.Name, change)
+}
+
+func (s *session) changeLabels(ctx context.Context, verb, kind, name string, change map[string]*string) (result, error) {
+	s.doing(verb+" labels of %s %s", kind, name)
+	path, err := s.labelled(ctx, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	var thing struct {
+		Metadata labels `json:"metadata"`
+	}
+	if _, err := s.api.Patch(ctx, path, map[string]any{"metadata": map[string]any{"labels": change}}, &thing); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return s.jsonOnly(&thing.Metadata), nil
+}

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+	"ingot/internal/cli/term"
+)
+
+// role is one of the platform's roles: the word people type, and the API's.
+type role struct{ word, kind, title string }
+
+var (
+	orgRoles = []role{
+		{"OrgManager", "organization_manager", "ORG MANAGER"}, {"BillingManager", "organization_billing_manager", "BILLING MANAGER"},
+		{"OrgAuditor", "organization_auditor", "ORG AUDITOR"}, {"OrgUser", "organization_user", "ORG USER"},
+	}
+	spaceRoles = []role{
+		{"SpaceManager", "space_manager", "SPACE MANAGER"}, {"SpaceDeveloper", "space_developer", "SPACE DEVELOPER"},
+		{"SpaceSupporter", "space_supporter", "SPACE SUPPORTER"}, {"SpaceAuditor", "space_auditor", "SPACE AUDITOR"},
+	}
+)
+
+func findRole(all []role, word, command string) (role, error) {
+	var words []string
+	for _, r := range all {
+		if strings.EqualFold(r.word, word) {
+			return r, nil
+		}
+		words = append(words, r.word)
+	}
+	return role{}, &usage{fmt.Sprintf("%q is no role here; there is %s", word, strings.Join(words, ", ")), command}
+}
+
+func (s *session) org(ctx context.Context, name string) (client.Thing, error) {
+	return named(ctx, s, "Org", "/v3/organizations", name, nil, func(t client.Thing) string { return t.Name })
+}
+
+func (s *session) spaceOf(ctx context.Context, org client.Thing, name string) (client.Thing, error) {
+	return named(ctx, s, "Space", "/v3/spaces", name, url.Values{"organization_guids": {org.GUID}}, func(t client.Thing) string { return t.Name })
+}
+
+// roleChange is one role of one user, given or taken.
+type roleChange struct {
+	User  string `json:"user"`
+	Role  string `json:"role"`
+	Org   string `json:"org"`
+	Space string `json:"space,omitempty"`
+	Given bool   `json:"given"`
+}
+
+func (*roleChange) show(*term.Printer) {}
+
+// roleFlags say who the user is.
+type roleFlags struct {
+	Origin string `long:"origin" value-name:"ORIGIN" description:"Where the user comes from, when several have the name"`
+	Client bool   `long:"client" description:"USER is the id of a client"`
+}
+
+func (f roleFlags) who(user string) map[string]any {
+	data := map[string]string{"username": user}
+	if f.Client {
+		data = map[string]string{"guid": user}
+	} else if f.Origin != "" {
+		data["origin"] = f.Origin
+	}
+	return map[string]any{"data": data}
+}
+
+func (f roleFlags) give(ctx context.Context, s *session, user, kind, at, guid string) error {
+	body := map[string]any{"type": kind, "relationships": map[string]any{"user": f.who(user), at: client.Relate(guid)}}
+	_, err := s.api.Post(ctx, "/v3/roles", body, nil)
+	if client.Says(err, "already has") {
+		return nil // it was wanted, and it is so
+	}
+	return err
+}
+
+// take removes a role, and tells whether there was one.
+func (f roleFlags) take(ctx context.Context, s *session, user, kind, at, guid string) (bool, error) {
+	id := user
+	if !f.Client {
+		q := url.Values{"usernames": {user}}
+		if f.Origin != "" {
+			q.Set("origins", f.Origin)
+		}
+		found, err := client.List[client.Thing](ctx, s.api, "/v3/users", q)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case len(found) == 0:
+			return false, &problem{What: "User '" + user + "' not found.", Try: fmt.Sprintf("'%[1]s org-users ORG', '%[1]s space-users ORG SPACE' list them", s.w.Program), cause: errNotFound}
+		case len(found) > 1:
+			return false, &problem{What: "There are several users " + user + ".", Why: "they come from different origins", Try: "name one with --origin"}
+		}
+		id = found[0].GUID
+	}
+	roles, err := client.List[client.Thing](ctx, s.api, "/v3/roles", url.Values{"types": {kind}, "user_guids": {id}, at + "_guids": {guid}})
+	if err != nil || len(roles) == 0 {
+		return false, err
+	}
+	return true, s.api.Delete(ctx, "/v3/roles/"+roles[0].GUID)
+}
+
+// change gives or takes a role and says so.
+func (f roleFlags) change(ctx context.Context, s *session, user string, r role, org, space client.Thing, give bool) (result, error) {
+	at, in, where := "organization", org, "org "+s.out.Bold(org.Name)
+	if space.GUID != "" {
+		at, in, where = "space", space, "org "+s.out.Bold(org.Name)+" / space "+s.out.Bold(space.Name)
+	}
+	out := &roleChange{user, r.word, org.Name, space.Name, give}
+	if give {
+		s.say("Assigning role %s to user %s in %s as %s...", r.word, s.out.Bold(user), where, s.out.Bold(s.api.User().Name()))
+		if space.GUID != "" {
+			// Nobody is in a space who is not in its org.
+			if err := f.give(ctx, s, user, "organization_user", "organization", org.GUID); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.give(ctx, s, user, r.kind, at, in.GUID); err != nil {
+			return nil, err
+		}
+		s.ok()
+		return out, nil
+	}
+	s.say("Removing role %s from user %s in %s as %s...", r.word, s.out.Bold(user), where, s.out.Bold(s.api.User().Name()))
+	had, err := f.take(ctx, s, user, r.kind, at, in.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if !had {
+		s.say("User %s does not have it.", user)
+	}
+	s.ok()
+	return out, nil
+}
+
+type orgRoleCommand struct {
+	roleFlags
+	give bool
+	Args struct {
+		User string `positional-arg-name:"USER" required:"yes"`
+		Org  string `positional-arg-name:"ORG" required:"yes"`
+		Role string `positional-arg-name:"ROLE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *orgRoleCommand) run(ctx context.Context, s *session) (result, error) {
+	r, err := findRole(orgRoles, c.Args.Role, "set-org-role")
+	if err != nil {
+		return nil, err
+	}
+	org, err := s.org(ctx, c.Args.Org)
+	if err != nil {
+		return nil, err
+	}
+	return c.change(ctx, s, c.Args.User, r, org, client.Thing{}, c.give)
+}
+
+type spaceRoleCommand struct {
+	roleFlags
+	give bool
+	Args struct {
+		User  string `positional-arg-name:"USER" required:"yes"`
+		Org   string `positional-arg-name:"ORG" required:"yes"`
+		Space string `positional-arg-name:"SPACE" required:"yes"`
+		Role  string `positional-arg-name:"ROLE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *spaceRoleCommand) run(ctx context.Context, s *session) (result, error) {
+	r, err := findRole(spaceRoles, c.Args.Role, "set-space-role")
+	if err != nil {
+		return nil, err
+	}
+	org, err := s.org(ctx, c.Args.Org)
+	if err != nil {
+		return nil, err
+	}
+	space, err := s.spaceOf(ctx, org, c.Args.Space)
+	if err != nil {
+		return nil, err
+	}
+	return c.change(ctx, s, c.Args.User, r, org, space, c.give)
+}
+
+// members are the users of an org or a space, by role.
+type members struct {
+	Where config.Named   `json:"in"`
+	Roles []memberOfRole `json:"roles"`
+}
+
+type memberOfRole struct {
+	Role  string       `json:"role"`
+	Users []roleHolder `json:"users"`
+	title string
+}
+
+type roleHolder struct {
+	GUID   string `json:"guid"`
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+}
+
+func (m *members) show(p *term.Printer) {
+	for _, r := range m.Roles {
+		p.Println("")
+		p.Println(p.Bold(r.title))
+		if len(r.Users) == 0 {
+			p.Println("  (nobody)")
+		}
+		for _, u := range r.Users {
+			p.Println("  " + strings.TrimSpace(u.Name+" "+p.Dim("("+or(u.Origin, "client")+")")))
+		}
+	}
+}
+
+type userOf struct {
+	GUID   string `json:"guid"`
+	Name   string `json:"presentation_name"`
+	Origin string `json:"origin"`
+}
+
+func (u userOf) ID() string { return u.GUID }
+
+func (s *session) members(ctx context.Context, at string, in client.Thing, kinds []role) (result, error) {
+	type given struct {
+		Type          string `json:"type"`
+		Relationships struct {
+			User client.To `json:"user"`
+		} `json:"relationships"`
+	}
+	found, included, err := client.ListWith[given](ctx, s.api, "/v3/roles", url.Values{"include": {"user"}, at + "_guids": {in.GUID}, "per_page": {"5000"}})
+	if err != nil {
+		return nil, err
+	}
+	users := client.Of[userOf](included, "users")
+	out := &members{Where: config.Named{GUID: in.GUID, Name: in.Name}}
+	for _, r := range kinds {
+		row := memberOfRole{r.word, []roleHolder{}, r.title}
+		for _, g := range found {
+			if g.Type == r.kind {
+				u := users[g.Relationships.User.GUID()]
+				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), or(u.Name, g.Relationships.User.GUID()), u.Origin})
+			}
+		}
+		slices.SortFunc(row.Users, func(a, b roleHolder) int { return strings.Compare(a.Name, b.Name) })
+		out.Roles = append(out.Roles, row)
+	}
+	return out, nil
+}
+
+type orgUsersCommand struct {
+	Args struct {
+		Org string `positional-arg-name:"ORG" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *orgUsersCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting users in org %s as %s...", s.out.Bold(c.Args.Org), s.out.Bold(s.api.User().Name()))
+	org, err := s.org(ctx, c.Args.Org)
+	if err != nil {
+		return nil, err
+	}
+	return s.members(ctx, "organization", org, orgRoles)
+}
+
+type spaceUsersCommand struct {
+	Args struct {
+		Org   string `positional-arg-name:"ORG" required:"yes"`
+		Space string `positional-arg-name:"SPACE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *spaceUsersCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting users in org %s / space %s as %s...", s.out.Bold(c.Args.Org), s.out.Bold(c.Args.Space), s.out.Bold(s.api.User().Name()))
+	org, err := s.org(ctx, c.Args.Org)
+	if err != nil {
+		return nil, err
+	}
+	space, err := s.spaceOf(ctx, org, c.Args.Space)
+	if err != nil {
+		return nil, err
+	}
+	return s.members(ctx, "space", space, spaceRoles)
+}

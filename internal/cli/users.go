@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"ingot/internal/cli/client"
+)
+
+type createUserCommand struct {
+	Email string `long:"email" value-name:"ADDRESS" description:"Where mail goes; without it the name, if that is an address"`
+	Args  struct {
+		User     string `positional-arg-name:"USER" required:"yes"`
+		Password string `positional-arg-name:"PASSWORD"`
+	} `positional-args:"yes"`
+}
+
+// accounts is a filter that finds the accounts of a name.
+func accounts(user string) url.Values {
+	return url.Values{"filter": {"userName eq " + strconv.Quote(user) + ` and origin eq "uaa"`}}
+}
+
+func (s *session) account(ctx context.Context, user string) (string, error) {
+	var found struct {
+		Resources []struct {
+			ID string `json:"id"`
+		} `json:"resources"`
+	}
+	err := s.api.Get(ctx, s.cfg.Links.UAA+"/Users", accounts(user), &found)
+	if err != nil || len(found.Resources) == 0 {
+		return "", err
+	}
+	return found.Resources[0].ID, nil
+}
+
+func (c *createUserCommand) run(ctx context.Context, s *session) (result, error) {
+	user, password := c.Args.User, c.Args.Password
+	if password == "" {
+		var err error
+		if password, err = s.secret(ctx, bufio.NewReader(s.w.In), "Password of "+user); err != nil {
+			return nil, err
+		}
+	}
+	s.say("Creating user %s...", s.out.Bold(user))
+	id, err := s.account(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	existed := id != ""
+	if !existed {
+		var account struct {
+			ID string `json:"id"`
+		}
+		body := map[string]any{
+			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": or(c.Email, user), "primary": true}},
+			"name": map[string]string{"givenName": user, "familyName": user},
+		}
+		if _, err := s.api.Post(ctx, s.cfg.Links.UAA+"/Users", body, &account); err != nil {
+			return nil, err
+		}
+		id = account.ID
+	}
+	// The platform has to know of the account too; a second time does no harm.
+	if _, err := s.api.Post(ctx, "/v3/users", map[string]any{"guid": id}, nil); err != nil && client.Status(err) != http.StatusUnprocessableEntity {
+		return nil, err
+	}
+	if existed {
+		s.say("User %s is there already; the password was left as it is.", user)
+	}
+	s.ok()
+	s.say("Use '%[1]s set-org-role %[2]s ORG ROLE' and '%[1]s set-space-role %[2]s ORG SPACE ROLE' next.", s.w.Program, user)
+	return &made{"user", user, id, existed}, nil
+}
+
+type deleteUserCommand struct {
+	Force bool `short:"f" description:"Do not ask"`
+	Args  struct {
+		User string `positional-arg-name:"USER" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *deleteUserCommand) run(ctx context.Context, s *session) (result, error) {
+	if !c.Force {
+		if err := s.confirm(ctx, "Really delete the user "+c.Args.User); err != nil {
+			return nil, err
+		}
+	}
+	s.say("Deleting user %s as %s...", s.out.Bold(c.Args.User), s.out.Bold(s.api.User().Name()))
+	id, err := s.account(ctx, c.Args.User)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		s.say("User %s does not exist.", c.Args.User)
+		s.ok()
+		return &removed{Kind: "user", Name: c.Args.User}, nil
+	}
+	// One of the two may be gone after a try that was cut off.
+	if err := s.api.Delete(ctx, "/v3/users/"+id); err != nil && client.Status(err) != http.StatusNotFound {
+		return nil, err
+	}
+	if err := s.api.Delete(ctx, s.cfg.Links.UAA+"/Users/"+id); err != nil && client.Status(err) != http.StatusNotFound {
+		return nil, err
+	}
+	s.ok()
+	return &removed{Kind: "user", Name: c.Args.User, Gone: true}, nil
+}
+
+type passwdCommand struct{}
+
+func (c *passwdCommand) run(ctx context.Context, s *session) (result, error) {
+	user := s.api.User()
+	if user.UserID == "" {
+		return nil, &problem{What: "A client has no password to change.", Why: "who is logged in is the client " + user.ClientID}
+	}
+	in := bufio.NewReader(s.w.In)
+	var words [3]string
+	for i, what := range []string{"Current password", "New password", "New password again"} {
+		var err error
+		if words[i], err = s.secret(ctx, in, what); err != nil {
+			var missing *problem
+			if errors.As(err, &missing) {
+				missing.Try = "type it, or send the old password and twice the new one as three lines to standard input"
+			}
+			return nil, err
+		}
+	}
+	if words[1] != words[2] {
+		return nil, &problem{What: "The password was not changed.", Why: "the new one was typed differently the second time"}
+	}
+	s.say("Changing password...")
+	_, err := s.api.Do(ctx, client.Call{
+		Method: http.MethodPut, URL: s.cfg.Links.UAA + "/Users/" + user.UserID + "/password",
+		Body: map[string]string{"oldPassword": words[0], "password": words[1]},
+	})
+	if client.Status(err) == http.StatusUnauthorized {
+		return nil, &problem{What: "The password was not changed.", Why: "the current one is wrong, or the login has ended", cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	s.say("Use '%s login' to log in again.", s.w.Program)
+	return s.jsonOnly(&made{"password", user.UserName, user.UserID, true}), nil
+}
+
+type oauthTokenCommand struct{}
+
+func (c *oauthTokenCommand) run(ctx context.Context, s *session) (result, error) {
+	token, err := s.api.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &text{"token", "bearer " + token}, nil
+}
+
+// instances
+
+type restartInstanceCommand struct {
+	Process string `long:"process" value-name:"TYPE" default:"web" description:"The process it is one of"`
+	Args    struct {
+		App   string `positional-arg-name:"APP" required:"yes"`
+		Index int    `positional-arg-name:"INDEX" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *restartInstanceCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing("Restarting instance %s of process %s of app %s", strconv.Itoa(c.Args.Index), c.Process, c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.api.Delete(ctx, fmt.Sprintf("/v3/apps/%s/processes/%s/instances/%d", app.GUID, url.PathEscape(c.Process), c.Args.Index)); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return &made{"instance", fmt.Sprintf("%s/%d", app.Name, c.Args.Index), app.GUID, true}, nil
+}
+
+// ssh of an app
+
+type sshEnabledCommand struct{ oneApp }
+
+// sshState is whether an app can be entered.
+type sshState struct {
+	Enabled bool   `json:"enabled"`
+	Reason  string `json:"reason"`
+}
+
+func (s *session) sshState(ctx context.Context, app client.App) (*text, *sshState, error) {
+	var state sshState
+	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/ssh_enabled", nil, &state); err != nil {
+		return nil, nil, err
+	}
+	line := "ssh support is enabled for app '" + app.Name + "'."
+	if !state.Enabled {
+		line = "ssh support is disabled for app '" + app.Name + "'."
+		if state.Reason != "" {
+			line += " " + state.Reason
+		}
+	}
+	return &text{"ssh", line}, &state, nil
+}
+
+func (c *sshEnabledCommand) run(ctx context.Context, s *session) (result, error) {
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	line, state, err := s.sshState(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	return &jsonAs{line, state}, nil
+}
+
+type allowSSHCommand struct {
+	oneApp
+	on bool
+}
+
+func (c *allowSSHCommand) run(ctx context.Context, s *session) (result, error) {
+	s.doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[c.on], c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.api.Patch(ctx, "/v3/apps/"+app.GUID+"/features/ssh", map[string]bool{"enabled": c.on}, nil); err != nil {
+		return nil, err
+	}
+	s.ok()
+	line, state, err := s.sshState(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	// Its space or the platform may forbid what the app allows.
+	if state.Enabled != c.on {
+		s.say("%s", line.value)
+	}
+	s.say("TIP: '%s restart %s' makes it so.", s.w.Program, app.Name)
+	return s.jsonOnly(&jsonAs{line, state}), nil
+}
