@@ -143,6 +143,6 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 		c.follow(a, l)
 	}
 	p := &pass{Controller: c, app: a, slots: a.slots}
-	p.publish()
+	p.publish(false)
 	p.remember()
 }

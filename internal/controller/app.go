@@ -185,6 +185,7 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		p.desire(true)
 		p.progress()
 	}
+	p.publish(true)
 	rows, err := p.save(ctx)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		a.types[guid] = process.Type
 	}
 	a.gone.Store(g.app == nil)
-	p.publish()
+	p.publish(false)
 	p.say()
 	p.act()
 	p.remember()

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -27,7 +28,10 @@ func (c *Controller) Backends(appGUID, processType string) []Backend {
 
 // publish makes the backends of the app those of the pass and tells of a
 // change. It comes before anything is done to an instance.
-func (p *pass) publish() {
+//
+// With more, it only adds: that is done before rows are written, so that who
+// reads there that an instance runs reaches it.
+func (p *pass) publish(more bool) {
 	var now map[string][]Backend
 	for at, s := range p.slots {
 		kind := p.typeOf(at)
@@ -39,13 +43,22 @@ func (p *pass) publish() {
 		}
 		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, Index: at.index, Ports: s.ports, Ready: true})
 	}
+	if more && now == nil {
+		return
+	}
+	p.routing.Lock()
+	before := p.backends[p.app.guid]
+	p.routing.Unlock()
+	if more {
+		now = together(before, now)
+	}
 	for _, all := range now {
 		slices.SortFunc(all, func(x, y Backend) int {
 			return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.InstanceGUID, y.InstanceGUID))
 		})
 	}
+	changed := !reflect.DeepEqual(before, now)
 	p.routing.Lock()
-	changed := !reflect.DeepEqual(p.backends[p.app.guid], now)
 	if now == nil {
 		delete(p.backends, p.app.guid)
 	} else {
@@ -55,4 +68,18 @@ func (p *pass) publish() {
 	if changed && p.sink != nil {
 		p.sink.AppChanged(p.app.guid)
 	}
+}
+
+// together are the backends of both; what is in now is the newer.
+func together(before, now map[string][]Backend) map[string][]Backend {
+	all := maps.Clone(now)
+	for kind, old := range before {
+		all[kind] = slices.Clone(now[kind])
+		for _, b := range old {
+			if !slices.ContainsFunc(now[kind], func(n Backend) bool { return n.InstanceGUID == b.InstanceGUID }) {
+				all[kind] = append(all[kind], b)
+			}
+		}
+	}
+	return all
 }

@@ -145,3 +145,27 @@ func TestRoutes(t *testing.T) {
 	w.clock.advance(p.Interval)
 	w.expectTable(tab, "side.apps.example.org/x app:9000#0")
 }
+
+// Who reads in the store that an instance runs can send requests to it.
+func TestBackendsComeBeforeRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	var looked int
+	w.store.written = func() {
+		for _, row := range w.rows() {
+			if row.State != cf.InstanceRunning || !row.Ready {
+				continue
+			}
+			looked++
+			if !slices.ContainsFunc(w.c.Backends("app", "web"), func(b Backend) bool { return b.InstanceGUID == row.GUID }) {
+				t.Errorf("instance %s is running in its row and takes no requests", row.GUID)
+			}
+		}
+	}
+	w.begin()
+	w.awaitRunning(3)
+	w.c.Stop()
+	if looked == 0 {
+		t.Error("no row was looked at")
+	}
+}

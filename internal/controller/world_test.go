@@ -47,16 +47,21 @@ type flakyStore struct {
 	cf.Store
 	mu   sync.Mutex
 	fail error
+	// written, if there is one, is called when something has been.
+	written func()
 }
 
 func (s *flakyStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 	s.mu.Lock()
 	err := s.fail
 	s.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Store.Update(ctx, f)
 	}
-	return s.Store.Update(ctx, f)
+	if err == nil && s.written != nil {
+		s.written()
+	}
+	return err
 }
 
 func (s *flakyStore) set(err error) {
