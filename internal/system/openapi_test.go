@@ -87,6 +87,10 @@ func TestDescription(t *testing.T) {
 	judge("/api/v1/read/"+app, token, 200)
 	judge("/api/v1/read/"+app+"?limit=x", token, 400)
 	judge("/api/v1/read/"+app, "", 401)
+	judge("/v3/processes/"+app+"/stats", token, 200)
+	judge("/v3/apps/"+app+"/processes/web/stats", token, 200)
+	judge("/v3/apps/"+app+"/processes/web/stats", "", 401)
+	judge("/v3/processes/none/stats", token, 404)
 	judge("/api/v1/tail/"+app+"?recent=x", token, 400)
 
 	// The tail never ends by itself.
