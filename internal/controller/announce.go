@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // announcing gathers what several callers of Announce want while one of them is
@@ -22,6 +23,9 @@ type announcement struct {
 	done   bool // with err, guarded by looking
 	err    error
 }
+
+// announceFor bounds how long a look for all who joined may take.
+const announceFor = time.Second
 
 // Announce publishes routes that have just changed: when it returns, the table
 // has them. When that fails it is tried again soon, without the caller.
@@ -46,7 +50,10 @@ func (p *RoutePublisher) Announce(ctx context.Context, routeGUIDs ...string) err
 	a.next = nil // whoever comes now may have changed what is being read
 	a.mu.Unlock()
 	guids := slices.Collect(maps.Keys(mine.routes))
-	mine.done, mine.err = true, p.Refresh(ctx, guids...)
+	// It is for all who joined, so it does not end with the one that began it.
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceFor)
+	defer cancel()
+	mine.done, mine.err = true, p.Refresh(look, guids...)
 	if mine.err != nil {
 		p.Kick(guids...)
 	}

@@ -114,7 +114,9 @@ type mapping struct {
 }
 
 // address tells routes apart as the router does. No host has a slash.
-func (m *mapping) address() string { return strings.ToLower(m.route.Host + "/" + m.route.Path) }
+func (m *mapping) address() string {
+	return strings.ToLower(m.route.Host + "/" + strings.TrimRight(m.route.Path, "/"))
+}
 
 var (
 	_ run.Service = (*RoutePublisher)(nil)

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"ingot/internal/cf"
+	"ingot/internal/platform"
 )
 
 // processes reads the list, and the app's own keys for web where the list does
@@ -76,8 +77,8 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 		out.User = &user
 	}
 	out.Instances = p.number(keys, "instances", 0)
-	if out.Instances != nil && *out.Instances > maxInstances {
-		p.bad("Instances must be less than or equal to %d", maxInstances)
+	if out.Instances != nil && *out.Instances > platform.MaxInstances {
+		p.bad("Instances must be less than or equal to %d", platform.MaxInstances)
 	}
 	for _, size := range []struct {
 		key, what string
@@ -103,8 +104,6 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 	out.Readiness = p.healthCheck(keys, "readiness-health-check")
 	return out
 }
-
-const maxInstances = 2_000_000
 
 // orDetected is the empty text for the words that ask for the command that
 // staging detects.

@@ -16,11 +16,12 @@ type Scale struct {
 	LogRate   *int64
 }
 
-// Bounds of a process.
-const (
-	maxInstances = 2_000_000
-	maxMegabytes = 1 << 31
-)
+// MaxInstances bounds the instances of a process. Lists of them are made in
+// memory.
+const MaxInstances = 10_000
+
+// maxMegabytes bounds the memory and the disk of an instance.
+const maxMegabytes = 1 << 31
 
 // ScaleProcess changes how many instances there are and what each may use. The
 // number takes effect at once, the rest with the next start.
@@ -51,8 +52,8 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 func (s Scale) apply(process *cf.Process) (map[string]any, error) {
 	request := map[string]any{}
 	if s.Instances != nil {
-		if *s.Instances < 0 || *s.Instances > maxInstances {
-			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", maxInstances))
+		if *s.Instances < 0 || *s.Instances > MaxInstances {
+			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", MaxInstances))
 		}
 		process.Instances = *s.Instances
 		request["instances"] = *s.Instances

@@ -229,9 +229,11 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
 }
 
-// sameAddress refuses a route whose address is that of a route on another
-// domain: www.example.org is host www of example.org, and no host of
-// www.example.org.
+// sameAddress refuses a route that the router could not tell from another: on
+// the same domain, or on another, for www.example.org is host www of example.org
+// and no host of www.example.org. On shared domains a host belongs to the space
+// that has a route of it: whoever had a path of it would get requests that are
+// meant for the others.
 func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
 	address := strings.TrimSuffix(RouteURL(r, d), r.Path)
 	all, _, err := tx.Domains().List(cf.Query{})
@@ -240,21 +242,31 @@ func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
 	}
 	for _, other := range all {
 		host, below := strings.CutSuffix(address, "."+other.Name)
-		if other.GUID == d.GUID || !below && address != other.Name || strings.Contains(host, ".") {
+		if !below && address != other.Name || strings.Contains(host, ".") {
 			continue
 		}
 		if !below {
 			host = ""
 		}
-		n, err := tx.Routes().Count(cf.Where("domain_guid", other.GUID).And(cf.In("host", host)).And(cf.In("path", r.Path)))
+		routes, _, err := tx.Routes().List(cf.Where("domain_guid", other.GUID).And(cf.In("host", host)))
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			return fault.New(fault.Unprocessable, "%s", routeTaken(&cf.Route{Host: host, Path: r.Path}, other))
+		for _, o := range routes {
+			if samePath(o.Path, r.Path) {
+				return fault.New(fault.Unprocessable, "%s", routeTaken(o, other))
+			}
+			if o.SpaceGUID != r.SpaceGUID && other.OrgGUID == "" {
+				return fault.Invalid("Routes for this host and domain have been reserved for another space.")
+			}
 		}
 	}
 	return nil
+}
+
+// samePath compares paths as the router does.
+func samePath(a, b string) bool {
+	return strings.EqualFold(strings.TrimRight(a, "/"), strings.TrimRight(b, "/"))
 }
 
 func routeTaken(r *cf.Route, d *cf.Domain) string {

@@ -18,6 +18,9 @@ type backendConn struct {
 	deadline time.Time // of reads, as it was set last
 	since    time.Time // idle since then
 	reused   bool
+	// doubtful is one whose last answer had no body: an app that sends one
+	// nevertheless, later, would answer the next request with it.
+	doubtful bool
 
 	out []byte          // to be written by the next fill
 	raw syscall.RawConn // nil when it has none

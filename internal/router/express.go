@@ -238,6 +238,13 @@ func (l *lanes) drain() {
 // Drain waits for the lanes of a listener that was closed, and ends those that
 // take too long.
 func (e *Express) Drain() {
+	e.drainLanes()
+	if t := e.target.Load(); t != nil {
+		t.proxy.settle()
+	}
+}
+
+func (e *Express) drainLanes() {
 	timer := time.NewTimer(drainFor)
 	defer timer.Stop()
 	select {

@@ -284,3 +284,62 @@ func rawBackend(t testing.TB, serve func(net.Conn, *bufio.Reader)) router.Backen
 	}()
 	return router.Backend{Address: l.Addr().String(), AppGUID: "app", InstanceGUID: "raw-" + l.Addr().String()}
 }
+
+// An app that answers HEAD with a body, a moment later, does not answer the next
+// request with it.
+func TestExpressLateBody(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	late, sent := make(chan struct{}), make(chan struct{})
+	f.route("app.test", rawBackend(t, func(c net.Conn, r *bufio.Reader) {
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			if req.Method != http.MethodHead {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue")
+				continue
+			}
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n")
+			<-late
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+			close(sent)
+		}
+	}))
+	c, r := f.dial()
+	send(t, c, "HEAD / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+	answerTo(t, r, "HEAD")
+	close(late)
+	<-sent
+	send(t, c, "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+	if _, body := answerTo(t, r, "GET"); body != "true" {
+		t.Errorf("the answer is %q", body)
+	}
+}
+
+// A request that the server had to cut off has its line when the listener is
+// drained.
+func TestExpressDrainsToldAll(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	asked := make(chan struct{})
+	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		_, _ = io.Copy(io.Discard, r.Body) // ends when the router gives up
+	}))
+	c, _ := f.dial()
+	send(t, c, "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+	<-asked
+	f.server.Listener.Close()
+	f.server.CloseClientConnections()
+	f.server.Listener.(*router.Express).Drain()
+	select {
+	case a := <-f.access:
+		if a.Method != http.MethodPost {
+			t.Errorf("%+v", a)
+		}
+	default:
+		t.Error("the request was not told of")
+	}
+}

@@ -33,14 +33,15 @@ func (i *idleConns) take() *backendConn {
 }
 
 // connect returns an idle connection or a new one. What may not be sent twice
-// only gets an idle one that is certainly open.
+// only gets an idle one that is certainly open, and a doubtful one has to be
+// silent.
 func (p *Proxy) connect(e *endpoint, now time.Time, repeatable bool) (*backendConn, error) {
 	for {
 		b := e.state.idle.take()
 		if b == nil {
 			return p.dial(e)
 		}
-		if now.Sub(b.since) < idleFor && (repeatable || b.alive()) {
+		if now.Sub(b.since) < idleFor && (repeatable && !b.doubtful || b.alive()) {
 			b.reused = true
 			return b, nil
 		}

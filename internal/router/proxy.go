@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ingot/internal/seal"
@@ -75,6 +76,7 @@ type Proxy struct {
 	idle     idleSweeper
 	patience patience
 	lanes    lanes
+	serving  sync.WaitGroup // requests in ServeHTTP
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -111,8 +113,8 @@ func NewProxy(t *Table, o Options) *Proxy {
 	return p
 }
 
-// Close lets requests of express lanes finish for a while, and closes the idle
-// connections to backends.
+// Close lets requests finish for a while, so that all of them are told to the
+// access log, and closes the idle connections to backends. No new ones may come.
 func (p *Proxy) Close() {
 	p.lanes.drain()
 	p.wire.close()
@@ -120,8 +122,28 @@ func (p *Proxy) Close() {
 	p.patience.close()
 }
 
+// endFor is how long is waited for requests whose connections are closed.
+const endFor = 5 * time.Second
+
+// settle waits until no request is in ServeHTTP: those that are cut off have
+// their lines in the access log, too.
+func (p *Proxy) settle() {
+	ended := make(chan struct{})
+	go func() {
+		p.serving.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(endFor):
+		p.options.Log.Warn("some requests did not end; the logs of their apps have no lines of them")
+	}
+}
+
 // ServeHTTP answers with what the route's backend answers, or says why not.
 func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	p.serving.Add(1)
+	defer p.serving.Done()
 	x := &exchange{w: &recorder{ResponseWriter: rw}, counters: &p.counters}
 	x.access = Access{
 		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,

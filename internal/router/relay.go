@@ -315,7 +315,7 @@ func (l *lane) release(p *Proxy, x *exchange, b *backendConn, clean bool) {
 	if len(b.buf) > backendBuffer {
 		b.buf = make([]byte, backendBuffer)
 	}
-	b.r, b.w = 0, 0
+	b.r, b.w, b.doubtful = 0, 0, l.bodiless(x)
 	p.release(x.endpoint, b, time.Now())
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,39 +29,85 @@ func EndLeftover(ctx context.Context, program, data, pidFile string, stop syscal
 	return nil
 }
 
-// EndBelow ends every server whose arguments name a directory below dir: those
-// whose supervisor is gone. It returns the names of the programs it has ended.
+// programs are the names of what EndBelow ends.
+var programs = []string{"postgres", "mariadbd", "mysqld", "redis-server", "valkey-server"}
+
+// EndBelow ends every server of a kind that this package runs whose arguments
+// name a directory below dir and whose user is us, root, or one who owns
+// something there: those whose supervisor is gone. It returns the names of the
+// programs it has ended.
 func EndBelow(ctx context.Context, dir string) (ended []string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	owners, err := ownersOf(dir)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
 	}
+	var errs []error
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid <= 1 || pid == os.Getpid() || !namesBelow(pid, dir) {
+		if err != nil || pid <= 1 || pid == os.Getpid() {
 			continue
 		}
-		program := filepath.Base(arguments(pid)[0])
+		args := arguments(pid)
+		if !namesBelow(args, dir) || !slices.Contains(programs, filepath.Base(args[0])) || !owners[ownerOf("/proc/"+e.Name())] {
+			continue
+		}
+		program := filepath.Base(args[0])
 		stop := syscall.SIGTERM
 		if program == "postgres" {
 			stop = syscall.SIGINT // without waiting for its clients
 		}
-		if err := end(ctx, pid, stop, func() bool { return !namesBelow(pid, dir) }); err != nil {
-			return ended, err
+		if err := end(ctx, pid, stop, func() bool { return !namesBelow(arguments(pid), dir) }); err != nil {
+			errs = append(errs, fmt.Errorf("%s, process %d: %w", program, pid, err))
+			continue
 		}
 		ended = append(ended, program)
 	}
-	return ended, nil
+	return ended, errors.Join(errs...)
 }
 
-func namesBelow(pid int, dir string) bool {
-	args := arguments(pid)
+func namesBelow(args []string, dir string) bool {
 	return len(args) > 1 && slices.ContainsFunc(args[1:], func(a string) bool {
 		if _, value, found := strings.Cut(a, "="); found {
 			a = value
 		}
 		return strings.HasPrefix(a, dir+string(filepath.Separator))
 	})
+}
+
+// ownersOf are the users whose processes may be servers of ours: us, root, and
+// who owns something directly below dir.
+func ownersOf(dir string) (map[int]bool, error) {
+	owners := map[int]bool{0: true, os.Geteuid(): true}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		owners[ownerOf(filepath.Join(dir, e.Name()))] = true
+	}
+	delete(owners, nobody)
+	return owners, nil
+}
+
+// nobody is the owner of what is not there.
+const nobody = -1
+
+func ownerOf(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nobody
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return nobody
 }
 
 // end signals a process that is not our child and waits until it is gone.

@@ -203,9 +203,15 @@ func TestPrograms(t *testing.T) {
 
 func TestEndBelow(t *testing.T) {
 	t.Parallel()
-	s, other := spec(t), spec(t)
-	begin := func(s servers.Spec) (ended chan struct{}) {
-		cmd := exec.Command(s.Program, s.Args...)
+	s, elsewhere, other := spec(t), spec(t), spec(t)
+	other.Args[2] = filepath.Join(s.Dir, "other")
+	other.Answers = func(context.Context) error { _, err := os.Stat(filepath.Join(other.Args[2], "up")); return err }
+	begin := func(s servers.Spec, name string) (ended chan struct{}) {
+		program := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink(s.Program, program); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, s.Args...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -215,15 +221,18 @@ func TestEndBelow(t *testing.T) {
 		eventually(t, "it runs", func() bool { return s.Answers(t.Context()) == nil })
 		return ended
 	}
-	gone, stays := begin(s), begin(other)
-	names, err := servers.EndBelow(t.Context(), filepath.Dir(s.Data))
-	if err != nil || len(names) != 1 || names[0] != filepath.Base(s.Program) {
+	gone := begin(s, "redis-server")
+	stay := []chan struct{}{begin(elsewhere, "redis-server"), begin(other, "backup")}
+	names, err := servers.EndBelow(t.Context(), s.Dir)
+	if err != nil || len(names) != 1 || names[0] != "redis-server" {
 		t.Fatalf("%q, %v", names, err)
 	}
 	<-gone
-	select {
-	case <-stays:
-		t.Error("one of another directory ended too")
-	default:
+	for i, ended := range stay {
+		select {
+		case <-ended:
+			t.Errorf("another one ended too: %d", i)
+		default:
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,6 +27,10 @@ type Ended struct {
 
 // downPoll is how often is looked whether something has ended.
 const downPoll = 20 * time.Millisecond
+
+// namelessFor is how long a server may hold the lock without having written who
+// it is: it does so when it has the lock, and takes it away when it leaves.
+const namelessFor = 15 * time.Second
 
 // instanceGrace is how long instances may take to end by themselves: longer
 // than ingot-init lets them.
@@ -97,12 +102,16 @@ func openContainers(ctx context.Context, d *dataDir, o container.Options) (engin
 func takeOver(ctx context.Context, path string) (lock *os.File, told int, err error) {
 	tick := time.NewTicker(downPoll)
 	defer tick.Stop()
+	nameless := time.After(namelessFor)
 	for {
 		lock, pid, err := tryLock(path)
 		if !errors.Is(err, errHeld) {
 			return lock, told, err
 		}
 		if pid > 0 && pid != told {
+			if !holds(pid, path) {
+				return nil, told, fmt.Errorf("%s is used by a server that cannot be seen from here (its pid is %d, perhaps in a container): stop it there", path, pid)
+			}
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return nil, told, fmt.Errorf("the server (pid %d) cannot be told to stop: %w", pid, err)
 			}
@@ -110,10 +119,35 @@ func takeOver(ctx context.Context, path string) (lock *os.File, told int, err er
 		}
 		select {
 		case <-tick.C:
+		case <-nameless:
+			if told == 0 {
+				return nil, told, fmt.Errorf("%s is used by a server that does not say which process it is: stop it by hand", path)
+			}
 		case <-ctx.Done():
 			return nil, told, fmt.Errorf("the server (pid %d) has not stopped yet: %w", told, ctx.Err())
 		}
 	}
+}
+
+// holds tells whether a process has the lock file of a data directory open: the
+// number in it may mean another process here, where that of the server is not
+// visible.
+func holds(pid int, path string) bool {
+	want, err := os.Stat(filepath.Join(path, "lock"))
+	if err != nil || pid == 0 {
+		return false
+	}
+	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return true // then it cannot be told to stop either, and that is said
+	}
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && os.SameFile(info, want) {
+			return true
+		}
+	}
+	return false
 }
 
 // endInstances ends all instances of an engine, those of builds too, and
