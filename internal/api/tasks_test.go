@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"ingot/internal/cf"
+	"ingot/internal/db"
 	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
 	"ingot/internal/platform"
 )
 
@@ -62,6 +65,8 @@ func TestTaskScenarios(t *testing.T) {
 			has: []string{"Name can't be blank", "Command can't be blank", "Memory in mb must be greater than 0", "Disk in mb must be greater than 0", "Log rate limit"}},
 		{as: "dev", do: runTask, body: `{"command":"` + strings.Repeat("x", 4097) + `"}`, want: 422, has: []string{"Command must be shorter than 4097 characters"}},
 		{as: "dev", do: runTask, body: `{"command":"x","name":"a\nb"}`, want: 422, has: []string{"Name must not contain control characters"}},
+		{as: "dev", do: runTask, body: `{"command":"x","name":"a\u0085b"}`, want: 422, has: []string{"Name must not contain control characters"}},
+		{as: "dev", do: runTask, body: `{"command":"x","name":"` + strings.Repeat("é", 128) + `"}`, want: 422, has: []string{"Name is too long (maximum is 255 bytes)"}},
 		{as: "dev", do: runTask, body: `{"command":"x","template":{}}`, want: 422, has: []string{"Template must have a process with a guid"}},
 		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app2"}}}`, want: 404, has: []string{"Process not found"}},
 		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$droplet2"}`, want: 422, has: []string{"Unable to use the droplet"}},
@@ -220,4 +225,90 @@ func TestTooManyTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.one(step{as: "dev", do: runTask, body: `{"command":"x"}`, want: 503, has: []string{"CF-TaskWorkersUnavailable", "170020", "Try again later"}})
+}
+
+// One organization cannot use up what all have to wait in.
+func TestTooManyTasksOfAnOrganization(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.staged()
+	w.vars["droplet2"] = w.droplet(w.vars["app2"], &cf.Droplet{})
+	err := w.store.Update(t.Context(), func(tx cf.Tx) error {
+		for i := range 749 {
+			if err := tx.Tasks().Insert(&cf.Task{AppGUID: w.vars["app"], Sequence: i + 1, State: cf.TaskPending}); err != nil {
+				return err
+			}
+		}
+		// These do not wait.
+		return tx.Tasks().Insert(&cf.Task{AppGUID: w.vars["app"], Sequence: 750, State: cf.TaskRunning})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.play([]step{
+		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 202, save: "task"},
+		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 503,
+			has: []string{"CF-TaskWorkersUnavailable", "170020", "750 tasks of this organization", "its share is 750 of the 1000", "Try again later"}},
+		{do: "POST /v3/apps/$app2/tasks", body: `{"command":"x","droplet_guid":"$droplet2"}`, want: 202},
+		{as: "dev", do: "POST /v3/tasks/$task/actions/cancel", want: 202},
+		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 202},
+	})
+}
+
+// Apps whose only task is old do not keep the old tasks of others.
+func TestPurgeTasks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+			t.Fatal(err)
+		}
+		store, now := platformdb.New(d), time.Now()
+		err := store.Update(t.Context(), func(tx cf.Tx) error {
+			add := func(app string, sequence int, state cf.TaskState, days int) error {
+				at := now.Add(-time.Duration(days) * 24 * time.Hour)
+				return tx.Tasks().Insert(&cf.Task{
+					Resource: cf.Resource{GUID: fmt.Sprint(app, "-", sequence), Created: at, Updated: at}, AppGUID: app, Sequence: sequence, State: state,
+				})
+			}
+			for i := range 600 {
+				if err := add(fmt.Sprint("lone", i), 1, cf.TaskSucceeded, 50); err != nil {
+					return err
+				}
+			}
+			return errors.Join(
+				add("busy", 1, cf.TaskSucceeded, 40), add("busy", 2, cf.TaskFailed, 39), add("busy", 3, cf.TaskRunning, 38),
+				add("busy", 4, cf.TaskSucceeded, 30), add("busy", 5, cf.TaskSucceeded, 2),
+				add("quiet", 1, cf.TaskSucceeded, 45), add("quiet", 2, cf.TaskSucceeded, 44),
+			)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := platform.New()
+		if err := store.Update(t.Context(), p.PurgeTasks); err != nil {
+			t.Fatal(err)
+		}
+		err = store.View(t.Context(), func(tx cf.Tx) error {
+			var left []string
+			list, total, err := tx.Tasks().List(cf.Where("app_guid", "busy", "quiet"))
+			for _, task := range list {
+				left = append(left, task.GUID)
+			}
+			slices.Sort(left)
+			if !slices.Equal(left, []string{"busy-3", "busy-4", "busy-5", "quiet-2"}) {
+				t.Errorf("left are %v of %d", left, total)
+			}
+			if err != nil {
+				return err
+			}
+			all, err := tx.Tasks().Count(cf.Query{})
+			if all != 604 {
+				t.Errorf("%d are left, want 604", all)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -79,6 +79,9 @@ type Query struct {
 	Desc    bool
 	Page    int // from 1
 	PerPage int // 0 means all
+	// WithoutSecrets leaves out what is encrypted: the fields are empty. What
+	// was read so must not be given to Update.
+	WithoutSecrets bool
 }
 
 // Reader is a user for whom a list is made. What he sees follows from his

@@ -83,6 +83,8 @@ type fakeEngine struct {
 	onSignal func(in engine.Instance)   // before it is told
 	beside   bool                       // instances of other versions may be in the same place
 	noRemove func() error               // why Remove fails
+	noGet    func() error               // why Get fails
+	onStart  func(ctx context.Context)  // before anything else
 	usage    func(string) *engine.Usage //
 }
 
@@ -108,8 +110,11 @@ func (e *fakeEngine) note(format string, args ...any) {
 
 func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 	e.mu.Lock()
-	hold, refuse := e.hold, e.refuse
+	hold, refuse, hook := e.hold, e.refuse, e.onStart
 	e.mu.Unlock()
+	if hook != nil {
+		hook(ctx)
+	}
 	if hold != nil {
 		select {
 		case <-hold:
@@ -272,6 +277,11 @@ func (e *fakeEngine) List(context.Context) ([]engine.Instance, error) {
 func (e *fakeEngine) Get(_ context.Context, id string) (engine.Instance, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.noGet != nil {
+		if err := e.noGet(); err != nil {
+			return engine.Instance{}, err
+		}
+	}
 	if in := e.instances[id]; in != nil {
 		return in.Instance, nil
 	}

@@ -23,6 +23,9 @@ const (
 	// appendTries is how often lines are tried to be written before they are
 	// lost: what happens to the instance must not wait for ever.
 	appendTries = 8
+	// endTries is how often the engine is asked how an instance ended before
+	// nobody knows. It has half a minute to come back.
+	endTries = 120
 )
 
 // follow begins to read an instance's records.
@@ -118,7 +121,7 @@ func (p *pump) finish(ctx context.Context) (event, bool) {
 	if p.end != nil {
 		p.exit = &launch.Exit{Status: p.end.Status, Description: p.end.Reason, Stopped: p.end.Stopped, OOM: p.end.OOM}
 	} else {
-		in, err := p.Engine.Get(ctx, p.id)
+		in, err := p.lastState(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return event{}, false
@@ -133,6 +136,23 @@ func (p *pump) finish(ctx context.Context) (event, bool) {
 	}
 	e.text, e.status = p.exit.Description, p.exit.Status
 	return e, true
+}
+
+// lastState asks the engine for the instance until it answers, or was asked
+// often enough.
+func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
+	for try := 1; ; try++ {
+		in, err := p.Engine.Get(ctx, p.id)
+		if err == nil || errors.Is(err, engine.ErrNotFound) || ctx.Err() != nil {
+			return in, err
+		}
+		if try == 1 || try == endTries {
+			p.Log.Warn("the engine does not say how an instance ended", "app", p.app, "instance", p.id, "try", try, "of", endTries, "error", err)
+		}
+		if try == endTries || !rest(ctx, pumpPause) {
+			return engine.Instance{}, err
+		}
+	}
 }
 
 // drain reads until the stream ends. A goroutine reads ahead, so that what is

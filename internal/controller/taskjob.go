@@ -77,7 +77,7 @@ func resultOf(exit *launch.Exit) func(*cf.Task) {
 // start asks the engine for the instance, when it is its turn. A reason is why
 // there is none, for the user; an error means that it should be tried again.
 func (j *job) start(ctx context.Context, task *cf.Task) (reason string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer j.whenUnwanted(ctx, func(context.Context) { cancel() })()
 	select {
@@ -86,6 +86,9 @@ func (j *job) start(ctx context.Context, task *cf.Task) (reason string, err erro
 	case <-ctx.Done():
 		return j.notStarted(ctx, task, ctx.Err())
 	}
+	// From here on the engine is waited for, and no other task.
+	ctx, late := context.WithTimeout(ctx, startLimit)
+	defer late()
 	spec, err := j.specOf(ctx, task)
 	if err != nil {
 		var known *fault.Error
@@ -222,8 +225,16 @@ func (j *job) terminate(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if err := j.Engine.Remove(ctx, j.guid); err != nil && ctx.Err() == nil {
-		j.Log.Error("a task that does not go cannot be removed", "task", j.guid, "error", err)
+	for failures := 0; ; failures++ {
+		err := j.Engine.Remove(ctx, j.guid)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		again := pauseAfter(failures)
+		j.Log.Error("a task that does not go cannot be removed", "task", j.guid, "again", again, "error", err)
+		if !rest(ctx, again) {
+			return
+		}
 	}
 }
 

@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/cf"
 	"ingot/internal/engine"
+	"ingot/internal/platform"
 	"ingot/internal/run"
 )
 
@@ -114,8 +116,49 @@ func (t *Tasks) tellLooked() {
 	t.looked = make(chan struct{})
 }
 
-// look sees that every task that is not over has a job, as far as there is room,
-// and that jobs know of tasks that are not wanted any more. A thorough one also
+// active reads the tasks that are not over, without their commands, and the
+// organization of each app that they are of.
+func (t *Tasks) active(ctx context.Context) (tasks []*cf.Task, orgs map[string]string, err error) {
+	orgs = map[string]string{}
+	err = t.Store.View(ctx, func(tx cf.Tx) error {
+		// This is done whenever any app changes, so it must not cost the
+		// decryption of what is not begun.
+		tasks, _, err = tx.Tasks().List(cf.Query{Where: []cf.Cond{cf.ActiveTasks()}, WithoutSecrets: true})
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		apps, _, err := tx.Apps().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", distinct(tasks, func(t *cf.Task) string { return t.AppGUID }))}, WithoutSecrets: true})
+		if err != nil {
+			return err
+		}
+		spaces, _, err := tx.Spaces().List(cf.Query{Where: []cf.Cond{cf.InStrings("guid", distinct(apps, func(a *cf.App) string { return a.SpaceGUID }))}})
+		if err != nil {
+			return err
+		}
+		of := map[string]string{}
+		for _, s := range spaces {
+			of[s.GUID] = s.OrgGUID
+		}
+		for _, a := range apps {
+			orgs[a.GUID] = of[a.SpaceGUID]
+		}
+		return nil
+	})
+	return tasks, orgs, err
+}
+
+// distinct are the different keys of rows.
+func distinct[T any](rows []*T, key func(*T) string) []string {
+	all := make([]string, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, key(r))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// look sees that every task that is not over has a job, as far as there is room
+// and its organization has not used up its share, and that jobs know of tasks that are not wanted any more. A thorough one also
 // ends instances that no task tells of.
 func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) error {
 	var found []engine.Instance
@@ -130,11 +173,7 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 			t.Log.Warn("old tasks could not be deleted", "error", err)
 		}
 	}
-	var active []*cf.Task
-	err := t.Store.View(ctx, func(tx cf.Tx) (err error) {
-		active, _, err = tx.Tasks().List(cf.Query{Where: []cf.Cond{cf.ActiveTasks()}})
-		return err
-	})
+	active, orgs, err := t.active(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,10 +186,12 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 		switch {
 		case j != nil && task.State == cf.TaskCanceling:
 			j.end()
-		case j == nil && (task.State != cf.TaskPending || len(t.jobs) < t.Config.Tasks):
-			t.begin(ctx, spawn, task.GUID)
+		case j == nil && task.State != cf.TaskPending:
+			t.begin(ctx, spawn, task.GUID, orgs[task.AppGUID])
 		}
 	}
+	// Those that wait come when all that hold a place are counted.
+	t.beginPending(ctx, spawn, active, orgs)
 	for guid, j := range t.jobs {
 		if !known[guid] {
 			j.end() // deleted with its app, or over just now
@@ -158,15 +199,35 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	}
 	for _, in := range found {
 		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil {
-			t.begin(ctx, spawn, in.ID) // which finds that it is not wanted
+			t.begin(ctx, spawn, in.ID, "") // which finds that it is not wanted
 		}
 	}
 	return nil
 }
 
+// beginPending makes jobs of those that wait, in their order. One whose
+// organization holds its share is passed over. The lock is held.
+func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*cf.Task, orgs map[string]string) {
+	held, share := map[string]int{}, platform.TaskShare(t.Config.Tasks)
+	for _, j := range t.jobs {
+		held[j.org]++
+	}
+	for _, task := range active {
+		if len(t.jobs) >= t.Config.Tasks {
+			return
+		}
+		org := orgs[task.AppGUID]
+		if task.State != cf.TaskPending || t.jobs[task.GUID] != nil || held[org] >= share {
+			continue
+		}
+		held[org]++
+		t.begin(ctx, spawn, task.GUID, org)
+	}
+}
+
 // begin makes a job. The lock is held.
-func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid string) {
-	j := &job{Tasks: t, guid: guid, unwanted: make(chan struct{})}
+func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, org string) {
+	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{})}
 	t.jobs[guid] = j
 	spawn(func() {
 		j.run(ctx)
@@ -190,12 +251,16 @@ func (t *Tasks) purge(ctx context.Context) error {
 type job struct {
 	*Tasks
 	guid     string
+	org      string // whose place it holds; empty when nothing tells
 	once     sync.Once
 	unwanted chan struct{} // closed when it is to end
 	gone     atomic.Bool   // its app was deleted: nobody reads the log
 }
 
 func (j *job) end() { j.once.Do(func() { close(j.unwanted) }) }
+
+// pauseAfter is how long to wait after so many failures before this one.
+func pauseAfter(failures int) time.Duration { return min(pumpPause<<min(failures, 8), taskPause) }
 
 // run tries until it has come to an end that is written down.
 func (j *job) run(ctx context.Context) {
@@ -204,7 +269,7 @@ func (j *job) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		again := min(pumpPause<<min(failures, 8), taskPause)
+		again := pauseAfter(failures)
 		j.Log.Error("a task could not be looked after", "task", j.guid, "again", again, "error", err)
 		if !rest(ctx, again) {
 			return

@@ -28,6 +28,7 @@ const patience = 90 * time.Second
 type world struct {
 	*testing.T
 	store    *flakyStore
+	db       *db.DB // behind the store
 	platform *platform.Platform
 	engine   engine.Engine
 	fake     *fakeEngine // the engine, unless that is a real one
@@ -106,7 +107,7 @@ func newWorld(t *testing.T, instances int) *world {
 	}
 	fake := newFake(t)
 	w := &world{
-		T: t, store: &flakyStore{Store: platformdb.New(d)}, platform: platform.New(), engine: fake, fake: fake,
+		T: t, store: &flakyStore{Store: platformdb.New(d)}, db: d, platform: platform.New(), engine: fake, fake: fake,
 		logs: newLogs(), clock: newClock(), droplets: &droplets{of: map[string][]byte{"droplet": tarOf(nil)}},
 	}
 	w.platform.Now = w.clock.Now

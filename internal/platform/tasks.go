@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -13,6 +15,9 @@ const (
 	// maxWaiting is how many tasks may wait for their turn, of all apps
 	// together.
 	maxWaiting = 1000
+	// maxTaskName is how many bytes the name of a task may have: with what is
+	// put before it, it is the source of lines, which the log bounds.
+	maxTaskName = 255
 	// maxCommand is how long the command of a task may be.
 	maxCommand = 4096
 	// tasksKept is how long tasks that are over can be asked for.
@@ -27,8 +32,9 @@ func checkTask(t *cf.Task) error {
 		}
 	}
 	add(strings.TrimSpace(t.Name) == "", "Name can't be blank")
-	add(len([]rune(t.Name)) > 255, "Name is too long (maximum is 255 characters)")
-	add(strings.ContainsFunc(t.Name, func(c rune) bool { return c < ' ' || c == 0x7f }), "Name must not contain control characters")
+	add(len(t.Name) > maxTaskName, "Name is too long (maximum is %d bytes)", maxTaskName)
+	add(!utf8.ValidString(t.Name), "Name must be valid UTF-8")
+	add(strings.ContainsFunc(t.Name, unicode.IsControl), "Name must not contain control characters")
 	add(strings.TrimSpace(t.Command) == "", "Command can't be blank")
 	add(len([]rune(t.Command)) > maxCommand, "Command must be shorter than %d characters", maxCommand+1)
 	add(strings.ContainsRune(t.Command, 0), "Command must not contain NUL characters")
@@ -36,6 +42,42 @@ func checkTask(t *cf.Task) error {
 	add(t.DiskMB <= 0 || t.DiskMB > maxMegabytes, "Disk in mb must be greater than 0")
 	add(t.LogRate < -1, "Log rate limit in bytes per second must be greater than or equal to -1")
 	return fault.Invalid(problems...)
+}
+
+// TaskShare is how many of the places for tasks one organization may hold: three
+// quarters, so that none can keep all others out.
+func TaskShare(places int) int { return max(1, places*3/4) }
+
+// taskRoom refuses a task of an app when too many wait already, of all
+// organizations or of its own.
+func taskRoom(tx cf.Tx, app *cf.App) error {
+	pending := cf.Where("state", string(cf.TaskPending))
+	waiting, err := tx.Tasks().Count(pending)
+	if err != nil {
+		return err
+	}
+	if waiting >= maxWaiting {
+		return fault.New(fault.TaskWorkersUnavailable,
+			"Task workers are unavailable: %d tasks wait for their turn already. Try again later, or terminate tasks that are not needed.", waiting).After(time.Minute)
+	}
+	share := TaskShare(maxWaiting)
+	if waiting < share {
+		return nil
+	}
+	space, err := tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	own, err := tx.Tasks().Count(pending.And(cf.In("organization_guid", space.OrgGUID)))
+	if err != nil {
+		return err
+	}
+	if own >= share {
+		return fault.New(fault.TaskWorkersUnavailable,
+			"Task workers are unavailable: %d tasks of this organization wait for their turn already, and its share is %d of the %d that may wait. "+
+				"Try again later, or terminate tasks that are not needed.", own, share, maxWaiting).After(time.Minute)
+	}
+	return nil
 }
 
 // CreateTask stores a task that is to be run. Its droplet is the app's unless it
@@ -47,14 +89,10 @@ func (p *Platform) CreateTask(tx cf.Tx, by Actor, app *cf.App, t *cf.Task) error
 	if err := taskDroplet(tx, app, t); err != nil {
 		return err
 	}
-	waiting, err := tx.Tasks().Count(cf.Where("state", string(cf.TaskPending)))
-	if err != nil {
+	if err := taskRoom(tx, app); err != nil {
 		return err
 	}
-	if waiting >= maxWaiting {
-		return fault.New(fault.TaskWorkersUnavailable,
-			"Task workers are unavailable: %d tasks wait for their turn already. Try again later, or terminate tasks that are not needed.", waiting).After(time.Minute)
-	}
+	var err error
 	if t.Sequence, err = nextSequence(tx, app.GUID); err != nil {
 		return err
 	}
@@ -90,7 +128,7 @@ func taskDroplet(tx cf.Tx, app *cf.App, t *cf.Task) error {
 // with their app, or when there is a newer one, so no number comes twice.
 func nextSequence(tx cf.Tx, appGUID string) (int, error) {
 	q := cf.Where("app_guid", appGUID)
-	q.Order, q.Desc = "sequence_id", true
+	q.Order, q.Desc, q.WithoutSecrets = "sequence_id", true, true
 	last, err := tx.Tasks().First(q)
 	if fault.Is(err, fault.NotFound) {
 		return 1, nil
@@ -124,32 +162,10 @@ func (p *Platform) TaskEnvironment(tx cf.Tx, place *Place, t *cf.Task, api strin
 	return p.runEnvironment(tx, place, application, t.MemoryMB)
 }
 
-// purgeBatch bounds the tasks that are looked at in one transaction.
-const purgeBatch = 500
-
 // PurgeTasks deletes tasks that have been over for long, but never the newest of
 // an app: from it the next one has its number.
 func (p *Platform) PurgeTasks(tx cf.Tx) error {
-	q := cf.Where("state", string(cf.TaskSucceeded), string(cf.TaskFailed))
-	q = q.And(cf.Cond{Field: "updated_at", Op: cf.OpLess, Values: []any{p.Now().Add(-tasksKept)}})
-	q.PerPage = purgeBatch
-	old, _, err := tx.Tasks().List(q)
-	if err != nil {
-		return err
-	}
-	next := map[string]int{}
-	for _, t := range old {
-		if next[t.AppGUID] == 0 {
-			if next[t.AppGUID], err = nextSequence(tx, t.AppGUID); err != nil {
-				return err
-			}
-		}
-		if t.Sequence+1 == next[t.AppGUID] {
-			continue
-		}
-		if err := tx.Tasks().Delete(t.GUID); err != nil {
-			return err
-		}
-	}
-	return nil
+	q := cf.Where("state", string(cf.TaskSucceeded), string(cf.TaskFailed)).And(cf.In("superseded", true))
+	_, err := tx.Tasks().DeleteAll(q.And(cf.Cond{Field: "updated_at", Op: cf.OpLess, Values: []any{p.Now().Add(-tasksKept)}}))
+	return err
 }

@@ -87,6 +87,40 @@ func roundTrip[T any](k *kit, name string, n noun[T]) {
 	})
 }
 
+// testWithoutSecrets sees that secrets are left out where they are not asked for,
+// and nothing else.
+func testWithoutSecrets(k *kit) {
+	withoutSecrets(k, "Task", tasks, func(t *cf.Task) { t.Command = "" })
+	withoutSecrets(k, "App", apps, func(a *cf.App) { a.Env = nil })
+	withoutSecrets(k, "ServiceBinding", serviceBindings, func(b *cf.ServiceBinding) { b.Credentials = nil })
+	withoutSecrets(k, "Space", spaces, func(*cf.Space) {})
+}
+
+func withoutSecrets[T any](k *kit, name string, n noun[T], hide func(*T)) {
+	k.Run(name, func(t *testing.T) { //nolint:paralleltest // they share one store
+		k := k.sub(t)
+		n.insert(k, filled[T](1))
+		want := filled[T](1)
+		hide(want)
+		k.view(func(tx cf.Tx) error {
+			list, total, err := n.repo(tx).List(cf.Query{WithoutSecrets: true})
+			if err != nil {
+				return err
+			}
+			if len(list) != 1 || total != 1 {
+				k.Fatalf("%d of %d are listed, want 1", len(list), total)
+			}
+			same(k, "listed", want, list[0])
+			first, err := n.repo(tx).First(cf.Query{WithoutSecrets: true})
+			if err == nil {
+				same(k, "first", want, first)
+			}
+			return err
+		})
+		same(k, "whole", filled[T](1), n.get(k, n.base(want).GUID))
+	})
+}
+
 // same compares all fields. Numbers of unknown type may change their Go type
 // but not a digit.
 func same[T any](k *kit, what string, want, got *T) {

@@ -24,6 +24,7 @@ func Conformance(t *testing.T, open func(t *testing.T) cf.Store) {
 		{"Mistakes", testMistakes},
 		{"VirtualFields", testVirtualFields},
 		{"Names", testNames},
+		{"WithoutSecrets", testWithoutSecrets},
 		{"Order", testOrder},
 		{"Pages", testPages},
 		{"BigLists", testBigLists},

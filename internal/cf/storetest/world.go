@@ -86,6 +86,12 @@ func testVirtualFields(k *kit) {
 	inSpace("routes", "route", nil, func(q cf.Query, what string, want ...string) { routes.expect(k, q, what, want...) })
 	inSpace("destinations", "destination", nil, func(q cf.Query, what string, want ...string) { destinations.expect(k, q, what, want...) })
 
+	k.update(func(tx cf.Tx) error {
+		return tx.Tasks().Insert(&cf.Task{Resource: cf.Resource{GUID: "newer-a1"}, AppGUID: "app-a1", Sequence: 3})
+	})
+	tasks.expect(k, cf.Where("superseded", true), "tasks with a newer one of their app", "task-a1")
+	tasks.expect(k, cf.Where("superseded", false), "the newest tasks of apps", "newer-a1", "task-a2", "task-b1")
+
 	droplets.expect(k, cf.Where("current", true), "current droplets", "droplet-a1", "droplet-a2", "droplet-b1")
 	droplets.expect(k, cf.Where("current", false).And(cf.In("app_guid", "app-a1")), "older droplets", "older-a1")
 	droplets.expect(k, cf.Where("current", true, false).And(cf.In("package_guid", "package-a1")), "all droplets", "droplet-a1", "older-a1")

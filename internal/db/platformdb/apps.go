@@ -97,7 +97,11 @@ var tasks = define(table[cf.Task]{
 		integer("disk_mb", func(t *cf.Task) *int { return &t.DiskMB }),
 		integer("log_rate", func(t *cf.Task) *int64 { return &t.LogRate }),
 	},
-	virtual: ofApp,
+	virtual: map[string]field{
+		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
+		// There is a newer one of the same app.
+		"superseded": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_tasks n WHERE n.app_guid = t.app_guid AND n.sequence_id > t.sequence_id)"},
+	},
 	visible: ofAppsInHis,
 })
 

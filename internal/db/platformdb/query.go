@@ -48,6 +48,14 @@ func (t *table[T]) selection(d db.Dialect, columns string, q cf.Query) (statemen
 	return s, nil
 }
 
+// columnsFor are those that q reads.
+func (t *table[T]) columnsFor(q cf.Query) string {
+	if q.WithoutSecrets {
+		return t.bare
+	}
+	return t.list
+}
+
 // skipped is how many rows come before the page.
 func skipped(q cf.Query) int {
 	before := max(q.Page, 1) - 1

@@ -26,7 +26,7 @@ func (r repo[T]) Get(guid string) (*T, error) {
 
 func (r repo[T]) First(q cf.Query) (*T, error) {
 	q.Page, q.PerPage = 1, 1
-	s, err := r.t.selection(r.tx.Dialect(), r.t.list, q)
+	s, err := r.t.selection(r.tx.Dialect(), r.t.columnsFor(q), q)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (r repo[T]) First(q cf.Query) (*T, error) {
 }
 
 func (r repo[T]) List(q cf.Query) (page []*T, total int, err error) {
-	s, err := r.t.selection(r.tx.Dialect(), r.t.list, q)
+	s, err := r.t.selection(r.tx.Dialect(), r.t.columnsFor(q), q)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -31,6 +31,7 @@ type table[T any] struct {
 	read    []column[T] // those of stored that are read
 	derived []derived[T]
 	list    string // the names of read, for a SELECT from t
+	bare    string // list with nothing in the place of secrets
 	insert  string
 	update  string
 }
@@ -80,14 +81,19 @@ func define[T any](t table[T]) *table[T] {
 		t.fields[name] = f
 	}
 
-	var names, qualified []string
+	var names, qualified, bare []string
 	for _, c := range t.stored {
 		names = append(names, c.name)
 	}
 	for _, c := range t.read {
 		qualified = append(qualified, "t."+c.name)
+		if c.sealed {
+			bare = append(bare, "''")
+			continue
+		}
+		bare = append(bare, "t."+c.name)
 	}
-	t.list = strings.Join(qualified, ", ")
+	t.list, t.bare = strings.Join(qualified, ", "), strings.Join(bare, ", ")
 	t.insert = "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (" + marks(len(names)) + ")"
 	t.update = "UPDATE " + t.name + " SET " + strings.Join(names[1:], " = ?, ") + " = ? WHERE guid = ?"
 	return &t
