@@ -54,8 +54,17 @@ type deploymentSteps struct {
 	Steps []deploymentStep `json:"steps"`
 }
 
+// maxSteps is how many steps a canary deployment may have: a weight is a
+// percentage, so more cannot differ.
+const maxSteps = 100
+
 type deploymentStep struct {
 	Weight *int `json:"instance_weight"`
+}
+
+// scales tells whether the web process is scaled along with the deployment.
+func (o *deploymentOptions) scales() bool {
+	return o != nil && (o.WebInstances != nil || o.MemoryMB != nil || o.DiskMB != nil || o.LogRate != nil)
 }
 
 // read checks what is asked for.
@@ -101,6 +110,9 @@ func (b *deploymentSteps) read(d *cf.Deployment) (problems []string) {
 	if d.Strategy != cf.StrategyCanary {
 		return []string{"Options.canary are only valid for Canary deployments"}
 	}
+	if len(b.Steps) > maxSteps {
+		return []string{fmt.Sprintf("Options.canary.steps must have at most %d steps, and has %d", maxSteps, len(b.Steps))}
+	}
 	for _, step := range b.Steps {
 		switch {
 		case step.Weight == nil:
@@ -139,6 +151,11 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if body.Options.scales() {
+			if err := a.needFlag(p, "app_scaling"); err != nil {
+				return nil, err
+			}
 		}
 		return d, a.platform.CreateDeployment(p.tx, p.caller.actor(), app, d)
 	})

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 
 	"ingot/internal/cf"
@@ -201,4 +202,117 @@ func TestStatsWhileDeploying(t *testing.T) {
 	if list, _ := a.json["resources"].([]any); len(list) != 2 {
 		t.Errorf("%s", a.body)
 	}
+}
+
+// Neither a request nor the past of an app grows without end.
+func TestDeploymentsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.deployable()
+	steps := func(n int) string {
+		all := strings.TrimSuffix(strings.Repeat(`{"instance_weight":7},`, n), ",")
+		return deployBody(`,"strategy":"canary","options":{"canary":{"steps":[` + all + `]}}`)
+	}
+	w.one(step{as: "dev", do: "POST /v3/deployments", body: steps(101), want: 422, has: []string{"Options.canary.steps must have at most 100 steps, and has 101"}})
+	w.one(step{as: "dev", do: "POST /v3/deployments", body: steps(100), want: 201, save: "first"})
+	err := w.store.Update(t.Context(), func(tx cf.Tx) error {
+		for range 98 {
+			for _, app := range []string{"app", "app2"} {
+				d := &cf.Deployment{
+					AppGUID: w.vars[app], Strategy: cf.StrategyRolling, Status: cf.DeploymentFinalized, Reason: cf.ReasonDeployed,
+					MaxInFlight: 1, DropletGUID: w.vars["d1"], PreviousDropletGUID: w.vars["d1"],
+				}
+				if err := tx.Deployments().Insert(d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.play([]step{
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(``), want: 201, save: "second"},
+		{as: "dev", do: "GET /v3/deployments/$first", want: 200},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(``), want: 201, save: "third"},
+		{as: "dev", do: "GET /v3/deployments/$first", want: 404}, // superseded long ago
+		{as: "dev", do: "GET /v3/deployments/$second", want: 200},
+		{as: "dev", do: "GET /v3/deployments/$third", want: 200},
+		{as: "dev", do: "GET /v3/deployments?app_guids=$app", want: 200, has: []string{`"total_results":100`}},
+		{do: "GET /v3/deployments?app_guids=$app2", want: 200, has: []string{`"total_results":98`}},
+	})
+}
+
+// Who may not scale may not do so with a deployment either.
+func TestDeploymentsScaleOnlyWithTheFlag(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.deployable()
+	w.one(step{do: "PATCH /v3/feature_flags/app_scaling", body: `{"enabled":false}`, want: 200})
+	for _, option := range []string{`"web_instances":3`, `"memory_in_mb":99`, `"disk_in_mb":99`, `"log_rate_limit_in_bytes_per_second":-1`} {
+		w.one(step{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{` + option + `}`), want: 403, has: []string{"Feature Disabled: app_scaling"}})
+	}
+	w.one(step{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"max_in_flight":2,"web_instances":null}`), want: 201})
+	w.one(step{do: "POST /v3/deployments", body: deployBody(`,"options":{"web_instances":3}`), want: 201})
+}
+
+// A deployment needs the droplet before it for the way back, and its own.
+func TestDeploymentKeepsItsDroplets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.deployable()
+	const used = "The droplet is used by a deployment of the app."
+	w.play([]step{
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$d2"}`), want: 201, save: "it"},
+		{as: "dev", do: "DELETE /v3/droplets/$d1", want: 422, has: []string{used}},
+		{as: "dev", do: "DELETE /v3/droplets/$d2", want: 422, has: []string{"The droplet is currently used by an app."}},
+		// The app may be given another one meanwhile.
+		{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"$d1"}}`, want: 200},
+		{as: "dev", do: "DELETE /v3/droplets/$d2", want: 422, has: []string{used}},
+		{as: "dev", do: "POST /v3/deployments/$it/actions/cancel", want: 200},
+		{as: "dev", do: "DELETE /v3/droplets/$d2", want: 422, has: []string{used}},
+		{as: "dev", do: "POST /v3/apps/$app/actions/stop", want: 200}, // ends it
+		{as: "dev", do: "DELETE /v3/droplets/$d2", want: 202},
+	})
+}
+
+// Sidecars have to fit into the memory that comes with their droplet, and back
+// again into what there was before.
+func TestDeploymentsOfSidecars(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.deployable()
+	err := w.store.Update(t.Context(), func(tx cf.Tx) error {
+		for name, memory := range map[string]int{"d1": cf.DefaultMemoryMB / 2, "d2": 2 * cf.DefaultMemoryMB} {
+			d, err := tx.Droplets().Get(w.vars[name])
+			if err != nil {
+				return err
+			}
+			d.Sidecars = []cf.DropletSidecar{{Name: name, Command: "aside", ProcessTypes: []string{"web"}, MemoryMB: memory}}
+			if err := tx.Droplets().Update(d); err != nil {
+				return err
+			}
+		}
+		return tx.Droplets().Insert(&cf.Droplet{Resource: cf.Resource{GUID: "bare"}, AppGUID: w.vars["app"], State: cf.Staged})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const small = "not large enough to run all of your sidecar processes"
+	w.play([]step{
+		{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"$d1"}}`, want: 200},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$d2"}`), want: 422, has: []string{small}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"memory_in_mb":512}`), want: 422, has: []string{small}},
+		// More memory for larger sidecars, and back.
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$d2"},"options":{"memory_in_mb":4096}`), want: 201, save: "larger"},
+		{as: "dev", do: "POST /v3/deployments/$larger/actions/cancel", want: 200},
+		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
+		// Less memory without any, and back.
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"bare"},"options":{"memory_in_mb":100}`), want: 201, save: "smaller"},
+		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":100,`}},
+		{as: "dev", do: "POST /v3/deployments/$smaller/actions/cancel", want: 200},
+		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
+		{as: "dev", do: "GET /v3/apps/$app/relationships/current_droplet", want: 200, has: []string{"$d1"}},
+	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -285,6 +286,9 @@ func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 		}
 		if app.DropletGUID == d.GUID {
 			return fault.Invalid("The droplet is currently used by an app.")
+		}
+		if err := platform.NotDeployed(p.tx, d); err != nil {
+			return err
 		}
 		return p.tx.Droplets().Delete(d.GUID)
 	})

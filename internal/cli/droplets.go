@@ -7,7 +7,10 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path"
+	"path/filepath"
 	"strings"
+	"unicode"
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/term"
@@ -126,9 +129,10 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	if droplet == "" {
 		return nil, &problem{What: "App " + app.Name + " has no droplet to download.", Why: "it was not staged yet", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
 	}
-	path := s.w.path(or(c.Path, "droplet_"+droplet+".tgz"))
+	name := dropletFile(droplet)
+	path := s.w.path(or(c.Path, name))
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = s.w.path(or(c.Path, ".") + "/droplet_" + droplet + ".tgz")
+		path = filepath.Join(s.w.path(or(c.Path, ".")), name)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may hold what was compiled from secrets
 	if errors.Is(err, os.ErrExist) {
@@ -138,7 +142,7 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 		return nil, err
 	}
 	s.progress.Step("Downloading "+app.Name, 0)
-	n, err := s.api.Download(ctx, "/v3/droplets/"+droplet+"/download", f)
+	n, err := s.api.Download(ctx, "/v3/droplets/"+url.PathEscape(droplet)+"/download", f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(path) // half a droplet is none
 		return nil, err
@@ -146,6 +150,18 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	s.say("%s (%s)", path, term.Size(n))
 	s.ok()
 	return &saved{path, n}, nil
+}
+
+// dropletFile is the name of the file for a droplet. The guid is the server's
+// word, and must not lead out of the folder or do something to a terminal.
+func dropletFile(guid string) string {
+	plain := func(r rune) rune {
+		if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '_'
+	}
+	return "droplet_" + strings.Map(plain, path.Base(guid)) + ".tgz"
 }
 
 // checkDroplet sees that a file can be a droplet before anything is changed.

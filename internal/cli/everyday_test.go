@@ -72,6 +72,25 @@ func TestDownloadDropletKeepsFiles(t *testing.T) {
 	}
 }
 
+// The guid of a droplet is the server's word: no file is written elsewhere for it.
+func TestDownloadDropletStaysInTheFolder(t *testing.T) {
+	t.Parallel()
+	for guid, want := range map[string]string{
+		"x/../../stolen": "droplet_stolen.tgz", "..": "droplet_...tgz", `..\..\x`: "droplet_.._.._x.tgz", "a\x1b[2Jb": "droplet_a__2Jb.tgz",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			w := loggedIn(t)
+			w.api.droplet = guid
+			out, errs, code := w.run("download-droplet", "shop")
+			got, err := os.ReadFile(filepath.Join(w.dir, want))
+			if code != 0 || err != nil || string(got) != "\x1f\x8bdroplet" {
+				t.Errorf("code %d, %q (%v)\n%s%s", code, got, err, out, errs)
+			}
+		})
+	}
+}
+
 // The password of a broker goes to the API and is shown nowhere.
 func TestBrokerPasswordIsNotShown(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,8 @@ type fake struct {
 	calls  []string
 	// deploying is the guid of the deployment that goes on.
 	deploying string
+	// droplet is the guid of the app's droplet; "" is droplet-guid.
+	droplet string
 }
 
 const (
@@ -73,6 +75,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, answer := f.answer(call, r)
+	if f.droplet != "" {
+		switch call {
+		case "GET /v3/apps/app-guid/droplets/current":
+			status, answer = 200, object{"guid": f.droplet}
+		case "GET /v3/droplets/" + f.droplet + "/download":
+			status, answer = 200, rawFile("\x1f\x8bdroplet")
+		}
+	}
 	if _, job := jobs[call]; job {
 		w.Header().Set("Location", f.URL+"/v3/jobs/done")
 		status = http.StatusAccepted

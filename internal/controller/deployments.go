@@ -64,7 +64,7 @@ func (p *pass) rolloutOf(guid string) *rollout {
 }
 
 // side is what is at an index: the instance of the wanted version, and others.
-// Those that were told to go count no more.
+// Those that were told to go count no more, unless they come again.
 type side struct {
 	fresh *place
 	old   []place
@@ -75,7 +75,7 @@ func (r *rollout) sideOf(lanes []place) side {
 	for _, at := range lanes {
 		slot := r.slots[at]
 		switch {
-		case slot.going():
+		case slot.leaves():
 		case slot.version == r.process.Version && s.fresh == nil:
 			s.fresh = &at
 		default:
@@ -118,7 +118,7 @@ func (r *rollout) roll(lanes map[int][]place, room *int) {
 		s := r.sideOf(lanes[index])
 		sides[index] = s
 		for _, at := range lanes[index] {
-			if r.slots[at].going() {
+			if r.slots[at].leaves() {
 				r.step(at, event{kind: evDesire})
 			}
 		}

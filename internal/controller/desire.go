@@ -101,6 +101,10 @@ func (s slot) going() bool {
 	return s.state == stopping || s.state == clearing && s.failed == sound
 }
 
+// leaves tells whether the instance was told to go for good. One that somebody
+// restarts makes room for another of its version.
+func (s slot) leaves() bool { return s.going() && s.wanted != s.version }
+
 // freeLane is a place at an index where nothing is.
 func freeLane(slots map[place]slot, process string, index int) place {
 	at := place{process: process, index: index}

@@ -18,6 +18,20 @@ func ActiveDeployment(tx cf.Tx, appGUID string) (*cf.Deployment, error) {
 	return d, err
 }
 
+// NotDeployed refuses a droplet that a deployment is at work with. It needs both
+// of its own: old instances are started again until they are replaced, and the
+// way back leads to the old droplet.
+func NotDeployed(tx cf.Tx, droplet *cf.Droplet) error {
+	d, err := ActiveDeployment(tx, droplet.AppGUID)
+	if err != nil || d == nil {
+		return err
+	}
+	if slices.Contains([]string{d.DropletGUID, d.PreviousDropletGUID, d.Before.DropletGUID}, droplet.GUID) {
+		return fault.Invalid("The droplet is used by a deployment of the app. Wait for its end, or cancel it and wait for the end of that.")
+	}
+	return nil
+}
+
 // whileDeploying refuses something to the process that a deployment is at work
 // on.
 func whileDeploying(tx cf.Tx, process *cf.Process, code fault.Code, message string) error {
@@ -71,11 +85,15 @@ func (p *Platform) CreateDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 			return err
 		}
 	}
-	if err := p.deployDroplet(tx, by, app, d); err != nil {
-		return err
-	}
 	o := d.Options
 	if _, err := (Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).apply(web); err != nil {
+		return err
+	}
+	// The sidecars of the droplet have to fit into the memory that comes with it.
+	if err := tx.Processes().Update(web); err != nil {
+		return err
+	}
+	if err := p.deployDroplet(tx, by, app, d); err != nil {
 		return err
 	}
 	if err := leavesMemory(tx, web); err != nil {
@@ -94,6 +112,9 @@ func (p *Platform) CreateDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 	if err := tx.Deployments().Insert(d); err != nil {
 		return err
 	}
+	if err := forgetDeployments(tx, app); err != nil {
+		return err
+	}
 	if err := p.recordDeployment(tx, "create", by, app, d, map[string]any{"strategy": d.Strategy}); err != nil {
 		return err
 	}
@@ -104,6 +125,30 @@ func (p *Platform) CreateDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 		return err
 	}
 	return p.recordDeployment(tx, "finished", by, app, d, map[string]any{"reason": d.Reason})
+}
+
+// keptDeployments is how many deployments of an app are remembered, as many as
+// Cloud Foundry does.
+const keptDeployments = 100
+
+// forgetDeployments removes the oldest deployments of an app that are over. Of
+// very many, which an older server left, each call takes some.
+func forgetDeployments(tx cf.Tx, app *cf.App) error {
+	q := cf.Where("app_guid", app.GUID)
+	q.Desc, q.Page, q.PerPage = true, 2, keptDeployments
+	old, _, err := tx.Deployments().List(q)
+	if err != nil {
+		return err
+	}
+	for _, d := range old {
+		if d.Status != cf.DeploymentFinalized {
+			continue
+		}
+		if err := tx.Deployments().Delete(d.GUID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deployDroplet makes the droplet of a deployment the app's.
@@ -171,6 +216,12 @@ func (p *Platform) CancelDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 	if err != nil {
 		return err
 	}
+	// Before the droplet: its sidecars fit into the memory that there was, which
+	// the deployment may have lowered.
+	d.Before.Apply(web)
+	if err := tx.Processes().Update(web); err != nil {
+		return err
+	}
 	if d.PreviousDropletGUID != "" && d.PreviousDropletGUID != app.DropletGUID {
 		previous, err := tx.Droplets().Get(d.PreviousDropletGUID)
 		if fault.Is(err, fault.NotFound) {
@@ -182,10 +233,6 @@ func (p *Platform) CancelDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 		if err := p.AssignDroplet(tx, by, app, previous); err != nil {
 			return err
 		}
-	}
-	d.Before.Apply(web)
-	if err := tx.Processes().Update(web); err != nil {
-		return err
 	}
 	d.Reason, d.LastChange, d.Error = cf.ReasonCanceling, p.Now(), ""
 	if err := tx.Deployments().Update(d); err != nil {

@@ -1,6 +1,8 @@
 package services_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -96,5 +98,57 @@ func testEnds(t *testing.T, dialect db.Dialect) {
 	}
 	if got := k.endings(); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// contended is a store on which every change is tried twice. At the first time
+// somebody else has a name, and everything is undone.
+type contended struct {
+	cf.Store
+	taken *cf.ServiceInstance
+}
+
+func (c contended) Update(ctx context.Context, f func(cf.Tx) error) error {
+	undo := errors.New("undo")
+	err := c.Store.Update(ctx, func(tx cf.Tx) error {
+		other := *c.taken
+		if err := tx.ServiceInstances().Insert(&other); err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			return err
+		}
+		return undo
+	})
+	if !errors.Is(err, undo) {
+		return err
+	}
+	return c.Store.Update(ctx, f)
+}
+
+// TestRenamedAfterAll sees that nothing of a transaction that was undone is left
+// in the one that holds: the name that was taken is free then.
+func TestRenamedAfterAll(t *testing.T) {
+	t.Parallel()
+	k := setup(t, &brokertest.Broker{})
+	i, job := k.create("early", brokertest.Sync, nil)
+	name := "late"
+	sure := k.store
+	k.store = contended{sure, &cf.ServiceInstance{Name: name, SpaceGUID: k.space.GUID, PlanGUID: k.plans[brokertest.Sync], Type: cf.ServiceManaged}}
+	worker := k.worker(services.Config{})
+	k.store = sure
+	k.start(worker)
+	k.complete(job.GUID)
+	k.update(func(tx cf.Tx) error {
+		now, err := tx.ServiceInstances().Get(i.GUID)
+		if err != nil {
+			return err
+		}
+		job, err = k.UpdateInstance(tx, actor, now, services.Change{Name: &name, Parameters: map[string]any{"size": 2}})
+		return err
+	})
+	k.complete(job.GUID)
+	if got := k.instance(i.GUID).Name; got != name {
+		t.Errorf("it is %q", got)
 	}
 }

@@ -266,7 +266,7 @@ func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error)
 // conclude writes down what a step came to.
 func (s *Services) conclude(ctx context.Context, job *cf.Job, w *work, at *scene, r *result, v verdict, failure error) error {
 	return s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error {
-		next := *w // the transaction may run again
+		next := w.copied() // the transaction may run again
 		switch v.ending {
 		case succeeded:
 			finish(mine, cf.JobComplete)

@@ -49,6 +49,17 @@ type Child struct {
 	Prefix string `json:"prefix,omitempty"`
 }
 
+// copied is work that can be changed in a transaction: when that runs again, w
+// is still what it was.
+func (w *work) copied() work {
+	next := *w
+	if w.Change != nil {
+		change := *w.Change
+		next.Change = &change
+	}
+	return next
+}
+
 func (w *work) binding() bool { return w.Binding != "" }
 
 func encodeWork(w *work) ([]byte, error) { return json.Marshal(w) }

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,6 +11,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -110,6 +113,70 @@ func TestPagesAndJobs(t *testing.T) {
 	}
 	if err := c.JobStarted(t.Context(), job("slow")); !errors.Is(err, client.ErrInProgress) {
 		t.Errorf("%v", err)
+	}
+}
+
+// eitherWay is a listener that takes TLS and what is not encrypted.
+type eitherWay struct {
+	net.Listener
+	config *tls.Config
+}
+
+// readAgain is a connection of which some was read already.
+type readAgain struct {
+	net.Conn
+	in io.Reader
+}
+
+func (c readAgain) Read(b []byte) (int, error) { return c.in.Read(b) }
+
+func (l eitherWay) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(conn)
+	first, err := in.Peek(1)
+	if err == nil && first[0] == 0x16 { // a handshake
+		return tls.Server(readAgain{conn, in}, l.config), nil
+	}
+	return readAgain{conn, in}, nil
+}
+
+// The login goes along with a redirect only to the API itself, and never
+// unencrypted to one that is encrypted.
+func TestDownloadKeepsTheLogin(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(nil)
+	t.Cleanup(certified.Close)
+	var host string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/same":
+			w.Header().Set("Location", "/blob")
+		case r.URL.Path == "/plain":
+			w.Header().Set("Location", "http://"+host+"/blob")
+		case r.URL.Path == "/other":
+			w.Header().Set("Location", "https://localhost"+host[strings.LastIndex(host, ":"):]+"/blob")
+		default:
+			fmt.Fprint(w, r.Header.Get("Authorization"))
+			return
+		}
+		w.WriteHeader(http.StatusFound)
+	}))
+	s.Listener = eitherWay{s.Listener, &tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}}
+	s.Start()
+	t.Cleanup(s.Close)
+	host = s.Listener.Addr().String()
+	claims, _ := json.Marshal(map[string]any{"exp": time.Now().Add(time.Hour).Unix()})
+	token := "e30." + base64.RawURLEncoding.EncodeToString(claims) + ".sig"
+	c := client.New("https://"+host, true, client.Tokens{Access: token})
+	t.Cleanup(c.Close)
+	for path, want := range map[string]string{"/same": "bearer " + token, "/plain": "", "/other": ""} {
+		var got strings.Builder
+		if _, err := c.Download(t.Context(), path, &got); err != nil || got.String() != want {
+			t.Errorf("%s: %v, the login is %q", path, err, got.String())
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *Client) Download(ctx context.Context, path string, w io.Writer) (int64,
 			return 0, fmt.Errorf("the API redirects %s to an address that cannot be read: %w", path, err)
 		}
 		call.URL = target.String()
-		if target.Host != base.Host {
+		if target.Scheme != base.Scheme || target.Host != base.Host { // nor does it go where others can read along
 			call.Token = Anonymous
 		}
 		if res, err = c.open(ctx, call); err != nil {

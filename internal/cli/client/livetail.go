@@ -111,7 +111,8 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// stream reads one stream until it ends. got tells whether a line came.
+// stream reads one stream until it ends. got tells whether something came that
+// could be read: what never can must not be asked for again without end.
 func (f *follower) stream(ctx context.Context) (got bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,10 +132,11 @@ func (f *follower) stream(ctx context.Context) (got bool, err error) {
 			continue
 		}
 		quiet.Reset(silence)
-		got = got || len(e.data) > 0
 		if err := f.event(&e); err != nil {
-			return got, err
+			var end *streamEnd
+			return got || errors.As(err, &end), err
 		}
+		got = got || len(e.data) > 0
 		e = sseEvent{data: e.data[:0]}
 	}
 	return got, cmp.Or(context.Cause(ctx), in.Err(), io.ErrUnexpectedEOF)

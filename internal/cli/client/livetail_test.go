@@ -150,6 +150,32 @@ func TestLiveTailEnds(t *testing.T) {
 	}
 }
 
+// What can never be read is not asked for again and again as if all went well.
+func TestLiveTailCannotRead(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var asked atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		begin(w)
+		fmt.Fprint(w, "id: 1\ndata: {\n\n")
+		if asked.Add(1) == 10 {
+			cancel()
+		}
+	})
+	var warnings []string
+	c.Warn = func(text string) {
+		warnings = append(warnings, text)
+		cancel()
+	}
+	if err := c.LiveTail(c.API)(ctx, "app", time.Unix(7, 0), func(client.Line) {}); err != nil {
+		t.Error(err)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "not an envelope") {
+		t.Errorf("warned %q after %d streams", warnings, asked.Load())
+	}
+}
+
 // Any other Cloud Foundry has no such stream.
 func TestLiveTailFallsBack(t *testing.T) {
 	t.Parallel()
