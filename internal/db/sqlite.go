@@ -35,8 +35,8 @@ const (
 	// the file anyway, and a server is to stay small. What they take is nearly
 	// twice that: a page of 4 KiB and its header get 8 KiB from the driver's
 	// allocator, and a server with two files has ten connections.
-	writerCache = 1024
-	readerCache = 512
+	writerCache = 768
+	readerCache = 256
 
 	// Prepared statements kept by the writer and by each reader; one takes about
 	// 7 KiB.

@@ -64,11 +64,11 @@ type usage struct {
 	other int64 // beside the heap's objects, and not given back
 }
 
-// limit is small, or more where what is in use needs it: a half above that, and
+// limit is small, or more where what is in use needs it: a third above that, and
 // the more is in use the nearer to twice, which is the usual pace of the
 // collector.
 func limit(small int64, u usage) int64 {
-	return max(small, u.other+u.live+max(u.live/2, u.live-small/2))
+	return max(small, u.other+u.live+max(u.live/3, u.live-small/2))
 }
 
 func measure() usage {

@@ -15,7 +15,7 @@ func TestLimitFollowsWhatIsInUse(t *testing.T) {
 	}{
 		{usage{live: 10, other: 8}, 40},
 		{usage{live: 16, other: 8}, 40},
-		{usage{live: 24, other: 8}, 44},
+		{usage{live: 30, other: 8}, 48},
 		{usage{live: 1000, other: 80}, 2060},
 	} {
 		if got := limit(40, test.u); got != test.want {
