@@ -355,7 +355,7 @@ func TestPushRolling(t *testing.T) {
 	w := loggedIn(t)
 	w.file(t, "app/shop", "x")
 	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app", "--strategy", "canary", "--instance-steps", "20, 60",
-		"--max-in-flight", "2", "-i", "3", "-m", "1G", "-k", "2G", "-l=-1", "--no-wait")
+		"--max-in-flight", "2", "-i", "3", "-m", "1G", "-k", "2G", "-l", "-1", "--no-wait")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}

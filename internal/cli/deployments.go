@@ -58,6 +58,17 @@ func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
 	return o, nil
 }
 
+// rate is bytes a second, or -1 for no limit.
+type rate string
+
+// IsValidValue lets -1 be a value of a flag, not a flag.
+func (rate) IsValidValue(value string) error {
+	if strings.HasPrefix(value, "-") && value != "-1" {
+		return fmt.Errorf("%q is not a number of bytes, such as 16K, and not -1, which is no limit", value)
+	}
+	return nil
+}
+
 // sizes puts what a push says about the size of instances into options.
 func (f *pushFlags) sizes(o deployOptions) error {
 	if f.Instances != nil {
@@ -77,11 +88,11 @@ func (f *pushFlags) sizes(o deployOptions) error {
 		return nil
 	}
 	const key = "log_rate_limit_in_bytes_per_second"
-	if n, err := strconv.ParseInt(f.LogRate, 10, 64); err == nil && (n == 0 || n == -1) {
+	if n, err := strconv.ParseInt(string(f.LogRate), 10, 64); err == nil && (n == 0 || n == -1) {
 		o[key] = n
 		return nil
 	}
-	mb, err := megabytes(f.LogRate)
+	mb, err := megabytes(string(f.LogRate))
 	if err != nil {
 		return fmt.Errorf("-l: %w", err)
 	}

@@ -20,7 +20,7 @@ type pushFlags struct {
 	Instances   *int     `short:"i" value-name:"N" description:"How many instances"`
 	Memory      string   `short:"m" value-name:"SIZE" description:"Memory of each instance, such as 256M or 1G"`
 	Disk        string   `short:"k" value-name:"SIZE" description:"Disk of each instance"`
-	LogRate     string   `short:"l" value-name:"SIZE" description:"Log bytes a second of each instance; -1 is no limit"`
+	LogRate     rate     `short:"l" value-name:"SIZE" description:"Log bytes a second of each instance; -1 is no limit"`
 	Stack       string   `short:"s" value-name:"STACK" description:"The stack"`
 	Timeout     int      `short:"t" value-name:"SECONDS" description:"How long a start may take to become healthy"`
 	HealthCheck string   `short:"u" value-name:"port|process|http" description:"How health is checked"`
@@ -191,7 +191,7 @@ func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
 	if f.Disk != "" && f.Strategy == "" {
 		m = set(without(m, "disk_quota", "disk-quota"), disk, f.Disk)
 	}
-	memory, logRate := f.Memory, f.LogRate
+	memory, logRate := f.Memory, string(f.LogRate)
 	if f.Strategy != "" {
 		memory, logRate = "", ""
 	}

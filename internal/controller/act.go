@@ -62,7 +62,7 @@ func (c *Controller) create(a *app, at place, id, version string) {
 	c.mu.Lock()
 	work := c.work
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(work, startLimit)
+	ctx, cancel := context.WithCancel(work)
 	l.cancel = cancel
 	c.spawn(func(work context.Context) {
 		defer cancel()
@@ -83,6 +83,9 @@ func (c *Controller) start(ctx context.Context, l *live, version string) event {
 	case <-ctx.Done():
 		return event{kind: evFailed, text: "given up before it was started"}
 	}
+	// To wait for its turn is not the engine's fault.
+	ctx, late := context.WithTimeout(ctx, startLimit)
+	defer late()
 	spec, err := c.specOf(ctx, l.at, l.id, version)
 	if errors.Is(err, errOutdated) {
 		return event{kind: evLost}

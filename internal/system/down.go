@@ -137,7 +137,7 @@ func holds(pid int, path string) bool {
 	if err != nil || pid == 0 {
 		return false
 	}
-	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return true // then it cannot be told to stop either, and that is said
