@@ -402,18 +402,21 @@ func (m *mortal) Remove(ctx context.Context, id string) error {
 	return m.Engine.Remove(ctx, id)
 }
 
-// TestRollingKilled kills the server at writes of a deployment, right before
+// TestSoakRollingKilled kills the server at writes of a deployment, right before
 // them and right after, also when the deployment is canceled. The next one ends
 // it, and at no time fewer instances are ready than there should be. The long
 // form kills at every write.
-func TestRollingKilled(t *testing.T) {
+func TestSoakRollingKilled(t *testing.T) {
 	t.Parallel()
-	const stride = 6
+	const stride = 24
 	for _, after := range []bool{false, true} {
 		for _, cancel := range []bool{false, true} {
 			begins := []int64{rand.Int64N(stride)}
 			if os.Getenv("INGOT_SOAK") != "" {
-				begins = []int64{0, 1, 2, 3, 4, 5}
+				begins = begins[:0]
+				for begin := range int64(stride) {
+					begins = append(begins, begin)
+				}
 			}
 			for _, begin := range begins {
 				t.Run(fmt.Sprintf("after=%v, canceled=%v, %d", after, cancel, begin), func(t *testing.T) {

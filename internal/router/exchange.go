@@ -55,6 +55,10 @@ func (x *exchange) choose(e *endpoint, now time.Time) {
 	x.access.Attempts++
 }
 
+// maxLooks is how often a request follows a route that moves on. Attempts are
+// counted anew then: the backends are others.
+const maxLooks = 8
+
 // lookAgain takes the pool that the table has now, when every backend of the one
 // that it had is spent: the route may have moved meanwhile. It returns false when
 // that did not happen.

@@ -787,6 +787,7 @@ func TestTrafficDuringChanges(t *testing.T) {
 			backends[i] = append(backends[i], backend(t, says("app"+strconv.Itoa(i))))
 		}
 	}
+	f.route("app0.test", backends[0]...) // from before the first request on
 	var stop atomic.Bool
 	var all sync.WaitGroup
 	var served atomic.Int64

@@ -38,10 +38,11 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	var room [8]*endpoint
 	tried := room[:0]
 	var failure error
-	for len(tried) < p.options.Attempts {
+	for looks := 0; len(tried) < p.options.Attempts; {
 		now := time.Now()
 		e := x.pool.next(tried, now, x.sticky)
-		if e == nil && x.lookAgain(p.table, x.access.URI) {
+		if e == nil && looks < maxLooks && x.lookAgain(p.table, x.access.URI) {
+			looks, tried = looks+1, tried[:0]
 			continue
 		}
 		if e == nil {

@@ -61,10 +61,11 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var tried []*endpoint
 	var failure error
-	for len(tried) < w.attempts {
+	for looks := 0; len(tried) < w.attempts; {
 		now := time.Now()
 		e := x.pool.next(tried, now, x.sticky)
-		if e == nil && x.lookAgain(w.table, r.URL.EscapedPath()) {
+		if e == nil && looks < maxLooks && x.lookAgain(w.table, r.URL.EscapedPath()) {
+			looks, tried = looks+1, tried[:0]
 			continue
 		}
 		if e == nil {
