@@ -10,7 +10,7 @@ SHELL         := bash
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/version.Version=$(VERSION)'
 ARGS     ?=
-FUZZTIME ?= 2s
+FUZZTIME ?= 1s
 
 # $(call run,COMMAND) shows the command on one line, then runs it.
 run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
@@ -80,7 +80,7 @@ test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf cl
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		go test -count=1 -timeout 30m $(ARGS) ./e2e/...)
 
-fuzz: ## every fuzz test for FUZZTIME, 2s each unless told
+fuzz: ## every fuzz test for FUZZTIME, 1s each unless told
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
 soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of each fuzz test
