@@ -91,6 +91,11 @@ func TestRouteScenarios(t *testing.T) {
 	w.play([]step{
 		first,
 		try(on("$domain", `,"host":"web","path":"/a"`), 422, "Route already exists with host 'web' and path '/a' for domain 'apps.localhost'."),
+		// The router takes these for the same address.
+		try(on("$domain", `,"host":"web","path":"/A"`), 422, "Route already exists with host 'web' and path '/a'"),
+		try(on("$domain", `,"host":"web","path":"/a/"`), 422, "Route already exists with host 'web' and path '/a'"),
+		// On a shared domain a host belongs to the space that has it.
+		{do: "POST /v3/routes", body: `{"host":"web","path":"/login","relationships":{"space":{"data":{"guid":"$space2"}},"domain":{"data":{"guid":"$domain"}}}}`, want: 422, has: []string{"Routes for this host and domain have been reserved for another space."}},
 		try(on("$domain", `,"host":"web"`), 201, `"path":""`),
 		try(on("$domain", `,"host":"WEB"`), 422, "Route already exists with host 'web' for domain 'apps.localhost'."),
 		try(on("$private", ``), 201, `"host":""`, `"url":"mine.org"`),

@@ -29,7 +29,7 @@ const announceFor = time.Second
 
 // Announce publishes routes that have just changed: when it returns, the table
 // has them. When that fails it is tried again soon, without the caller.
-func (p *RoutePublisher) Announce(ctx context.Context, routeGUIDs ...string) error {
+func (p *RoutePublisher) Announce(routeGUIDs ...string) error {
 	a := &p.announcing
 	a.mu.Lock()
 	if a.next == nil {
@@ -50,10 +50,10 @@ func (p *RoutePublisher) Announce(ctx context.Context, routeGUIDs ...string) err
 	a.next = nil // whoever comes now may have changed what is being read
 	a.mu.Unlock()
 	guids := slices.Collect(maps.Keys(mine.routes))
-	// It is for all who joined, so it does not end with the one that began it.
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceFor)
+	// It is for all who joined, so it has a bound of its own and nobody's context.
+	ctx, cancel := context.WithTimeout(context.Background(), announceFor)
 	defer cancel()
-	mine.done, mine.err = true, p.Refresh(look, guids...)
+	mine.done, mine.err = true, p.Refresh(ctx, guids...)
 	if mine.err != nil {
 		p.Kick(guids...)
 	}

@@ -59,7 +59,7 @@ func TestRouteChangesDoNotWait(t *testing.T) {
 
 	announce := func(guids ...string) {
 		t.Helper()
-		if err := p.Announce(t.Context(), guids...); err != nil {
+		if err := p.Announce(guids...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestRouteChangesDoNotWait(t *testing.T) {
 		guid := fmt.Sprintf("many-%d", i)
 		w.addRoute(guid)
 		all.Go(func() {
-			if err := p.Announce(t.Context(), guid); err != nil || tab.backends(guid) != 1 {
+			if err := p.Announce(guid); err != nil || tab.backends(guid) != 1 {
 				t.Errorf("%s has %d backends, %v", guid, tab.backends(guid), err)
 			}
 		})
@@ -130,12 +130,12 @@ func TestAnnouncementsAreGathered(t *testing.T) {
 	}
 	errs := make([]error, 10)
 	var all sync.WaitGroup
-	all.Go(func() { errs[0] = p.Announce(t.Context(), "0") })
+	all.Go(func() { errs[0] = p.Announce("0") })
 	for store.views.Load() != 1 {
 		runtime.Gosched()
 	}
 	for i := 1; i < len(errs); i++ {
-		all.Go(func() { errs[i] = p.Announce(t.Context(), fmt.Sprint(i)) })
+		all.Go(func() { errs[i] = p.Announce(fmt.Sprint(i)) })
 	}
 	for !joined(9) {
 		runtime.Gosched()

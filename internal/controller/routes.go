@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/cf"
+	"ingot/internal/platform"
 	"ingot/internal/run"
 )
 
@@ -115,7 +116,7 @@ type mapping struct {
 
 // address tells routes apart as the router does. No host has a slash.
 func (m *mapping) address() string {
-	return strings.ToLower(m.route.Host + "/" + strings.TrimRight(m.route.Path, "/"))
+	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
 
 var (

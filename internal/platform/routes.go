@@ -253,7 +253,7 @@ func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
 			return err
 		}
 		for _, o := range routes {
-			if samePath(o.Path, r.Path) {
+			if PathKey(o.Path) == PathKey(r.Path) {
 				return fault.New(fault.Unprocessable, "%s", routeTaken(o, other))
 			}
 			if o.SpaceGUID != r.SpaceGUID && other.OrgGUID == "" {
@@ -264,10 +264,9 @@ func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
 	return nil
 }
 
-// samePath compares paths as the router does.
-func samePath(a, b string) bool {
-	return strings.EqualFold(strings.TrimRight(a, "/"), strings.TrimRight(b, "/"))
-}
+// PathKey is the path of a route as the router compares it: two routes of a host
+// with one key are one address.
+func PathKey(path string) string { return strings.ToLower(strings.TrimRight(path, "/")) }
 
 func routeTaken(r *cf.Route, d *cf.Domain) string {
 	switch {

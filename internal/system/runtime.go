@@ -151,9 +151,6 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
-// announceFor bounds how long an answer waits for the router.
-const announceFor = time.Second
-
 // RoutesChanged implements api.Signals. Who does not know which routes changed
 // need not say so: the watched store does, and to look at all of them costs too
 // much.
@@ -161,9 +158,7 @@ func (r *runtime) RoutesChanged(guids ...string) {
 	if len(guids) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), announceFor)
-	defer cancel()
-	_ = r.publisher.Announce(ctx, guids...) // then it is tried again, and told in the log
+	_ = r.publisher.Announce(guids...) // then it is tried again, and told in the log
 }
 
 // told is the store for those who do what users ask for: it tells of it.
