@@ -170,9 +170,10 @@ func taskNumbers(t *testing.T, w *world) {
 	const many = 24
 	numbers := make([]int, many)
 	var all sync.WaitGroup
+	dev, path := w.as("dev"), w.expand("/v3/apps/$app/tasks")
 	for i := range many {
 		all.Go(func() {
-			a := w.call(w.as("dev"), "POST", w.expand("/v3/apps/$app/tasks"), map[string]any{"command": "x"})
+			a := w.call(dev, "POST", path, map[string]any{"command": "x"})
 			n, _ := a.at("sequence_id").(float64)
 			numbers[i] = int(n)
 		})
