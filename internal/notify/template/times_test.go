@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestUnsubscribeMark(t *testing.T) {
 	if c.Personal() {
 		t.Error("personal before anything was rendered")
 	}
-	if _, err := c.Render(v); err != ErrPersonal {
+	if _, err := c.Render(v); !errors.Is(err, ErrPersonal) {
 		t.Errorf("got %v, want ErrPersonal", err)
 	}
 	if !c.Personal() {
