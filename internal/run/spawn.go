@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 )
@@ -54,7 +55,16 @@ func (w *WaitGroup) Try(name string, err *error, f func() error) {
 	}()
 }
 
-// Add and Done count work that is done elsewhere, as those of sync.WaitGroup.
+// Loop calls the function Loop in a goroutine of its own.
+func (w *WaitGroup) Loop(ctx context.Context, name string, f func()) {
+	w.wg.Add(1)
+	go func() {
+		defer w.wg.Done()
+		Loop(ctx, name, f)
+	}()
+}
+
+// Add counts work that is done elsewhere, as that of sync.WaitGroup.
 func (w *WaitGroup) Add(n int) { w.wg.Add(n) }
 
 // Done ends what Add counted.
@@ -106,4 +116,20 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// GoLoop calls Loop in a goroutine of its own.
+func GoLoop(ctx context.Context, name string, f func()) {
+	go Loop(ctx, name, f)
+}
+
+// Feed calls f in a goroutine of its own and closes the pipe that it writes to
+// with its error, or with that it panicked. The channel is closed after that.
+func Feed(name string, w *io.PipeWriter, f func() error) (done <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.CloseWithError(Do(name, f)) // never fails
+	}()
+	return ended
 }

@@ -21,6 +21,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -302,11 +303,9 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limi
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
 	cancel()
 	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
@@ -334,11 +333,9 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 
 func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+	})
 	defer func() {
 		_ = pr.Close() // never fails
 		<-done

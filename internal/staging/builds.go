@@ -97,7 +97,7 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	defer tick.Stop()
 	for {
 		for _, guid := range b.waiting(ctx) {
-			spawn(func() { b.carryOut(ctx, guid) })
+			spawn(func() { run.Safely("build", func() { b.carryOut(ctx, guid) }) })
 		}
 		select {
 		case <-ctx.Done():
@@ -139,17 +139,7 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		defer b.mu.Unlock()
 		delete(b.active, guid)
 	}()
-	req, err := b.prepare(ctx, guid)
-	if err == nil {
-		lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
-		req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
-		var result Result
-		result, err = b.Stager.Stage(ctx, *req)
-		lines.flush()
-		if err == nil {
-			err = b.staged(ctx, guid, req, result)
-		}
-	}
+	err := run.Do("build", func() error { return b.stage(ctx, guid) })
 	var failure *Failure
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted):
@@ -165,6 +155,22 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
 		b.failed(ctx, guid, StagingError+" - The build failed for a reason that is not the app's; the server's log says more.")
 	}
+}
+
+// stage makes the droplet of a build.
+func (b *Builds) stage(ctx context.Context, guid string) error {
+	req, err := b.prepare(ctx, guid)
+	if err != nil {
+		return err
+	}
+	lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
+	defer lines.flush()
+	req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
+	result, err := b.Stager.Stage(ctx, *req)
+	if err != nil {
+		return err
+	}
+	return b.staged(ctx, guid, req, result)
 }
 
 // prepare reads everything a build needs, and gives it the guid of its droplet.

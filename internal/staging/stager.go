@@ -167,7 +167,7 @@ func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(
 		return nil, nil, fault.New(fault.Conflict, "The build %s is being staged already", guid)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(s.work, func() { cancel(ErrInterrupted) })
+	unhook := run.OnDone(s.work, "staging stop", func() { cancel(ErrInterrupted) })
 	s.builds[guid] = cancel
 	s.calls.Add(1)
 	return ctx, func() {

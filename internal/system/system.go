@@ -229,13 +229,12 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		publicURL = b.endpoints.API
 	}
 	// The first secrets are hashed while the engine tries a container.
-	first := make(chan error, 1)
-	go func() { first <- s.firstUsers(ctx, secrets, d) }()
+	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, dir, d, publicURL)
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(logFigures{r.logs, r.drains})
+	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
@@ -243,7 +242,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
-	b.registry.MustRegister(r.proxy)
+	b.registry.MustRegister(careful{r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}

@@ -134,7 +134,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	e.mu.Unlock()
 	started = true
 	if e.layers.grew.Swap(false) {
-		e.work.Go(func() {
+		e.work.Go("engine prune", func() {
 			if err := e.prune(); err != nil {
 				e.log.Warn("removing unused layers", "err", err)
 			}
