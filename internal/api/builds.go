@@ -68,12 +68,8 @@ func (a *API) newBuild(p *presenter, app *cf.App, pkg *cf.Package, body *buildRe
 	if pkg.State != cf.Ready {
 		return nil, fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
 	}
-	running, err := p.tx.Builds().Count(cf.Where("app_guid", app.GUID).And(cf.In("state", cf.Staging)))
-	if err != nil {
+	if err := a.platform.MakeWayForBuild(p.tx, app, p.caller.actor()); err != nil {
 		return nil, err
-	}
-	if running > 0 {
-		return nil, fault.New(fault.Unprocessable, "Only one build can be STAGING at a time per application.")
 	}
 	build := &cf.Build{
 		AppGUID: app.GUID, PackageGUID: pkg.GUID, State: cf.Staging, Lifecycle: app.Lifecycle,
