@@ -21,6 +21,12 @@ func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
 // Open says that there is no such engine here.
 func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
+// Reopen says that there is no such engine here.
+func Reopen(context.Context, Options) (*Engine, error) { return nil, errLinux }
+
+// Check says that there is no such engine here.
+func (e *Engine) Check(context.Context) error { return errLinux }
+
 // Probe says that there is no such engine here.
 func Probe(context.Context, Options) error { return errLinux }
 

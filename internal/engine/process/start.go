@@ -56,10 +56,14 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
 		return err // exists already, or cannot be read
 	}
+	if err := e.room.Take(s.ID, s.Limits); err != nil {
+		return err
+	}
 	e.setStarting(s.ID, true)
 	defer e.setStarting(s.ID, false)
 	ports, err := e.reserve(s)
 	if err != nil {
+		e.room.Free(s.ID)
 		return err
 	}
 	d, err := e.build(ctx, s, ports)
@@ -77,6 +81,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	for _, p := range ports {
 		e.ports.Release(p.Listens)
 	}
+	e.room.Free(s.ID)
 	return err
 }
 
