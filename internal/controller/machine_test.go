@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,20 @@ func TestRefused(t *testing.T) {
 	s.kinds(evHealthy)
 	if s.is(running, cf.InstanceRunning); s.details != "" || s.slot.failed != sound {
 		t.Errorf("%q, %v", s.details, s.slot.failed)
+	}
+}
+
+// Clients know the ids of instances in the form of Diego's.
+func TestInstanceID(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{4}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		id := newGUID()
+		if !form.MatchString(id) || seen[id] {
+			t.Fatalf("%q is not of the form 8-4-4-4-4, or was given before", id)
+		}
+		seen[id] = true
 	}
 }
 

@@ -31,7 +31,8 @@ const (
 	firstFile = "init.json"
 	// complaintsFile is what ingot-init has to say that is no record.
 	complaintsFile = "init.log"
-	// marker is the environment variable that all of an instance inherit.
+	// marker is an environment variable of ingot-init. Members do not see it: they
+	// are known by HOME.
 	marker = "INGOT_INSTANCE"
 
 	sigTerm = syscall.SIGTERM
@@ -159,7 +160,10 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 	}
 	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
 	for i := range spec.Members {
-		spec.Members[i].Env = append(spec.Members[i].Env, marker+"="+d.Path())
+		m := &spec.Members[i]
+		if !slices.ContainsFunc(m.Env, func(v string) bool { return names(v, d.Path()) }) {
+			m.Env = append(m.Env, "HOME="+d.Home())
+		}
 	}
 	if os.Geteuid() != 0 {
 		spec.User, spec.Group = 0, 0 // ingot-init could not change to them
