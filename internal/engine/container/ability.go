@@ -19,11 +19,15 @@ func (e *Engine) able(ctx context.Context) error {
 		return err
 	}
 	e.runc.program.Store(&program)
-	version, err := e.runc.version(ctx)
+	version, problem, err := e.runc.version(ctx)
 	if err != nil {
 		return err
 	}
 	detail := "Linux containers through " + version
+	if problem != "" {
+		e.log.Warn("the version of runc", "problem", problem)
+		detail += "; " + problem
+	}
 	disks, err := newDisks(filepath.Join(e.run, "disks"))
 	if err == nil {
 		err = e.tryDisk(ctx, disks)

@@ -30,6 +30,9 @@ func (e *Engine) Check(context.Context) error { return errLinux }
 // Probe says that there is no such engine here.
 func Probe(context.Context, Options) error { return errLinux }
 
+// RuncVersion says that there is no such engine here.
+func RuncVersion(context.Context) (name, problem string, err error) { return "", "", errLinux }
+
 // Gateway is no address.
 func (e *Engine) Gateway() netip.Addr { return netip.Addr{} }
 

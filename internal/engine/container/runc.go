@@ -143,12 +143,25 @@ func (r *runtimeOCI) waits(id string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// version is runc's own, for people.
-func (r *runtimeOCI) version(ctx context.Context) (string, error) {
+// version is what runc says of itself: its name and release, and what is wrong
+// with that.
+func (r *runtimeOCI) version(ctx context.Context) (name, problem string, err error) {
 	out, err := r.command(ctx, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", *r.program.Load(), err)
+		return "", "", fmt.Errorf("%s --version: %w", *r.program.Load(), err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.Replace(line, " version", "", 1), nil
+	return strings.Replace(line, " version", "", 1), RuncProblem(string(out)), nil
+}
+
+// RuncVersion is what the runc of this machine says of itself, and what is wrong
+// with that.
+func RuncVersion(ctx context.Context) (name, problem string, err error) {
+	program, err := findRunc("")
+	if err != nil {
+		return "", "", err
+	}
+	r := &runtimeOCI{root: os.DevNull}
+	r.program.Store(&program)
+	return r.version(ctx)
 }
