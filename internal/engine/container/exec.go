@@ -174,6 +174,8 @@ func (p *process) await(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 10*time.Millisecond) {
 		if pid, err := readPID(p.file("pid")); err == nil {
 			id, err := local.Identify(pid)
+			// Before ingot-init, as its members; what has ended needs no score.
+			_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 			p.mu.Lock()
 			p.id = id
 			p.mu.Unlock()
