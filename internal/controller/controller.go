@@ -467,4 +467,7 @@ func (c *Controller) StopAll(ctx context.Context) error {
 // logs, each told of there.
 func (c *Controller) LostLines() uint64 { return c.lost.Load() }
 
-func newGUID() string { return uuid.NewString() }
+// newGUID returns an id for an instance in the form that Diego gives it: a random
+// UUID without its last eight digits, of which 90 bits are random. It is what
+// clients see in CF_INSTANCE_GUID, stats, logs and events.
+func newGUID() string { return uuid.NewString()[:28] }

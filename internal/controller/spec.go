@@ -253,6 +253,12 @@ func (c *Config) variables(app *cf.App, given map[string]string, id string, memo
 	return env
 }
 
+// noPorts are the variables about ports of what has none, as Diego gives them to
+// tasks.
+func noPorts() map[string]string {
+	return map[string]string{"CF_INSTANCE_ADDR": "", "CF_INSTANCE_PORT": "", "CF_INSTANCE_PORTS": "[]"}
+}
+
 // listed are variables as a member has them.
 func listed(env map[string]string) []string {
 	list := make([]string, 0, len(env))

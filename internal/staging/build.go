@@ -159,7 +159,12 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 			Members: []launch.Member{{
 				Name: "staging", Source: "STG", Dir: "{{home}}",
 				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
-				Env:  []string{"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap"},
+				Env: []string{
+					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
+					// A build is one of Diego's tasks, and those have no ports.
+					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
+				},
 			}},
 		},
 		Limits: engine.Limits{Memory: int64(b.req.MemoryMB) << 20, Disk: int64(b.req.DiskMB) << 20},

@@ -28,6 +28,9 @@ type Config struct {
 	AdminListen         string
 	Domain              string
 	Engine              string
+	// MemoryOvercommit is how many times the machine's memory the limits of all
+	// instances may add up to; 0 means the engine's default.
+	MemoryOvercommit int
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means beside the running program.
 	Programs string
@@ -100,6 +103,7 @@ func (c Config) Validate() error {
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
+		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
@@ -148,6 +152,16 @@ func notEmpty(s string) error {
 func notNegative[T time.Duration | int64](d T) error {
 	if d < 0 {
 		return fmt.Errorf("%v is negative", d)
+	}
+	return nil
+}
+
+// maxOvercommit is far beyond use, and far from where sums overflow.
+const maxOvercommit = 1000
+
+func checkOvercommit(n int) error {
+	if n < 0 || n > maxOvercommit {
+		return fmt.Errorf("%d is not between 1 and %d", n, maxOvercommit)
 	}
 	return nil
 }

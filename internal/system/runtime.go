@@ -72,7 +72,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })
@@ -103,10 +103,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 const appUser = 2000
 
 // parts are what has to be started, in order.
-func (r *runtime) parts() []run.Service {
+func (r *runtime) parts(log *slog.Logger) []run.Service {
 	return []run.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		run.Every(sweepEvery, r.sweep),
+		run.Every(sweepEvery, r.sweep), run.Every(heldInterval, r.recheck(log)),
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	partAuth          = "authorization server"
 	partPlatform      = "platform"
 	partNotifications = "notifications"
+	partApps          = "apps"
 )
 
 // System is a whole server. It is a run.Service.
@@ -185,7 +186,7 @@ func newBuilding(domain string, admin net.Listener, log *slog.Logger) *building 
 	healthRoutes(starting, b.health)
 	b.front = &front{domain: domain, log: log, health: starting}
 	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
-	healthRoutes(b.admin, b.health)
+	operatorHealthRoutes(b.admin, b.health)
 	adminRoutes(b.admin, b.registry)
 	return b
 }
@@ -290,7 +291,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
-	for _, part := range append(n.parts(), append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
+	for _, part := range append(n.parts(), append(r.parts(c.Log), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
@@ -300,6 +301,8 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	}
 	description := r.engine.Describe()
 	s.engine.Store(&description)
+	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
+	b.registry.MustRegister(heldFigure(r.engine))
 	// Who waits for readiness finds the routes there.
 	publish(a)
 	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {

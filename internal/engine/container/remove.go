@@ -51,6 +51,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	e.mu.Unlock()
 	e.users.release(in.Base)
 	e.net.release(in.Addr)
+	e.room.Free(id)
 	return nil
 }
 
@@ -180,6 +181,7 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	}
 	e.users.adopt(in.Base)
 	e.net.adopt(in.Addr, d.ID())
+	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
 	return nil
 }
