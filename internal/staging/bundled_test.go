@@ -51,7 +51,7 @@ func TestBundledContent(t *testing.T) {
 			t.Errorf("%s has no library or no key", b.Name)
 		}
 	}
-	if got, want := strings.Join(names, " "), "staticfile java ruby nodejs go python php binary"; got != want {
+	if got, want := strings.Join(names, " "), "staticfile java ruby nodejs go python php nginx binary"; got != want {
 		t.Errorf("order %q, want %q", got, want)
 	}
 }
