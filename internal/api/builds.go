@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -41,8 +42,8 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 	if body.Package == nil || body.Package.GUID == "" {
 		return fault.Invalid("Package can't be blank")
 	}
-	var guid string
-	err := answer(a, w, r, builds, http.StatusCreated, func(p *presenter) (*cf.Build, error) {
+	var guid, warning string
+	err := answer(a, warned{w, &warning}, r, builds, http.StatusCreated, func(p *presenter) (*cf.Build, error) {
 		pkg, err := find(p.caller, p.tx.Packages(), body.Package.GUID, "Package")
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
@@ -56,6 +57,11 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		guid = build.GUID
+		sidecars, _, err := p.tx.Sidecars().List(cf.Where("app_guid", app.GUID))
+		if err != nil {
+			return nil, err
+		}
+		warning = platform.SidecarWarning(build.Lifecycle, deref(sidecars))
 		return build, nil
 	})
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ingot/internal/cf"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -65,13 +66,15 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, sidecars, http.StatusCreated, func(p *presenter) (*cf.Sidecar, error) {
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*cf.Sidecar, error) {
 		app, err := a.appFor(p)
 		if err != nil {
 			return nil, err
 		}
 		s := &cf.Sidecar{}
 		body.apply(s)
+		warning = platform.SidecarWarning(app.Lifecycle, []cf.Sidecar{*s})
 		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
 	})
 }
@@ -90,12 +93,14 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, sidecars, http.StatusOK, func(p *presenter) (*cf.Sidecar, error) {
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusOK, func(p *presenter) (*cf.Sidecar, error) {
 		s, app, err := a.sidecarFor(p)
 		if err != nil {
 			return nil, err
 		}
 		body.apply(s)
+		warning = platform.SidecarWarning(app.Lifecycle, []cf.Sidecar{*s})
 		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }
