@@ -21,7 +21,7 @@ func TestAppFailures(t *testing.T) {
 				contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
 				contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
 				contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
-				s.reaches(t, "gone", "/", http.StatusServiceUnavailable)
+				s.reaches(t, "gone", "/", http.StatusNotFound)
 			}},
 			part{"never listens", func(t *testing.T) {
 				home := s.admin(t)

@@ -66,7 +66,7 @@ func (x *exchange) lookAgain(t *Table, path string) bool {
 	if x.pool != x.match.pool {
 		return false // the client asked for one instance
 	}
-	m, ok := t.Lookup(x.access.Host, path)
+	m, ok := t.Serving(x.access.Host, path)
 	if !ok || m == x.match || m.Route.RouteServiceURL != x.match.Route.RouteServiceURL {
 		return false
 	}
@@ -89,23 +89,6 @@ func (x *exchange) mayRepeat(err error) bool {
 		x.counters.ejections.Add(1)
 	}
 	return unreached || ended && x.repeatable
-}
-
-// pin restricts the exchange to the instance that "GUID:INDEX" names.
-func (x *exchange) pin(wanted string) bool {
-	guid, text, ok := strings.Cut(wanted, ":")
-	index, err := strconv.Atoi(text)
-	if !ok || guid == "" || err != nil || index < 0 {
-		x.refuse(http.StatusBadRequest, errInvalidInstance, "Invalid X-CF-App-Instance Header")
-		return false
-	}
-	x.pool = x.pool.only(func(b Backend) bool { return b.AppGUID == guid && b.Index == index })
-	if len(x.pool.endpoints) == 0 {
-		x.refuse(http.StatusBadRequest, errUnknownRoute,
-			fmt.Sprintf("Requested instance ('%d') with guid ('%s') does not exist for route ('%s')", index, guid, x.access.Host))
-		return false
-	}
-	return true
 }
 
 // hangUp makes this the last answer on its connection when it begins before

@@ -163,7 +163,7 @@ var kinds = kindTable(map[string]kind{
 	"x-cf-routererror": kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
 
 	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
-	"x-cf-app-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
+	"x-cf-app-instance": kindDecline, "x-cf-process-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
 	"proxy-authenticate": kindDecline,
 })
 

@@ -186,7 +186,7 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	q := &l.request
 	text := string(l.in[:head])
 	host, uri := q.host.of(text), q.target.of(text)
-	m, ok := t.proxy.table.Lookup(host, uri)
+	m, ok := t.proxy.table.Serving(host, uri)
 	if !ok || !t.takes(m, host) {
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -20,15 +19,12 @@ import (
 // The words of X-Cf-Routererror.
 const (
 	errUnknownRoute    = "unknown_route"
-	errNoEndpoints     = "no_endpoints"
 	errEndpointFailure = "endpoint_failure"
 	errEmptyHost       = "empty_host"
-	errInvalidInstance = "invalid_cf_app_instance_header"
 )
 
 const (
 	headerRouterError   = "X-Cf-Routererror"
-	headerAppInstance   = "X-Cf-App-Instance"
 	headerApplicationID = "X-Cf-Applicationid"
 	headerInstanceID    = "X-Cf-Instanceid"
 	headerInstanceIndex = "X-Cf-Instanceindex"
@@ -156,12 +152,22 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
 		return
 	}
-	m, ok := p.table.Lookup(r.Host, r.URL.EscapedPath())
+	only, ok := x.wanted(r.Header)
 	if !ok {
-		x.refuse(http.StatusNotFound, errUnknownRoute, fmt.Sprintf("Requested route ('%s') does not exist.", r.Host))
+		return
+	}
+	m, ok := p.table.Serving(r.Host, r.URL.EscapedPath())
+	if !ok {
+		only.missing(x)
 		return
 	}
 	x.access.Route, x.match, x.pool = m.Route.GUID, m, m.pool
+	if only.guid != "" {
+		if x.pool = x.pool.only(only.is); len(x.pool.endpoints) == 0 {
+			only.missing(x)
+			return
+		}
+	}
 	x.sticky = stickyInstance(r.Header["Cookie"])
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: no deadline, neither that of the
@@ -169,13 +175,6 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(rw)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
-	if wanted := r.Header.Get(headerAppInstance); wanted != "" && !x.pin(wanted) {
-		return
-	}
-	if len(x.pool.endpoints) == 0 {
-		x.refuse(http.StatusServiceUnavailable, errNoEndpoints, fmt.Sprintf("Requested route ('%s') has no available endpoints.", r.Host))
-		return
-	}
 	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
 		return
 	}
@@ -251,7 +250,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 	x.w.Header().Del(web.RequestIDHeader)
 	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
 	if e := x.endpoint; e != nil {
-		if cookie := stickyCookie(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID); cookie != "" {
+		for _, cookie := range stickyCookies(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID, x.match.cookiePath) {
 			res.Header.Add("Set-Cookie", cookie)
 		}
 	}

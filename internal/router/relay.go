@@ -211,7 +211,7 @@ func looksLikeAnswer(b []byte) bool {
 func (l *lane) finishHead(x *exchange) {
 	a := &l.answer
 	x.access.Status = a.status
-	if cookie := stickyCookie(a.cookies, x.sticky, x.endpoint.InstanceGUID); cookie != "" {
+	for _, cookie := range stickyCookies(a.cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
 		l.out = appendHeader(l.out, "Set-Cookie: ", cookie)
 	}
 	l.out = appendHeader(l.out, "X-Vcap-Request-Id: ", x.access.RequestID)

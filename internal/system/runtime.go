@@ -265,7 +265,7 @@ func routerRoute(r controller.Route) router.Route {
 	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
-			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
+			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,
 			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
 		})
 	}

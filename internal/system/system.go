@@ -370,6 +370,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		apps:   r.proxy,
+		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
 	for _, m := range []*web.Mux{t.origin, t.logs} {
