@@ -163,13 +163,13 @@ func (p *Proxy) forwardedProto(r *http.Request) string {
 	}
 }
 
-// requestID is the id that the server gave the request, or a new one.
+// requestID is the id that the server or the client gave the request, if it is a
+// good one.
 func requestID(r *http.Request) string {
-	id := r.Header.Get(web.RequestIDHeader)
-	if goodRequestID(id) {
+	if id := r.Header.Get(web.RequestIDHeader); goodRequestID(id) {
 		return id
 	}
-	return newRequestID()
+	return ""
 }
 
 func goodRequestID(id string) bool {
@@ -186,17 +186,21 @@ func goodRequestID(id string) bool {
 }
 
 func newRequestID() string {
+	var s [36]byte
+	putRequestID(s[:])
+	return string(s[:])
+}
+
+func putRequestID(s []byte) {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	var s [36]byte
 	hex.Encode(s[0:8], b[0:4])
 	hex.Encode(s[9:13], b[4:6])
 	hex.Encode(s[14:18], b[6:8])
 	hex.Encode(s[19:23], b[8:10])
 	hex.Encode(s[24:36], b[10:16])
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return string(s[:])
 }
 
 // recorder remembers what was answered. Flushing and hijacking reach the real

@@ -194,12 +194,17 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	*x = exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
 		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
-		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote, RequestID: q.id.of(text),
+		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote,
 		ForwardedFor: l.ip, ForwardedProto: "http", Route: m.Route.GUID, RequestBytes: int64(q.length),
 	}
-	if !goodRequestID(x.access.RequestID) {
-		x.access.RequestID = newRequestID()
+	id := q.id.of(text)
+	if !goodRequestID(id) {
+		id = ""
 	}
+	if q.traced {
+		x.access.trace = q.traceIn(text)
+	}
+	x.access.RequestID = x.access.trace.begin(id)
 	if len(q.forwardedFor) > 0 {
 		var b []byte
 		for _, s := range q.forwardedFor {

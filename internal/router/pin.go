@@ -88,7 +88,8 @@ func (p pin) is(b Backend) bool {
 
 // missing answers that there is no such route, or no such instance of it.
 func (p pin) missing(x *exchange) {
-	status, message := http.StatusBadRequest, ""
+	status := http.StatusBadRequest
+	var message string
 	switch host := x.access.Host; {
 	case p.guid == "":
 		status, message = http.StatusNotFound, fmt.Sprintf("Requested route ('%s') does not exist.", host)

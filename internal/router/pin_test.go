@@ -74,7 +74,7 @@ func TestPins(t *testing.T) {
 	}
 	r := f.request(http.MethodGet, "http://empty.test/", nil)
 	r.Header.Set(app, testGUID+":0")
-	if res := f.do(r); res.StatusCode != 400 || res.Header.Get("X-Cf-Routererror") != "unknown_route" {
+	if res := f.do(r); res.StatusCode != http.StatusBadRequest || res.Header.Get("X-Cf-Routererror") != "unknown_route" {
 		t.Errorf("an instance of a route without any: %d %v", res.StatusCode, res.Header)
 	}
 }

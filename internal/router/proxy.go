@@ -144,8 +144,10 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.access = Access{
 		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,
 		Referer: r.Referer(), UserAgent: r.UserAgent(), RemoteAddr: r.RemoteAddr,
-		RequestID: requestID(r), ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
+		ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
 	}
+	x.access.trace = traceOf(r.Header)
+	x.access.RequestID = x.access.trace.begin(requestID(r))
 	defer p.finish(x)
 
 	if r.Host == "" {
@@ -228,6 +230,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		h.Set(headerRequestStart, strconv.FormatInt(x.access.Time.UnixMilli(), 10))
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
+	x.access.trace.set(h)
 	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
 		names = names[:1] // a service that is an app here needs the rest

@@ -726,7 +726,7 @@ func TestAccessLine(t *testing.T) {
 	}
 	want := `app.test - [2026-03-04T04:06:07.000000008Z] "GET /p?q=1 HTTP/1.1" 200 12 1234 "-" "curl \"8\"\r\nforged - [x]" "1.2.3.4:5678" "10.0.0.1:8080" ` +
 		`x_forwarded_for:"9.9.9.9, 1.2.3.4" x_forwarded_proto:"http" vcap_request_id:"id" response_time:0.001235 gorouter_time:0.000123 ` +
-		`app_id:"app" app_index:"0" instance_id:"inst" x_cf_routererror:"-"`
+		`app_id:"app" app_index:"0" instance_id:"inst" x_cf_routererror:"-" x_b3_traceid:"-" x_b3_spanid:"-" x_b3_parentspanid:"-" b3:"-" traceparent:"-" tracestate:"-"`
 	if got := a.Line(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -740,7 +740,7 @@ func TestAccessLine(t *testing.T) {
 	}
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
 	got := a.Line()
-	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.HasSuffix(got, `x_cf_routererror:"unknown_route"`) {
+	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
 		t.Errorf("%.100s … %s", got, got[len(got)-100:])
 	}
 }

@@ -115,6 +115,7 @@ func (l *lane) appendHead(out []byte, x *exchange) []byte {
 		out = append(out, "\r\n"...)
 	}
 	out = appendHeader(out, "X-Vcap-Request-Id: ", a.RequestID)
+	out = x.access.trace.appendTo(out)
 	out = appendHeader(out, "X-Cf-Applicationid: ", e.AppGUID)
 	out = appendHeader(out, "X-Cf-Instanceid: ", e.InstanceGUID)
 	out = append(out, "X-Cf-Instanceindex: "...)

@@ -63,7 +63,7 @@ func stickyCookies(answer []string, asked, instance, path string) []string {
 	}
 	out := make([]string, len(sessions))
 	for i, line := range sessions {
-		one := cookie
+		one := cookie //nolint:gosec // see above
 		if session, err := http.ParseSetCookie(line); err == nil {
 			one.Secure, one.SameSite, one.Partitioned = session.Secure, session.SameSite, session.Partitioned
 			one.MaxAge, one.Expires = session.MaxAge, session.Expires
