@@ -27,6 +27,7 @@ type exchange struct {
 	match      *Match
 	pool       *pool         // of the match, or a part of it
 	sticky     string        // the instance that the session asks for
+	hashed     string        // the value that chooses the instance
 	repeatable bool          // another instance may be asked after a failure
 	service    *serviceVisit // when it goes to a route service first
 	endpoint   *endpoint     // that of the last attempt
@@ -72,6 +73,9 @@ func (x *exchange) lookAgain(t *Table, path string) bool {
 	}
 	if x.w == nil && !m.plain() {
 		return false
+	}
+	if before, now := x.pool.hash, m.pool.hash; x.hashed != "" && (now == nil || now.header != before.header) {
+		x.hashed = "" // it is that of another header
 	}
 	x.match, x.pool, x.access.Route = m, m.pool, m.Route.GUID
 	return true

@@ -222,6 +222,9 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 		}
 		x.sticky = stickyInstance(cookies)
 	}
+	if h := m.pool.hash; h != nil {
+		x.hashed = h.keyIn(text)
+	}
 	x.repeatable = q.length == 0 && idempotent(x.access.Method, q.keyed)
 	return x, m
 }

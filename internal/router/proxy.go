@@ -170,7 +170,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	x.sticky = stickyInstance(r.Header["Cookie"])
+	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: no deadline, neither that of the
 	// pipeline nor one that the connection remembers of the request before.

@@ -40,7 +40,7 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	var failure error
 	for looks := 0; len(tried) < p.options.Attempts; {
 		now := time.Now()
-		e := x.pool.next(tried, now, x.sticky)
+		e := x.pool.next(tried, now, x.sticky, x.hashed)
 		if e == nil && looks < maxLooks && x.lookAgain(p.table, x.access.URI) {
 			looks, tried = looks+1, tried[:0]
 			continue

@@ -27,7 +27,9 @@ type Route struct {
 	// its case does not matter.
 	Path string
 	// Options are the route's options; "loadbalancing" is understood, with
-	// "round-robin" (the default) and "least-connection".
+	// "round-robin" (the default), "least-connection" and "hash". That has
+	// "hash_header", whose value chooses the backend, and "hash_balance": how many
+	// times the average of requests under way a backend may have.
 	Options map[string]string
 	// RouteServiceURL is the https address of a service that sees requests
 	// before the app does; "" for none.
