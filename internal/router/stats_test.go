@@ -247,7 +247,7 @@ func TestConnectionsOutlivePauses(t *testing.T) {
 	for range 3 {
 		send(t, c, "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n")
 		answerTo(t, r, "POST")
-		time.Sleep(300 * time.Millisecond) // longer than a backend may be silent before its client is watched
+		<-time.After(300 * time.Millisecond) // longer than a backend may be silent before its client is watched
 	}
 	if n := opened.Load(); n != 1 {
 		t.Errorf("%d connections", n)

@@ -22,7 +22,7 @@ const (
 	placeOrigin                     // platform and authorization server together
 	placeAuth                       // the authorization server alone
 	placeNotifications              // the notification service
-	placeLogs                       // the log-cache API
+	placeLogs                       // the log-cache API and the log stream
 )
 
 func (p place) String() string {
@@ -72,7 +72,7 @@ func (f *front) place(hostHeader string) place {
 		return placeAuth
 	case "notifications." + f.domain:
 		return placeNotifications
-	case "log-cache." + f.domain:
+	case "log-cache." + f.domain, "log-stream." + f.domain:
 		return placeLogs
 	}
 	return placeApp

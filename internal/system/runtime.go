@@ -32,6 +32,7 @@ type runtime struct {
 	logs      *logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
+	names     *appNames
 	table     *router.Table
 	proxy     *router.Proxy
 	access    *accessLog
@@ -50,7 +51,8 @@ type runtime struct {
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
-	for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications", "console"} {
+	r.names = newAppNames(r.store, c.Listen)
+	for _, name := range []string{"api", "uaa", "login", "log-cache", "log-stream", "notifications", "console"} {
 		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
 	}
 	var err error
@@ -63,7 +65,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
+	if r.drains, err = openDrains(r.logs, boundDrains{r.store, r.names}, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
@@ -163,7 +165,8 @@ func (r *runtime) RoutesChanged(guids ...string) {
 
 // told is the store for those who do what users ask for: it tells of it.
 func (r *runtime) told(log *slog.Logger) toldStore {
-	return toldStore{controller.WatchRoutes(r.store, r.publisher.Kick), r.logs, log}
+	// Drains tell names, too.
+	return toldStore{controller.WatchRoutes(r.names.watch(r.store, r.drains.Kick), r.publisher.Kick), r.logs, log}
 }
 
 // BuildCreated implements api.Signals.
