@@ -32,6 +32,12 @@ func TestAppFailures(t *testing.T) {
 				cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
 				contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
 			}},
+			part{"listens elsewhere", func(t *testing.T) {
+				home := s.admin(t)
+				out := pushFails(t, home, pushProbe(t, "stray", "-c", "PORT=0 ./probe", "-t", "1")...)
+				contains(t, out, "Instance never healthy after 1s", "the app listens on port", "instead; make it listen on the port in $PORT")
+				contains(t, cfOK(t, home, "events", "stray"), "the app listens on port")
+			}},
 			part{"crashes", func(t *testing.T) {
 				appCrashes(t, s)
 			}},
