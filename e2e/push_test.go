@@ -76,7 +76,7 @@ func pushLife(t *testing.T, s *site) {
 	}
 
 	contains(t, cfOK(t, home, "stop", "life"), "OK")
-	s.reaches(t, "life", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "life", "/", http.StatusNotFound)
 	await(t, "the instances are down", func() bool {
 		return !slices.ContainsFunc(s.stats(t, app), func(r stat) bool { return r.State != "DOWN" })
 	})
@@ -190,7 +190,7 @@ func pushRoutes(t *testing.T, s *site) {
 		}
 	}
 	contains(t, cfOK(t, home, "unmap-route", "quiet", "apps.localhost", "--hostname", "loud"), "OK")
-	s.reaches(t, "loud", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "loud", "/", http.StatusNotFound)
 	s.get(t, "side", "/deep").want(t, http.StatusOK)
 	contains(t, cfOK(t, home, "delete-route", "apps.localhost", "--hostname", "loud", "-f"), "OK")
 	s.reaches(t, "loud", "/", http.StatusNotFound)

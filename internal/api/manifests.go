@@ -22,7 +22,7 @@ func (a *API) manifestRoutes(g *web.Group) {
 }
 
 // readManifest reads the body, which must say that it is YAML.
-func readManifest(r *http.Request) (*manifest.Manifest, error) {
+func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
 		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
@@ -31,7 +31,19 @@ func readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Parse(text)
+	var rules []manifest.Rule
+	err = a.store.View(r.Context(), func(tx cf.Tx) error {
+		rules = nil
+		hash, err := a.flagOn(tx, flagHashRouting)
+		if hash {
+			rules = append(rules, manifest.HashRouting)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
@@ -58,7 +70,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 // applyManifest makes missing apps at once, applies each app by itself, all or
 // nothing, and answers with a job that says how it went.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
@@ -154,7 +166,7 @@ func (a *API) jobErrors(r *http.Request, err error) ([]cf.JobError, error) {
 }
 
 func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}

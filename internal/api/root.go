@@ -39,7 +39,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"routing":             href(base, "/routing"),
 		"logging":             nil,
 		"log_cache":           href(base),
-		"log_stream":          nil,
+		"log_stream":          href(base),
 		"app_ssh":             ssh,
 	}
 	if a.notificationsURL != "" {

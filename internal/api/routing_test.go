@@ -116,7 +116,7 @@ func TestRouteScenarios(t *testing.T) {
 		try(on("$domain", `,"host":"p","path":"/a b"`), 422, "valid path"),
 		try(on("$domain", `,"host":"p","port":8080`), 422, "do not support ports"),
 		try(on("$domain", `,"host":"p","options":{"loadbalancing":"magic"}`), 422, "Options Loadbalancing must be one of"),
-		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options contains unsupported keys"),
+		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options Unknown field(s): 'nonsense'"),
 		try(on("$internal", `,"host":"*"`), 422, "Wildcard host names are not supported for internal domains."),
 		try(on("$internal", `,"host":"x","path":"/a"`), 422, "Paths are not supported for internal domains."),
 		try(on("$internal", `,"host":"x"`), 201),

@@ -384,23 +384,33 @@ func noDomain(text string) error {
 
 func (a *Applier) mapRoute(tx cf.Tx, app *cf.App, domain *cf.Domain, host, path string, want *Route) error {
 	route, err := tx.Routes().First(cf.Where("domain_guid", domain.GUID).And(cf.In("host", host)).And(cf.In("path", path)))
-	if fault.Is(err, fault.NotFound) {
+	missing := fault.Is(err, fault.NotFound)
+	if err != nil && !missing {
+		return err
+	}
+	if missing {
+		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path}
+	}
+	options, err := platform.MergeRouteOptions(route.Options, want.Options)
+	if err != nil {
+		return prefixed("Route '"+want.URL+"': ", err)
+	}
+	if missing {
 		if a.MayCreateRoutes != nil {
 			if err := a.MayCreateRoutes(); err != nil {
 				return err
 			}
 		}
-		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path, Options: want.Options}
-		err = a.Platform.CreateRoute(tx, a.Actor, route, domain)
-	}
-	if err != nil {
-		return err
+		route.Options = options
+		if err := a.Platform.CreateRoute(tx, a.Actor, route, domain); err != nil {
+			return err
+		}
 	}
 	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
 		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + platform.RouteURL(route, domain) + "' belongs to another space")
 	}
-	if want.Options != nil && !maps.Equal(want.Options, route.Options) {
-		route.Options = want.Options
+	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
+		route.Options = options
 		if err := tx.Routes().Update(route); err != nil {
 			return err
 		}

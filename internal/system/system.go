@@ -386,11 +386,10 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		apps:   r.proxy,
+		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	for _, m := range []*web.Mux{t.origin, t.logs} {
-		logs.Routes(m.Group("logs", web.FormatV3, verifier), r.logs, r)
-	}
+	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
