@@ -43,12 +43,12 @@ func (a *API) taskRoutes(g *web.Group) {
 }
 
 type taskRequest struct {
-	Command  *string `json:"command"`
-	Name     *string `json:"name"`
-	MemoryMB *int    `json:"memory_in_mb"`
-	DiskMB   *int    `json:"disk_in_mb"`
-	LogRate  *int64  `json:"log_rate_limit_in_bytes_per_second"`
-	Droplet  string  `json:"droplet_guid"`
+	Command  *string       `json:"command"`
+	Name     *string       `json:"name"`
+	MemoryMB *whole[int]   `json:"memory_in_mb"`
+	DiskMB   *whole[int]   `json:"disk_in_mb"`
+	LogRate  *whole[int64] `json:"log_rate_limit_in_bytes_per_second"`
+	Droplet  string        `json:"droplet_guid"`
 	Template *struct {
 		Process *relationData `json:"process"`
 	} `json:"template"`
@@ -128,13 +128,13 @@ func (a *API) taskOf(p *presenter, app *cf.App, body *taskRequest) (*cf.Task, er
 		task.Command = *body.Command
 	}
 	if body.MemoryMB != nil {
-		task.MemoryMB = *body.MemoryMB
+		task.MemoryMB = body.MemoryMB.value
 	}
 	if body.DiskMB != nil {
-		task.DiskMB = *body.DiskMB
+		task.DiskMB = body.DiskMB.value
 	}
 	if body.LogRate != nil {
-		task.LogRate = *body.LogRate
+		task.LogRate = body.LogRate.value
 	}
 	return task, body.Metadata.apply(&task.Metadata)
 }

@@ -338,6 +338,10 @@ func (p *pass) say() {
 			for _, text := range p.crashLines(d) {
 				add("API", "0", text)
 			}
+		case doReady, doNotReady:
+			if text := p.readyLine(d); text != "" {
+				add("HEALTH", strconv.Itoa(d.at.index), text)
+			}
 		}
 	}
 	if len(lines) == 0 {

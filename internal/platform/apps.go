@@ -157,7 +157,30 @@ func (p *Platform) UpdateApp(tx cf.Tx, by Actor, app *cf.App, request map[string
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.update", by, app, map[string]any{"request": request})
+	return p.RecordAppUpdate(tx, by, app, request)
+}
+
+// RecordAppUpdate writes the audit event of a changed app.
+func (p *Platform) RecordAppUpdate(tx cf.Tx, by Actor, app *cf.App, request map[string]any) error {
+	return p.RecordApp(tx, "audit.app.update", by, app, requestData(request))
+}
+
+// ManifestTriggered is the member of a request, and of the data of its event,
+// that says that a manifest asked for it.
+const ManifestTriggered = "manifest_triggered"
+
+// requestData is the data of an event about a request.
+func requestData(request map[string]any) map[string]any {
+	request = maps.Clone(request)
+	if request == nil {
+		request = map[string]any{}
+	}
+	data := map[string]any{"request": request}
+	if by, ok := request[ManifestTriggered]; ok {
+		delete(request, ManifestTriggered)
+		data[ManifestTriggered] = by
+	}
+	return data
 }
 
 // DeleteApp removes an app with all that is its own. Its instances are ended

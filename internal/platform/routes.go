@@ -194,9 +194,9 @@ func RouteURL(r *cf.Route, d *cf.Domain) string {
 	return url + r.Path
 }
 
-// CreateRoute stores a route; an equal one anywhere is an error.
+// CreateRoute stores a route; an equal one anywhere is an error. Its host stays
+// as it is written; wherever hosts are compared, A is a.
 func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) error {
-	r.Host = strings.ToLower(r.Host)
 	r.Protocol = "http"
 	if err := CheckRoute(r, d); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 // that has a route of it: whoever had a path of it would get requests that are
 // meant for the others.
 func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
-	address := strings.TrimSuffix(RouteURL(r, d), r.Path)
+	address := strings.ToLower(strings.TrimSuffix(RouteURL(r, d), r.Path))
 	all, _, err := tx.Domains().List(cf.Query{})
 	if err != nil {
 		return err
