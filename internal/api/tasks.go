@@ -110,7 +110,11 @@ func taskName(asked *string) (string, error) {
 // taskOf is the task that a request describes: what it does not say is the
 // template's, if there is one, or the default.
 func (a *API) taskOf(p *presenter, app *cf.App, body *taskRequest) (*cf.Task, error) {
-	task := &cf.Task{DropletGUID: body.Droplet, MemoryMB: a.platform.MemoryMB, DiskMB: a.platform.DiskMB, LogRate: cf.DefaultLogRate}
+	memory, err := a.platform.DefaultMemory(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	task := &cf.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.platform.DiskMB, LogRate: cf.DefaultLogRate}
 	if body.Template != nil {
 		process, err := lookup(p.tx.Processes(), body.Template.Process.GUID, "Process")
 		if err != nil {

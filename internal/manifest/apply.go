@@ -181,7 +181,9 @@ func (a *Applier) processes(tx cf.Tx, app *cf.App, m *App) error {
 	for _, want := range m.Processes {
 		process, err := tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", want.Type)))
 		if fault.Is(err, fault.NotFound) {
-			process = a.Platform.NewProcess(app, want.Type)
+			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
+				return err
+			}
 			if want.MemoryMB != nil {
 				process.MemoryMB = *want.MemoryMB
 			}

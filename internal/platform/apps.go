@@ -116,7 +116,10 @@ func (p *Platform) CreateApp(tx cf.Tx, by Actor, app *cf.App) error {
 	if err := appConflict(app, tx.Apps().Insert(app)); err != nil {
 		return err
 	}
-	web := p.NewProcess(app, cf.WebProcess)
+	web, err := p.FittingProcess(tx, app, cf.WebProcess)
+	if err != nil {
+		return err
+	}
 	if err := tx.Processes().Insert(web); err != nil {
 		return err
 	}
@@ -128,6 +131,14 @@ func appConflict(app *cf.App, err error) error {
 		return fault.Wrap(err, fault.Unprocessable, "App with the name '%s' already exists.", app.Name)
 	}
 	return err
+}
+
+// FittingProcess is NewProcess with as much memory as quotas allow.
+func (p *Platform) FittingProcess(tx cf.Tx, app *cf.App, kind string) (*cf.Process, error) {
+	process := p.NewProcess(app, kind)
+	memory, err := p.DefaultMemory(tx, app)
+	process.MemoryMB = memory
+	return process, err
 }
 
 // NewProcess is a process with the defaults of its type. The web process has
@@ -222,6 +233,7 @@ func (p *Platform) StartApp(tx cf.Tx, by Actor, app *cf.App) error {
 
 // begin gives every process a new version on the current droplet.
 func (p *Platform) begin(tx cf.Tx, app *cf.App) error {
+	stopped := app.State == cf.AppStopped
 	app.State = cf.AppStarted
 	if err := tx.Apps().Update(app); err != nil {
 		return err
@@ -235,6 +247,9 @@ func (p *Platform) begin(tx cf.Tx, app *cf.App) error {
 		if err := tx.Processes().Update(process); err != nil {
 			return err
 		}
+	}
+	if stopped {
+		return appFits(tx, app, processes)
 	}
 	return nil
 }
@@ -295,7 +310,10 @@ func (p *Platform) AssignDroplet(tx cf.Tx, by Actor, app *cf.App, d *cf.Droplet)
 		if slices.ContainsFunc(have, func(h *cf.Process) bool { return h.Type == kind }) {
 			continue
 		}
-		process := p.NewProcess(app, kind)
+		process, err := p.FittingProcess(tx, app, kind)
+		if err != nil {
+			return err
+		}
 		if err := p.CreateProcess(tx, by, app, process); err != nil {
 			return err
 		}

@@ -17,6 +17,13 @@ func spaceTarget(s *cf.Space) Target {
 // manager of it, so that they can go on in it, unless they are an admin, who
 // needs no role, or a client.
 func (p *Platform) CreateOrganization(tx cf.Tx, by Actor, o *cf.Organization) error {
+	if o.QuotaGUID == "" {
+		quota, err := p.EnsureDefaultQuota(tx)
+		if err != nil {
+			return err
+		}
+		o.QuotaGUID = quota.GUID
+	}
 	err := tx.Organizations().Insert(o)
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap(err, fault.Unprocessable, "Organization '%s' already exists.", o.Name)

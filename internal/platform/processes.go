@@ -30,6 +30,7 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
 		return err
 	}
+	before, instances := demandOf(app, process), process.Instances
 	request, err := s.apply(process)
 	if err != nil {
 		return err
@@ -40,6 +41,9 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 		}
 	}
 	if err := tx.Processes().Update(process); err != nil {
+		return err
+	}
+	if err := processFits(tx, app, process, before, s.MemoryMB != nil || process.Instances > instances); err != nil {
 		return err
 	}
 	data := map[string]any{"process_guid": process.GUID, "process_type": process.Type, "request": request}
@@ -96,6 +100,9 @@ func (p *Platform) CreateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pr
 		return err
 	}
 	if err := tx.Processes().Insert(process); err != nil {
+		return err
+	}
+	if err := processFits(tx, app, process, demand{}, true); err != nil {
 		return err
 	}
 	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID, "process_type": process.Type})

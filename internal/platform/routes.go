@@ -82,7 +82,10 @@ func (p *Platform) CreateDomain(tx cf.Tx, by Actor, d *cf.Domain) error {
 	if taken {
 		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
 	}
-	return tx.Domains().Insert(d)
+	if err := tx.Domains().Insert(d); err != nil || d.OrgGUID == "" {
+		return err
+	}
+	return domainFits(tx, d.OrgGUID)
 }
 
 // isRoute reports whether a route without a path has this name. Whoever got a
@@ -220,6 +223,9 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 		return fault.Wrap(err, fault.Unprocessable, "%s", routeTaken(r, d))
 	}
 	if err != nil {
+		return err
+	}
+	if err := routeFits(tx, r.SpaceGUID); err != nil {
 		return err
 	}
 	target, err := routeTarget(tx, r)

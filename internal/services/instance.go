@@ -202,9 +202,15 @@ func (s *Services) CreateInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInst
 	if err := checkParameters(parts.plan.Schemas, parameters, "service_instance", "create"); err != nil {
 		return nil, nil, err
 	}
+	if err := platform.PlanAllowed(tx, i.SpaceGUID, parts.plan); err != nil {
+		return nil, nil, err
+	}
 	now := s.Now()
 	i.Last = cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationInProgress, Created: now, Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
+		return nil, nil, err
+	}
+	if err := platform.InstanceFits(tx, i.SpaceGUID); err != nil {
 		return nil, nil, err
 	}
 	w := parts.work(create, by, i.GUID)
@@ -291,6 +297,9 @@ func (s *Services) targetPlan(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance
 		}
 		if !now.plan.PlanUpdateable {
 			return target, fault.New(fault.Unprocessable, "The service does not support changing plans.")
+		}
+		if err := platform.PlanAllowed(tx, i.SpaceGUID, target.plan); err != nil {
+			return target, err
 		}
 	}
 	if c.Maintenance == i.MaintenanceVersion {
