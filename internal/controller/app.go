@@ -150,6 +150,8 @@ type pass struct {
 	actions []placed
 	// deployment is the app's, if one goes on, as it is after the pass.
 	deployment *cf.Deployment
+	// again is when the deployment wants to be looked at; zero means never.
+	again time.Time
 }
 
 // placed is an action and where.
@@ -359,7 +361,7 @@ func (p *pass) say() {
 
 // remember sets the timer to what is due next, and keeps what others ask for.
 func (p *pass) remember() {
-	var next time.Time
+	next := p.again
 	here := make([]string, 0, len(p.slots))
 	for _, s := range p.slots {
 		here = append(here, s.id)
