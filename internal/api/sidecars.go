@@ -37,10 +37,10 @@ func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
 }
 
 type sidecarRequest struct {
-	Name         *string       `json:"name"`
-	Command      *string       `json:"command"`
-	ProcessTypes []string      `json:"process_types"`
-	MemoryMB     optional[int] `json:"memory_in_mb"` // null means not set
+	Name         *string              `json:"name"`
+	Command      *string              `json:"command"`
+	ProcessTypes []string             `json:"process_types"`
+	MemoryMB     optional[whole[int]] `json:"memory_in_mb"` // null means not set
 }
 
 func (b *sidecarRequest) apply(s *cf.Sidecar) {
@@ -54,7 +54,7 @@ func (b *sidecarRequest) apply(s *cf.Sidecar) {
 		s.ProcessTypes = slices.Clone(b.ProcessTypes)
 	}
 	if b.MemoryMB.set {
-		s.MemoryMB = b.MemoryMB.value
+		s.MemoryMB = b.MemoryMB.value.value
 		if b.MemoryMB.given && s.MemoryMB == 0 {
 			s.MemoryMB = -1 // not "not set": refused
 		}

@@ -52,6 +52,10 @@ type runtime struct {
 	swept    time.Time // when sweep ran last
 }
 
+// shortestDeployment is time enough for a client that began a deployment and did
+// not wait for it to ask how it is getting on.
+const shortestDeployment = 3 * time.Second
+
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
@@ -85,7 +89,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	lines := appLogs{r.logs}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
-		Traffic: r.proxy, Log: c.Log,
+		Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})

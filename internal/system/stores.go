@@ -32,8 +32,8 @@ func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]
 	return users, err
 }
 
-// furnish stores what every platform has: a stack, the bundled buildpacks and
-// the shared domain of apps. It may run at every start.
+// furnish stores what every platform has: a stack, the bundled buildpacks, the
+// shared domain of apps, and the default quota. It may run at every start.
 func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain string) error {
 	return store.Update(ctx, func(tx cf.Tx) error {
 		if err := missing(tx.Stacks(), cf.Where("name", p.Stack), func() *cf.Stack {
@@ -44,6 +44,9 @@ func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain s
 		if err := missing(tx.Domains(), cf.Where("name", "apps."+domain), func() *cf.Domain {
 			return &cf.Domain{Name: "apps." + domain}
 		}); err != nil {
+			return err
+		}
+		if _, err := p.EnsureDefaultQuota(tx); err != nil {
 			return err
 		}
 		return bundled(tx)
