@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -259,46 +258,6 @@ func TestLockout(t *testing.T) {
 	f.want(f.call(http.MethodPatch, "/Users/"+id+"/status", map[string]any{"locked": true}, bearer(f.admin())), 400)
 	f.want(f.call(http.MethodPatch, "/Users/"+id+"/status", map[string]any{"locked": false}, bearer(f.admin())), 200)
 	f.want(f.password("bob", "right"), 200)
-}
-
-func TestRateLimits(t *testing.T) {
-	t.Parallel()
-	f := setup(t, func(o *auth.Options) {
-		o.Limits = auth.Limits{ClientRate: 1, ClientBurst: 5, UserRate: 0.5, UserBurst: 3, GuessRate: 0.1, GuessBurst: 2}
-	})
-	limited := func(a *answer) bool {
-		if a.status != 429 {
-			return false
-		}
-		seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
-		if err != nil || seconds < 1 {
-			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
-		}
-		f.wantError(a, 429, "too_many_requests")
-		return true
-	}
-	for range 3 {
-		f.want(f.password("admin", adminPassword), 200)
-	}
-	if !limited(f.password("admin", adminPassword)) {
-		t.Error("a fourth login of the user was not slowed down")
-	}
-	f.clock.advance(2 * time.Second)
-	f.want(f.password("admin", adminPassword), 200)
-
-	ask := func(secret string) *answer {
-		return f.token(url.Values{"grant_type": {"client_credentials"}}, basic("admin", secret))
-	}
-	f.want(ask(adminSecret), 200)
-	f.wantError(ask("guess"), 401, "invalid_client")
-	if !limited(ask("guess")) {
-		t.Error("guessing was not slowed down")
-	}
-	f.want(ask(adminSecret), 200) // the client itself goes on
-	f.want(ask(adminSecret), 200)
-	if !limited(ask(adminSecret)) {
-		t.Error("the client was not slowed down")
-	}
 }
 
 func TestRefresh(t *testing.T) {

@@ -112,7 +112,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, err := s.authenticateUser(r.Context(), form.Get("username"), form.Get("password"), "")
+	u, err := s.authenticateUser(r.Context(), form.Get("username"), form.Get("password"), "", s.from(r))
 	var e *fault.Error
 	if errors.As(err, &e) && (e.Code == fault.Unauthenticated || e.Code == fault.RateLimited) {
 		problem := "Unable to verify email or password. Please try again."

@@ -60,7 +60,7 @@ func (s *Server) resourceServer(r *http.Request) error {
 	if !ok {
 		return unauthenticated()
 	}
-	c, err := s.authenticateClient(r.Context(), credentials{id, secret, true})
+	c, err := s.authenticateClient(r.Context(), credentials{id, secret, true, s.from(r)})
 	if err != nil {
 		return err
 	}

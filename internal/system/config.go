@@ -16,6 +16,7 @@ import (
 	"ingot/internal/mail"
 	"ingot/internal/mail/smtp"
 	"ingot/internal/outbound"
+	"ingot/internal/web"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -49,6 +50,9 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all"; empty means the internet only.
 	DrainNetworks string
+	// TrustedProxies are the proxies in front of the server, as a list of
+	// addresses and networks: they say in X-Forwarded-For who the client is.
+	TrustedProxies string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -99,6 +103,7 @@ func (c Config) Validate() error {
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
+		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
@@ -265,6 +270,11 @@ func checkMailbox(s string) error {
 
 func checkNetworks(list string) error {
 	_, err := outbound.ParseGuard(list)
+	return err
+}
+
+func checkProxies(list string) error {
+	_, err := web.ParseProxies(list)
 	return err
 }
 

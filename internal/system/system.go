@@ -349,8 +349,12 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 	if base == "" {
 		base = b.endpoints.API
 	}
+	proxies, err := web.ParseProxies(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	return auth.New(auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry, Proxies: proxies,
 	})
 }
 
