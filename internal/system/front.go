@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -74,6 +76,27 @@ func (f *front) place(hostHeader string) place {
 		return placeLogs
 	}
 	return placeApp
+}
+
+// ownNames are the host names that apps never get: those that place knows, those
+// that clients of Cloud Foundry derive from the domain, and those by which the
+// operator says that the server is reached.
+func ownNames(c Config) []string {
+	var names []string
+	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh", "console"} {
+		names = append(names, host+"."+c.Domain)
+	}
+	for _, address := range []string{c.PublicURL, c.NotificationsURL} {
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		host := strings.ToLower(u.Hostname())
+		if _, err := netip.ParseAddr(host); err != nil && host != c.Domain && !slices.Contains(names, host) {
+			names = append(names, host)
+		}
+	}
+	return names
 }
 
 // hostName takes the name or address out of a Host header: without port,

@@ -50,9 +50,7 @@ type runtime struct {
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
-	for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications", "console"} {
-		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
-	}
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
 	if r.scratch, err = dir.scratch(); err != nil {
 		return nil, err
