@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ingot/internal/fault"
 	"ingot/internal/web"
 )
@@ -305,9 +307,11 @@ func (s *Server) narrow(ctx context.Context, c *Client, old *Refresh, requested 
 	return userScopes(c, names, still)
 }
 
+// rotate replaces a refresh token. One that was replaced before gives the
+// newest of its login, not another chain: two holders of one token get in each
+// other's way sooner or later, and that is noticed.
 func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenResponse, error) {
-	jti := newID()
-	next := s.newRefresh(l, jti)
+	next := s.newRefresh(l, successor(old.ID))
 	// A narrowed access token does not narrow the login.
 	next.Scopes = old.Scopes
 	// Rotation does not prolong a login for ever: the end stays.
@@ -319,7 +323,12 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 	if err != nil {
 		return nil, fmt.Errorf("rotate a refresh token: %w", err)
 	}
-	res, err := s.mintUser(l, jti)
+	if !before.Rotated.IsZero() {
+		if next, err = s.newest(ctx, next.ID); err != nil {
+			return nil, err
+		}
+	}
+	res, err := s.mintUser(l, strings.TrimSuffix(next.ID, "-r"))
 	if err != nil {
 		return nil, err
 	}
@@ -327,6 +336,30 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 		return nil, err
 	}
 	return res, nil
+}
+
+// successor is the jti of what follows a refresh token. It follows from the
+// token, so that whoever comes second finds it; it needs no secret, because
+// tokens are signed.
+func successor(id string) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("refresh token after "+id)).String()
+}
+
+// newest follows a chain of refresh tokens to its end.
+func (s *Server) newest(ctx context.Context, id string) (*Refresh, error) {
+	for {
+		r, err := s.store.Refresh(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return nil, goneToken()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Rotated.IsZero() {
+			return r, nil
+		}
+		id = successor(r.ID) + "-r"
+	}
 }
 
 // grantAssertion exchanges an access token of ours that names the client as

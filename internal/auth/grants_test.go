@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -280,9 +281,44 @@ func TestRefresh(t *testing.T) {
 		}
 		// Another cf with the same configuration file still has the first.
 		f.clock.advance(time.Minute)
-		third := f.want(f.refresh(first), 200).text("refresh_token")
+		f.want(f.refresh(first), 200)
 		f.want(f.refresh(second), 200)
-		f.want(f.refresh(third), 200)
+	})
+	// Two who use one token, one of whom may have stolen it, share one chain: the
+	// login ends when one of them is behind for longer than the grace period.
+	t.Run("TwiceInGraceIsOneChain", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t)
+		first := login(f)
+		id := func(a *answer) string { return f.claims(a.text("refresh_token")).ID }
+		mine, theirs := f.want(f.refresh(first), 200), f.want(f.refresh(first), 200)
+		if id(mine) != id(theirs) {
+			t.Fatal("one refresh token gave two chains")
+		}
+		if mine.text("access_token") == "" || theirs.text("access_token") == "" {
+			t.Fatal("no access token")
+		}
+		next := f.want(f.refresh(mine.text("refresh_token")), 200)
+		if again := f.want(f.refresh(first), 200); id(again) != id(next) {
+			t.Error("an older token does not give the newest of its chain")
+		}
+		f.clock.advance(3 * time.Minute)
+		f.wantError(f.refresh(theirs.text("refresh_token")), 401, "invalid_token")
+		f.wantError(f.refresh(next.text("refresh_token")), 401, "invalid_token")
+	})
+	t.Run("AtOnceIsOneChain", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t)
+		first := login(f)
+		ids := make([]string, 8)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() { ids[i] = f.claims(f.refresh(first).text("refresh_token")).ID })
+		}
+		all.Wait()
+		if slices.ContainsFunc(ids, func(s string) bool { return s != ids[0] }) {
+			t.Errorf("chains %q", ids)
+		}
 	})
 	t.Run("ReuseAfterGraceEndsTheLogin", func(t *testing.T) {
 		t.Parallel()
