@@ -42,12 +42,13 @@ type Mux struct {
 	log     *slog.Logger
 	metrics *Metrics
 	routes  []Route
+	strict  bool // a path with a trailing slash is another one
 }
 
 // NewMux returns an empty table. What matches no route is answered in the
 // given format.
 func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
-	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics}
+	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications || f == FormatNotificationsV2}
 	m.chi.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, f, log, fault.New(fault.UnknownRoute, "Unknown request"))
 	})
@@ -58,7 +59,8 @@ func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
 }
 
 // ServeHTTP answers from the table. A trailing slash is ignored, as Cloud
-// Controller does, unless the table has the path with it.
+// Controller and UAA do and the notification service does not, unless the table
+// has the path with it.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.chi.ServeHTTP(w, m.withoutSlash(r))
 }
@@ -71,7 +73,7 @@ func (m *Mux) withoutSlash(r *http.Request) *http.Request {
 		path = r.URL.Path
 	}
 	short := strings.TrimRight(path, "/")
-	if short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
+	if m.strict || short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
 		return r
 	}
 	route := chi.NewRouteContext()
