@@ -173,6 +173,7 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodPost, "/userinfo", web.Scope("openid"), s.userInfo)
 	g.Handle(http.MethodGet, "/.well-known/openid-configuration", web.Public("discovery"), s.discovery)
 
+	g.Handle(http.MethodGet, "/info", web.Public("says what the server is, and what to ask a user for"), s.getInfo)
 	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
 	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
 	g.Handle(http.MethodGet, "/logout.do", web.Public("ends the session of the cookie it is given"), s.logout)

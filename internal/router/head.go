@@ -160,7 +160,8 @@ var kinds = kindTable(map[string]kind{
 	"referer": kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed, "x-idempotency-key": kindKeyed,
 
 	"keep-alive": kindDrop, "x-cf-applicationid": kindDrop, "x-cf-instanceid": kindDrop, "x-cf-instanceindex": kindDrop,
-	"x-cf-routererror": kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
+	"x-forwarded-client-cert": kindDrop,
+	"x-cf-routererror":        kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
 
 	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
 	"x-cf-app-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,

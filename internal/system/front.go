@@ -161,7 +161,7 @@ func formatOf(p place, path string) web.Format {
 	case p == placeAuth:
 		return web.FormatOAuth
 	}
-	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/Users", "/Groups", "/.well-known/"} {
+	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info", "/Users", "/Groups", "/.well-known/"} {
 		if strings.HasPrefix(path, prefix) {
 			return web.FormatOAuth
 		}
