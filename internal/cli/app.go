@@ -67,7 +67,7 @@ func (a *summary) show(p *term.Printer) {
 		}
 		p.Pairs(rows...)
 		if len(pr.Instances) == 0 {
-			p.Println("There are no instances of this process.")
+			p.Println("There are no running instances of this process.")
 			continue
 		}
 		t := term.Table{Heading: []string{"", "state", "since", "cpu", "memory", "disk", "details"}}
@@ -108,7 +108,7 @@ func (pr *processSummary) showRequests(p *term.Printer) {
 	}
 	p.Println("")
 	if len(t.Rows) == 0 {
-		p.Println("There are no figures of requests.")
+		p.Println("No request statistics yet.")
 		return
 	}
 	p.Table(t)
@@ -206,8 +206,8 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 }
 
 type appCommand struct {
-	GUID     bool `long:"guid" description:"Show the guid alone"`
-	Requests bool `long:"requests" description:"Show the requests of each instance, too: how many, how they were answered, how long they took"`
+	GUID     bool `long:"guid" description:"Show only the guid"`
+	Requests bool `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
 	Args     struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`

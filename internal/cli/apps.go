@@ -160,7 +160,7 @@ func (s *session) stats(ctx context.Context, process string) ([]client.Stat, err
 }
 
 type createAppCommand struct {
-	Type string `long:"app-type" choice:"buildpack" choice:"docker" description:"What kind of app it is" default:"buildpack"` //nolint:staticcheck // go-flags wants one tag a choice
+	Type string `long:"app-type" choice:"buildpack" choice:"docker" description:"App type" default:"buildpack"` //nolint:staticcheck // go-flags wants one tag a choice
 	Args struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`
@@ -175,7 +175,7 @@ func (c *createAppCommand) run(ctx context.Context, s *session) (result, error) 
 	var app client.App
 	_, err := s.api.Post(ctx, "/v3/apps", body, &app)
 	if client.Says(err, "already exists") {
-		s.say("App %s is there already.", c.Args.App)
+		s.say("App %s already exists.", c.Args.App)
 		s.ok()
 		return &made{"app", c.Args.App, "", true}, nil
 	}
@@ -207,8 +207,8 @@ func (c *renameCommand) run(ctx context.Context, s *session) (result, error) {
 }
 
 type deleteCommand struct {
-	Force  bool `short:"f" description:"Do not ask"`
-	Routes bool `short:"r" description:"Delete its routes too"`
+	Force  bool `short:"f" description:"Do not ask for confirmation"`
+	Routes bool `short:"r" description:"Also delete the app's routes"`
 	Args   struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`
@@ -248,7 +248,7 @@ func (c *deleteCommand) run(ctx context.Context, s *session) (result, error) {
 		for _, r := range routes {
 			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID != app.GUID }) {
 				return nil, &problem{
-					What: "Nothing was deleted.", Why: "the route " + r.URL + " also leads to another app",
+					What: "Nothing was deleted.", Why: "the route " + r.URL + " is also mapped to another app",
 					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.w.Program, c.Args.App),
 				}
 			}

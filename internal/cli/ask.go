@@ -11,7 +11,7 @@ import (
 // confirm asks before something is lost. Without a terminal nobody can answer.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !s.w.InTerminal {
-		return &problem{What: "Nothing was done.", Why: "this has to be confirmed, and input is no terminal", Try: "-f does it without asking"}
+		return &problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal", Try: "use -f to skip the confirmation"}
 	}
 	fmt.Fprintf(s.w.Err, "%s? [y/N] ", question)
 	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.w.In).ReadString('\n') }) // nothing is no

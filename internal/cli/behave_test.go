@@ -175,7 +175,7 @@ func TestLocalServer(t *testing.T) {
 	if _, _, code := w.run("logout"); code != 0 {
 		t.Error(code)
 	}
-	if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "Nobody is logged in") {
+	if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "Not logged in") {
 		t.Errorf("after the logout: %d %s", code, errs)
 	}
 }

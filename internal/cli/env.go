@@ -110,7 +110,7 @@ func (s *session) changeEnv(ctx context.Context, name, variable string, value *s
 		return nil, err
 	}
 	if value != nil && (strings.HasPrefix(variable, "VCAP_") || variable == "PORT") {
-		return nil, &problem{What: variable + " cannot be set.", Why: "the platform sets it itself"}
+		return nil, &problem{What: variable + " cannot be set.", Why: "it is reserved for the platform"}
 	}
 	var out struct {
 		Var map[string]string `json:"var"`
@@ -119,7 +119,7 @@ func (s *session) changeEnv(ctx context.Context, name, variable string, value *s
 		return nil, err
 	}
 	s.ok()
-	s.say("%s", fmt.Sprintf("TIP: it counts from the next start: '%s restart %s' ('restage' when a buildpack reads it).", s.w.Program, app.Name))
+	s.say("%s", fmt.Sprintf("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the variable).", s.w.Program, app.Name))
 	return s.jsonOnly(&variables{out.Var}), nil
 }
 

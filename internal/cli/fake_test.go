@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ type fake struct {
 	deploying string
 	// droplet is the guid of the app's droplet; "" is droplet-guid.
 	droplet string
+	// instead are other answers to some calls.
+	instead map[string]func(*http.Request) (int, any)
 }
 
 const (
@@ -57,7 +60,7 @@ func userToken(lives time.Duration) string {
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{bodies: map[string]string{}}
+	f := &fake{bodies: map[string]string{}, instead: map[string]func(*http.Request) (int, any){}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -75,6 +78,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, answer := f.answer(call, r)
+	if other := f.instead[call]; other != nil {
+		status, answer = other(r)
+	}
 	if f.droplet != "" {
 		switch call {
 		case "GET /v3/apps/app-guid/droplets/current":
@@ -376,4 +382,11 @@ func logBatch(r *http.Request) any {
 		}
 	}
 	return object{"envelopes": object{"batch": batch}}
+}
+
+// called reports whether a call was made.
+func (f *fake) called(call string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.calls, call)
 }

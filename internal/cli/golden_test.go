@@ -31,6 +31,7 @@ type world struct {
 	env      map[string]string
 	in       string
 	terminal bool
+	asks     bool // standard input is a terminal
 }
 
 func newWorld(t *testing.T) *world {
@@ -81,7 +82,7 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	code = cli.Run(context.Background(), &cli.World{
 		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
-		Out: &o, Err: &e, OutTerminal: w.terminal, Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
+		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
 		Machine: func(context.Context) []cli.Finding {
 			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"}, {Name: "engine", Found: "process", State: cli.FindingNote}}
@@ -230,6 +231,10 @@ var scenarios = []struct {
 	{"help-push", []string{"help", "push"}},
 	{"help-notifications", []string{"help", "notifications"}},
 	{"unknown-command", []string{"psh"}},
+	{"unknown-command-elsewhere", []string{"deploy"}},
+	{"unknown-command-of-cf", []string{"revisions"}},
+	{"version", []string{"--version"}},
+	{"notifications-wrong", []string{"notifications", "foo"}},
 	{"unknown-flag", []string{"push", "--no-sart"}},
 }
 

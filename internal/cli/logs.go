@@ -10,11 +10,11 @@ import (
 )
 
 type logsCommand struct {
-	Recent   bool   `long:"recent" description:"Show the newest lines and end"`
-	Process  string `long:"process" value-name:"TYPE" description:"Only lines of this process and its sidecars, such as web"`
-	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Only lines of this sidecar"`
-	NoRouter bool   `long:"no-router" description:"Without the access log"`
-	Instance *int   `long:"instance" value-name:"INDEX" description:"Only lines of this instance"`
+	Recent   bool   `long:"recent" description:"Show recent logs and exit"`
+	Process  string `long:"process" value-name:"TYPE" description:"Show only this process and its sidecars, such as web"`
+	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Show only this sidecar"`
+	NoRouter bool   `long:"no-router" description:"Hide router access logs"`
+	Instance *int   `long:"instance" value-name:"INDEX" description:"Show only this instance"`
 	oneApp
 }
 
@@ -94,7 +94,7 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if s.cfg.Links.LogCache == "" {
-		return nil, &problem{What: "The API at " + s.cfg.API + " keeps no logs.", Why: "it names no log-cache"}
+		return nil, &problem{What: "The API at " + s.cfg.API + " has no logs.", Why: "it does not advertise a log-cache endpoint"}
 	}
 	if c.Sidecar != "" || c.Process != "" {
 		if err := c.known(ctx, s, app); err != nil {

@@ -59,20 +59,20 @@ func readManifest(path string, vars map[string]any) (*document, error) {
 			return nil, err
 		}
 		if found == "" {
-			return nil, &problem{What: "There is no manifest in " + path + ".", Try: "name the file with -f"}
+			return nil, &problem{What: "No manifest found in " + path + ".", Try: "pass the file with -f"}
 		}
 		path = found
 	}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &problem{What: "There is no manifest " + path + ".", Try: "name the file with -f", cause: err}
+		return nil, &problem{What: "No manifest found at " + path + ".", Try: "pass the file with -f", cause: err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	doc, err := parseManifest(content, vars)
 	if err != nil {
-		return nil, &problem{What: "The manifest " + path + " cannot be used.", Why: err.Error(), cause: err}
+		return nil, &problem{What: "The manifest " + path + " is not valid.", Why: err.Error(), cause: err}
 	}
 	doc.dir = filepath.Dir(path)
 	return doc, nil
@@ -110,14 +110,14 @@ func parseManifest(content []byte, vars map[string]any) (*document, error) {
 	})
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, fmt.Errorf("no value for the variables %s: give them with --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
+		return nil, fmt.Errorf("no value for the variables %s: pass --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
 	}
 	var doc document
 	if err := yaml.Unmarshal(filled, &doc); err != nil {
 		return nil, err
 	}
 	if len(doc.Applications) == 0 {
-		return nil, errors.New("it has no list 'applications'")
+		return nil, errors.New("the list 'applications' is missing")
 	}
 	return &doc, nil
 }

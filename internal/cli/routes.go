@@ -90,9 +90,9 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 
 // routeFlags name a route of a domain.
 type routeFlags struct {
-	Host string `short:"n" long:"hostname" value-name:"HOST" description:"The host name"`
-	Path string `long:"path" value-name:"PATH" description:"The path it begins with"`
-	Port int    `long:"port" value-name:"PORT" description:"The port, on a TCP domain"`
+	Host string `short:"n" long:"hostname" value-name:"HOST" description:"Host name"`
+	Path string `long:"path" value-name:"PATH" description:"Path, such as /api"`
+	Port int    `long:"port" value-name:"PORT" description:"Port, for TCP domains"`
 }
 
 func (f routeFlags) query(domain string) url.Values {
@@ -141,9 +141,9 @@ func (s *session) domain(ctx context.Context, name string) (client.Thing, error)
 
 type mapRouteCommand struct {
 	routeFlags
-	AppPort  int    `long:"app-port" value-name:"PORT" description:"The port of the app that gets the requests, such as a sidecar's"`
-	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"What the app speaks"`
-	Process  string `long:"process" value-name:"TYPE" description:"The process that gets the requests; web without it"`
+	AppPort  int    `long:"app-port" value-name:"PORT" description:"Port of the app that receives the requests, such as a sidecar's"`
+	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"Protocol the app speaks"`
+	Process  string `long:"process" value-name:"TYPE" description:"Process type that receives the requests (default: web)"`
 	Args     struct {
 		App    string `positional-arg-name:"APP" required:"yes"`
 		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
@@ -197,7 +197,7 @@ func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	s.ok()
 	if c.AppPort > 0 {
-		s.say("TIP: a new port is opened with the next start: '%s restart %s'.", s.w.Program, app.Name)
+		s.say("TIP: A new app port takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
 	}
 	return &mapped{route.URL, route.GUID, app.Name, c.AppPort, true}, nil
 }
@@ -224,7 +224,7 @@ func (c *unmapRouteCommand) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	if route == nil {
-		return nil, &problem{What: fmt.Sprintf("There is no such route of the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.w.Program)}
+		return nil, &problem{What: fmt.Sprintf("Route not found in the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.w.Program)}
 	}
 	s.doing("Removing route %s from app %s", route.URL, app.Name)
 	found := false
@@ -237,7 +237,7 @@ func (c *unmapRouteCommand) run(ctx context.Context, s *session) (result, error)
 		}
 	}
 	if !found {
-		s.say("Route %s does not lead to app %s.", route.URL, app.Name)
+		s.say("Route %s is not mapped to app %s.", route.URL, app.Name)
 	}
 	s.ok()
 	return &mapped{route.URL, route.GUID, app.Name, 0, false}, nil

@@ -9,11 +9,11 @@ import (
 )
 
 type scaleCommand struct {
-	Instances *int   `short:"i" value-name:"N" description:"How many instances"`
-	Memory    string `short:"m" value-name:"SIZE" description:"Memory of each, such as 256M or 1G; restarts the app"`
-	Disk      string `short:"k" value-name:"SIZE" description:"Disk of each; restarts the app"`
-	Process   string `long:"process" value-name:"TYPE" default:"web" description:"The process to scale"`
-	Force     bool   `short:"f" description:"Restart without asking"`
+	Instances *int   `short:"i" value-name:"N" description:"Number of instances"`
+	Memory    string `short:"m" value-name:"SIZE" description:"Memory per instance, such as 256M or 1G; restarts the app"`
+	Disk      string `short:"k" value-name:"SIZE" description:"Disk per instance, such as 512M or 2G; restarts the app"`
+	Process   string `long:"process" value-name:"TYPE" default:"web" description:"Process type to scale"`
+	Force     bool   `short:"f" description:"Restart without asking for confirmation"`
 	oneApp
 }
 
@@ -50,7 +50,7 @@ func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	restart = restart && app.State == "STARTED"
 	if restart && !c.Force {
-		if err := s.confirm(ctx, "This restarts the app. Go on"); err != nil {
+		if err := s.confirm(ctx, "This restarts the app. Continue"); err != nil {
 			return nil, err
 		}
 	}
