@@ -29,6 +29,7 @@ type appRow struct {
 	State     string         `json:"requested_state"`
 	Processes []processCount `json:"processes"`
 	Routes    []string       `json:"routes"`
+	URLs      []string       `json:"urls"`
 }
 
 type processCount struct {
@@ -54,7 +55,7 @@ func (l *appList) show(p *term.Printer) {
 		}
 		t.Rows = append(t.Rows, []term.Cell{
 			{Text: a.Name, Paint: p.Bold}, {Text: a.State, Paint: p.State},
-			{Text: strings.Join(processes, ", ")}, {Text: strings.Join(a.Routes, ", ")},
+			{Text: strings.Join(processes, ", ")}, {Text: strings.Join(a.URLs, ", ")},
 		})
 	}
 	p.Println("")
@@ -82,10 +83,10 @@ func (c *appsCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	for _, a := range apps {
-		row := appRow{a.Name, a.GUID, strings.ToLower(a.State), counts[a.GUID], []string{}}
+		row := appRow{a.Name, a.GUID, strings.ToLower(a.State), counts[a.GUID], []string{}, []string{}}
 		for _, r := range routes {
 			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID == a.GUID }) {
-				row.Routes = append(row.Routes, r.URL)
+				row.Routes, row.URLs = append(row.Routes, r.URL), append(row.URLs, s.address(r))
 			}
 		}
 		list.Apps = append(list.Apps, row)

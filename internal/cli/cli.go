@@ -194,7 +194,12 @@ func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
 			err = showErr
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errDeclined) && out.JSON:
+		fmt.Fprintln(w.Out, `{"canceled": true}`)
+	case errors.Is(err, errDeclined):
+		s.say("Canceled. Nothing was changed.")
+	case err != nil:
 		return w.fail(out, s.explain(err))
 	}
 	return ExitOK
@@ -285,6 +290,14 @@ func didYouMean(problem, word string, names []string) string {
 	return problem
 }
 
+// didYouMeanOr suggests the nearest name, or says something else.
+func didYouMeanOr(otherwise, word string, names []string) string {
+	if near := suggest.Closest(word, names); near != "" {
+		return "did you mean '" + near + "'?"
+	}
+	return otherwise
+}
+
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.ReplaceAll(s, "`", "'")
@@ -319,17 +332,25 @@ func (w *World) fail(out output, err error) int {
 	if known.Why != "" {
 		p.Println("  Why: " + known.Why)
 	}
+	if len(known.Log) > 0 {
+		p.Println("  Last lines of the log:")
+	}
+	for _, l := range known.Log {
+		p.Println("    " + p.Dim(l.prefix()) + " " + l.Text)
+	}
 	if known.Try != "" {
 		p.Println("  Try: " + known.Try)
 	}
 	return ExitFailure
 }
 
-// problem is a failure as it is told: what happened, why, what to do.
+// problem is a failure as it is shown: what happened, why, what to do.
 type problem struct {
 	What string `json:"what"`
 	Why  string `json:"why,omitempty"`
 	Try  string `json:"try,omitempty"`
+	// Log are the last lines of the app or build that failed.
+	Log []logLine `json:"log,omitempty"`
 
 	cause error
 }

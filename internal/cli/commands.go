@@ -1,5 +1,7 @@
 package cli
 
+import "slices"
+
 // The groups of commands, in the order they are listed.
 const (
 	groupEnter    = "Log in"
@@ -90,5 +92,5 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "doctor", group: groupOther, summary: "Check this machine for what Ingot needs", example: []string{"doctor"}, make: func() runner { return &doctorCommand{} }},
 		{name: "completion", group: groupOther, summary: "Print a shell completion script", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} }},
 	}
-	commands = inGroups(append(commands, everyday()...))
+	commands = inGroups(slices.Concat(commands, everyday(), clientCommands()))
 }

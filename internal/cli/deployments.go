@@ -143,6 +143,10 @@ func (s *session) followDeployment(ctx context.Context, app client.App, d client
 }
 
 func (s *session) awaitDeployment(ctx context.Context, app client.App, d *client.Deployment) error {
+	return s.withLog(ctx, app, "APP", s.waitForDeployment(ctx, app, d))
+}
+
+func (s *session) waitForDeployment(ctx context.Context, app client.App, d *client.Deployment) error {
 	s.progress.Step("Deploying "+app.Name, 0)
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
 	defer cancel()
@@ -202,7 +206,7 @@ func (d *deploymentSummary) show(p *term.Printer) {
 		return
 	}
 	p.Println("")
-	p.Println(fmt.Sprintf("Active deployment with status %s (since %s)", p.Bold(d.Status), d.Since))
+	p.Println(fmt.Sprintf("Active deployment with status %s (since %s)", p.Bold(d.Status), shownTime(d.Since)))
 	rows := [][2]string{{"strategy", d.Strategy}, {"max-in-flight", strconv.Itoa(d.MaxInFlight)}}
 	if d.Steps > 0 {
 		rows = append(rows, [2]string{"canary-steps", fmt.Sprintf("%d/%d", d.Step, d.Steps)})

@@ -35,7 +35,7 @@ func (s *session) bitsOf(ctx context.Context, app client.App, kind, current stri
 		if b.Current {
 			state += " (current)"
 		}
-		return []string{b.GUID, state, b.Created}
+		return []string{b.GUID, state, shownTime(b.Created)}
 	}}
 	for _, d := range found {
 		out.rows = append(out.rows, bitsRow{d.GUID, d.State, d.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), d.GUID == current})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/cli/suggest"
 	"ingot/internal/cli/term"
 )
 
@@ -101,6 +102,22 @@ type unsetEnvCommand struct {
 
 func (c *unsetEnvCommand) run(ctx context.Context, s *session) (result, error) {
 	s.doing("Removing env variable %s from app %s", c.Args.Name, c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	var now variables
+	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/environment_variables", nil, &now); err != nil {
+		return nil, err
+	}
+	if _, set := now.Var[c.Args.Name]; !set {
+		s.say("Env variable %s was not set.", c.Args.Name)
+		if near := suggest.Closest(c.Args.Name, sortedKeys(now.Var)); near != "" {
+			s.say("Did you mean %s?", near)
+		}
+		s.ok()
+		return s.jsonOnly(&now), nil
+	}
 	return s.changeEnv(ctx, c.Args.App, c.Args.Name, nil)
 }
 

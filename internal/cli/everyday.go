@@ -3,10 +3,11 @@ package cli
 import "slices"
 
 // groups is the order in which the groups of commands are listed.
-var groups = []string{groupEnter, groupApps, groupLook, groupRoutes, groupServices, groupOrgs, groupUsers, groupOperate, groupOther}
+var groups = []string{groupEnter, groupApps, groupLook, groupRoutes, groupServices, groupOrgs, groupUsers, groupClients, groupOperate, groupOther}
 
 const (
 	groupUsers   = "Users and roles"
+	groupClients = "OAuth clients"
 	groupOperate = "Administration"
 )
 

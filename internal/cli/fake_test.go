@@ -180,6 +180,11 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			return 200, object{"access_token": token(object{"client_id": "sender", "exp": time.Now().Add(time.Hour).Unix()}), "token_type": "bearer"}
 		}
 		return 200, object{"access_token": userToken(time.Hour), "refresh_token": "refresh", "token_type": "bearer"}
+	case "POST /oauth/clients":
+		if f.body(call, `"sender"`) {
+			return 409, object{"error": "invalid_client", "error_description": "Client already exists: sender"}
+		}
+		return 201, object{"client_id": "mailer", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"emails.write", "notifications.write"}}
 	case "GET /v3/organizations":
 		return 200, one(r, object{"guid": guidOrg, "name": "acme"})
 	case "GET /v3/spaces":
@@ -230,6 +235,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"system_env_json": object{"VCAP_SERVICES": object{}}, "application_env_json": object{"VCAP_APPLICATION": object{"name": "shop"}},
 			"environment_variables": object{"GREETING": "hello"}, "running_env_json": object{}, "staging_env_json": object{},
 		}
+	case "GET /v3/apps/app-guid/environment_variables":
+		return 200, object{"var": object{"GREETING": "hello"}}
 	case "PATCH /v3/apps/app-guid/environment_variables":
 		return 200, object{"var": object{"GREETING": "good morning"}}
 	case "GET /v3/audit_events":

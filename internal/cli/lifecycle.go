@@ -34,6 +34,10 @@ func (s *session) action(ctx context.Context, app *client.App, name string) erro
 // awaitRunning waits until every process that should run has an instance that
 // does. All of them crashed is a failure.
 func (s *session) awaitRunning(ctx context.Context, app client.App) error {
+	return s.withLog(ctx, app, "APP", s.waitForInstances(ctx, app))
+}
+
+func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 	s.progress.Step("Starting "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
 	defer cancel()
@@ -92,7 +96,7 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 	if _, err := s.api.Post(ctx, "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg}}, &build); err != nil {
 		return "", err
 	}
-	stopLog := s.followStaging(ctx, app, build.CreatedAt)
+	stopLog := s.followSource(ctx, app, "STG", build.CreatedAt)
 	err := client.Poll(ctx, func() (bool, error) {
 		if build.State != "STAGING" {
 			return true, nil
@@ -110,7 +114,10 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 		if strings.Contains(build.Error, "NoAppDetectedError") {
 			p.Try = "choose a buildpack with -b, and check that -p is the app's folder"
 		}
-		return "", p
+		if s.streams() {
+			return "", p // the lines stand right above
+		}
+		return "", s.withLog(ctx, app, "STG", p)
 	}
 	return build.Droplet.GUID, nil
 }

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -135,5 +137,71 @@ func TestSummaries(t *testing.T) {
 		if len(summary) > 60 || len(summary) == 0 || !unicode.IsUpper(rune(summary[0])) || strings.HasSuffix(summary, ".") {
 			t.Errorf("%s: %q is not a summary", name, summary)
 		}
+	}
+}
+
+// The secret of a client is asked for without being shown, or generated and
+// shown once; a given one is never shown.
+func TestClientSecrets(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args  []string
+		in    string
+		asks  bool
+		sent  string
+		shown bool
+	}{
+		"given":     {[]string{"--secret", "hidden-word"}, "", false, "hidden-word", false},
+		"asked for": {nil, "typed-word\n", true, "typed-word", false},
+		"nothing":   {nil, "\n", true, "", true},
+		"generated": {nil, "", false, "", true},
+	} {
+		for _, command := range []string{"create-client", "set-client-secret"} {
+			w := loggedIn(t)
+			w.in, w.asks = tc.in, tc.asks
+			call, id := "POST /oauth/clients", "mailer"
+			if command == "set-client-secret" {
+				call, id = "PUT /oauth/clients/sender/secret", "sender"
+			}
+			out, errs, code := w.run(append([]string{command, id}, tc.args...)...)
+			var body struct {
+				Secret string `json:"client_secret"`
+				New    string `json:"secret"`
+			}
+			if err := json.Unmarshal([]byte(w.api.bodies[call]), &body); err != nil || code != 0 {
+				t.Fatalf("%s %s: %d, %v\n%s%s", command, name, code, err, out, errs)
+			}
+			secret := cmp.Or(body.Secret, body.New)
+			if tc.sent != "" && secret != tc.sent || len(secret) < 8 || strings.Contains(out+errs, secret) != tc.shown || strings.Contains(out, "shown only once") != tc.shown {
+				t.Errorf("%s %s: sent %q\n%s%s", command, name, secret, out, errs)
+			}
+		}
+	}
+}
+
+// An update sends what it does not change as it was.
+func TestUpdateClientKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	if out, errs, code := w.run("update-client", "sender", "--authorities", "emails.write, notifications.write"); code != 0 {
+		t.Fatalf("%d\n%s%s", code, out, errs)
+	}
+	body := w.api.bodies["PUT /oauth/clients/sender"]
+	for _, want := range []string{`"authorities":["emails.write","notifications.write"]`, `"token_salt":"kept"`, `"authorized_grant_types":["client_credentials"]`, `"name":"Disk watch"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is missing in %s", want, body)
+		}
+	}
+}
+
+// Without the scopes for it the client says which login is needed.
+func TestClientsForbidden(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.api.instead["GET /oauth/clients"] = func(*http.Request) (int, any) {
+		return 403, object{"error": "insufficient_scope", "error_description": "Insufficient scope for this resource"}
+	}
+	if _, errs, code := w.run("clients"); code != 1 || !strings.Contains(errs, "--client-credentials") || !strings.Contains(errs, "clients.read") {
+		t.Errorf("%d %s", code, errs)
 	}
 }

@@ -40,6 +40,14 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, &usage{err.Error(), "push"}
 	}
+	for _, size := range []struct{ flag, text string }{{"-m", c.Memory}, {"-k", c.Disk}} {
+		if size.text == "" {
+			continue
+		}
+		if _, err := megabytes(size.text); err != nil {
+			return nil, &usage{size.flag + ": " + err.Error(), "push"}
+		}
+	}
 	if c.Droplet != "" {
 		if err := c.checkDroplet(s.w); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 type routeRow struct {
 	GUID     string   `json:"guid"`
 	URL      string   `json:"url"`
+	Address  string   `json:"address"`
 	Host     string   `json:"host"`
 	Domain   string   `json:"domain"`
 	Port     int      `json:"port,omitempty"`
@@ -24,6 +25,8 @@ type routeRow struct {
 
 type routeList struct {
 	Routes []routeRow `json:"routes"`
+
+	bare bool // the columns of cf, without whole URLs
 }
 
 func (l *routeList) show(p *term.Printer) {
@@ -31,13 +34,19 @@ func (l *routeList) show(p *term.Printer) {
 		p.Println("No routes found.")
 		return
 	}
-	t := term.Table{Heading: []string{"host", "domain", "port", "path", "protocol", "apps"}}
+	t := term.Table{Heading: []string{"url", "host", "domain", "port", "path", "protocol", "apps"}}
 	for _, r := range l.Routes {
 		port := ""
 		if r.Port > 0 {
 			port = strconv.Itoa(r.Port)
 		}
-		t.Rows = append(t.Rows, term.Cells(r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
+		t.Rows = append(t.Rows, term.Cells(r.Address, r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
+	}
+	if l.bare {
+		t.Heading = t.Heading[1:]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][1:]
+		}
 	}
 	p.Println("")
 	p.Table(t)
@@ -73,9 +82,9 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 	for _, d := range domains {
 		domainNames[d.GUID] = d.Name
 	}
-	list := &routeList{Routes: []routeRow{}}
+	list := &routeList{Routes: []routeRow{}, bare: s.w.Program == "cf"}
 	for _, r := range routes {
-		row := routeRow{r.GUID, r.URL, r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
+		row := routeRow{r.GUID, r.URL, s.address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
 		for _, d := range r.Destinations {
 			name := or(appNames[d.App.GUID], d.App.GUID)
 			if d.Port != 0 && d.Port != 8080 {

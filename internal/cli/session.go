@@ -37,6 +37,7 @@ type session struct {
 	progress *term.Progress
 	cfg      *config.Config
 	api      *client.Client
+	longLogs bool // router lines are not shortened
 }
 
 // session makes what a command works with, and sees that it has what it needs.
@@ -237,10 +238,19 @@ func (s *session) app(ctx context.Context, name string) (client.App, error) {
 	return named(ctx, s, "App", "/v3/apps", name, s.in(), func(a client.App) string { return a.Name })
 }
 
-// date is how a moment is shown.
+// date shows a moment in the user's time zone. Every command uses it.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format("Mon 02 Jan 15:04:05 MST 2006")
+	return t.Local().Format(time.RFC3339)
+}
+
+// shownTime shows a moment of the API like every other one.
+func shownTime(text string) string {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return date(t)
 }

@@ -32,7 +32,7 @@ func (r taskRow) shownCommand() string {
 	return r.Command
 }
 
-func (r taskRow) shownStart() string { return r.Start.UTC().Format(time.RFC1123) }
+func (r taskRow) shownStart() string { return date(r.Start) }
 
 type taskList struct {
 	Tasks []taskRow `json:"tasks"`
@@ -215,20 +215,25 @@ func (c *runTaskCommand) run(ctx context.Context, s *session) (result, error) {
 		return taskOf(task), nil
 	}
 	s.progress.Step("Running task "+task.Name, 0)
+	source := "APP/TASK/" + task.Name
+	stopLog := s.followSource(ctx, app, source, task.CreatedAt)
 	err = client.Poll(ctx, func() (bool, error) {
 		if task.State == "SUCCEEDED" || task.State == "FAILED" {
 			return true, nil
 		}
 		return false, s.api.Get(ctx, "/v3/tasks/"+task.GUID, nil, &task)
 	})
+	stopLog()
 	if err != nil {
 		return nil, err
 	}
 	if task.State == "FAILED" {
-		return taskOf(task), &problem{
-			What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason,
-			Try: fmt.Sprintf("'%s logs %s --recent' shows its output, with the source APP/TASK/%s", s.w.Program, app.Name, task.Name),
+		failed := &problem{What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason}
+		if s.streams() {
+			return taskOf(task), failed // its lines stand above
 		}
+		failed.Try = fmt.Sprintf("'%s logs %s --recent' shows its output, with the source %s", s.w.Program, app.Name, source)
+		return taskOf(task), s.withLog(ctx, app, source, failed)
 	}
 	s.ok()
 	return taskOf(task), nil

@@ -29,7 +29,7 @@ func TestClosest(t *testing.T) {
 	commands := []string{"push", "app", "apps", "create-service", "demo", "version", "env"}
 	for word, want := range map[string]string{
 		"psuh": "push", "ap": "app", "create-servise": "create-service", "crate-serivce": "create-service", "zzzzzz": "", "PUSH": "push",
-		"deploy": "", "revisions": "", "ls": "", "x": "", "help": "", "versoin": "version",
+		"deploy": "", "revisions": "", "ls": "", "x": "", "help": "", "verzion": "version",
 	} {
 		if got := suggest.Closest(word, commands); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
