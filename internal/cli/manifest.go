@@ -12,15 +12,19 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/manifest/keys"
 )
 
 // document is a manifest as it is sent: the platform reads it, the client only
-// adds what flags say. Keys that nobody knows here pass through.
+// adds what flags say. Unknown keys are sent as well, with a warning here.
 type document struct {
 	Version      any             `yaml:"version,omitempty"`
 	Applications []yaml.MapSlice `yaml:"applications"`
 
-	dir string // where it was read, for the paths in it
+	dir      string         // where it was read, for the paths in it
+	file     string         // its path
+	warnings []keys.Warning // about keys that do nothing
 }
 
 func get(m yaml.MapSlice, keys ...string) any {
@@ -74,7 +78,7 @@ func readManifest(path string, vars map[string]any) (*document, error) {
 	if err != nil {
 		return nil, &problem{What: "The manifest " + path + " is not valid.", Why: err.Error(), cause: err}
 	}
-	doc.dir = filepath.Dir(path)
+	doc.dir, doc.file, doc.warnings = filepath.Dir(path), path, keys.Check(content)
 	return doc, nil
 }
 
@@ -142,6 +146,27 @@ func (w *World) readVars(files, pairs []string) (map[string]any, error) {
 		vars[name] = value
 	}
 	return vars, nil
+}
+
+// warn shows what is wrong with the keys of a manifest, with the lines. What the
+// platform says about the same keys is not shown again.
+func (s *session) warn(d *document) {
+	name := d.file
+	if short, err := filepath.Rel(s.w.Dir, d.file); err == nil && !strings.HasPrefix(short, "..") {
+		name = short
+	}
+	for _, w := range d.warnings {
+		s.warned = append(s.warned, w.Key)
+		if !s.JSON {
+			s.errs.Println(s.errs.Warn("Warning: ") + fmt.Sprintf("%s, line %d: %s", name, w.Line, w.Text))
+		}
+	}
+}
+
+// told reports whether a warning of the platform is about a key that was warned
+// of already.
+func (s *session) told(warning string) bool {
+	return slices.ContainsFunc(s.warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
 }
 
 func (d *document) bytes() ([]byte, error) { return yaml.Marshal(d) }

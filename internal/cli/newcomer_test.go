@@ -205,3 +205,41 @@ func TestClientsForbidden(t *testing.T) {
 		t.Errorf("%d %s", code, errs)
 	}
 }
+
+// A misspelt key of a manifest is told with its line, once, before anything is
+// changed; what the platform adds is shown as well.
+func TestManifestWarnings(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"push", "apply-manifest"} {
+		w := loggedIn(t)
+		w.file(t, "manifest.yml", "---\napplications:\n- name: shop\n  path: app\n  # small\n  memroy: ((size))\n  host: shop\n")
+		w.file(t, "app/shop", "x")
+		w.api.instead["GET /v3/jobs/done"] = func(*http.Request) (int, any) {
+			return 200, object{"guid": "done", "state": "COMPLETE", "warnings": []any{
+				object{"detail": "For application 'shop': manifest key 'memroy' is unknown and ignored; did you mean 'memory'?"}, object{"detail": "the plan is nearly used up"},
+			}}
+		}
+		_, errs, code := w.run(command, "-f", "manifest.yml", "--var", "size=64M")
+		want := "Warning: manifest.yml, line 6: manifest key 'memroy' is unknown and ignored; did you mean 'memory'?\n" +
+			"Warning: manifest.yml, line 7: manifest key 'host' is ignored: removed from Cloud Foundry; use 'routes'\nWarning: the plan is nearly used up\n"
+		if code != 0 || errs != want {
+			t.Errorf("%s: %d\n%s", command, code, errs)
+		}
+	}
+}
+
+// A manifest that the platform refuses leaves no app: the push says why, not
+// that the app is missing.
+func TestPushOfARefusedManifest(t *testing.T) {
+	t.Parallel()
+	w := loggedIn(t)
+	w.file(t, "app/shop", "x")
+	w.api.instead["GET /v3/apps"] = func(*http.Request) (int, any) { return 200, list() }
+	w.api.instead["GET /v3/jobs/done"] = func(*http.Request) (int, any) {
+		return 200, object{"guid": "done", "state": "FAILED", "errors": []any{object{"code": 10010, "title": "CF-ResourceNotFound", "detail": "For application 'shop': Service instance 'db' not found"}}}
+	}
+	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app")
+	if code != 1 || !strings.Contains(errs, "Service instance 'db' not found") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}

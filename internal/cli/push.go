@@ -70,6 +70,7 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 			return nil, err
 		}
 	}
+	s.warn(doc)
 	s.say("Applying the manifest...")
 	s.progress.Step("Applying the manifest", 0)
 	applied, err := s.beginManifest(ctx, doc)
@@ -78,6 +79,10 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	apps, err := s.planned(ctx, plans)
 	if err != nil {
+		// A manifest that fails creates nothing: then its own error counts.
+		if failed := applied(); failed != nil {
+			return nil, failed
+		}
 		return nil, err
 	}
 	out := &pushed{Apps: []*summary{}}
@@ -239,6 +244,7 @@ func (c *applyManifestCommand) run(ctx context.Context, s *session) (result, err
 		doc.Applications[i] = without(app, "path")
 	}
 	s.doing("Applying manifest %s", s.w.path(or(c.Manifest, ".")))
+	s.warn(doc)
 	s.progress.Step("Applying the manifest", 0)
 	wait, err := s.beginManifest(ctx, doc)
 	if err == nil {

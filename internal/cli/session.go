@@ -12,8 +12,8 @@ import (
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
-	"ingot/internal/cli/suggest"
 	"ingot/internal/cli/term"
+	"ingot/internal/suggest"
 	"ingot/internal/version"
 )
 
@@ -38,6 +38,8 @@ type session struct {
 	cfg      *config.Config
 	api      *client.Client
 	longLogs bool // router lines are not shortened
+	// warned are the manifest keys that the user was warned of.
+	warned []string
 }
 
 // session makes what a command works with, and sees that it has what it needs.
@@ -81,7 +83,7 @@ func (s *session) connect() {
 	s.api = client.New(s.cfg.API, s.cfg.SkipSSLValidation, client.Tokens{Access: s.cfg.AccessToken, Refresh: s.cfg.RefreshToken})
 	s.api.Login, s.api.Agent = s.cfg.Links.Login, "ingot/"+version.Version
 	s.api.Warn = func(text string) {
-		if !s.JSON {
+		if !s.JSON && !s.told(text) {
 			s.errs.Println(s.errs.Warn("Warning: ") + text)
 		}
 	}

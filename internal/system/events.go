@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"ingot/internal/cf"
@@ -33,7 +35,9 @@ func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 	now := time.Now()
 	for _, e := range told {
 		if text := eventText(e); text != "" {
-			lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(text)})
+			for line := range strings.SplitSeq(text, "\n") {
+				lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(line)})
+			}
 		}
 	}
 	if len(lines) > 0 {
@@ -84,6 +88,13 @@ func eventText(e *cf.AuditEvent) string {
 		return fmt.Sprintf("Updating process: %q", e.Data["process_type"])
 	case "audit.app.build.create":
 		return "Creating build for app with guid " + e.TargetGUID
+	case "audit.app.apply_manifest":
+		warnings, _ := e.Data["warnings"].([]string)
+		lines := slices.Clone(warnings)
+		for i := range lines {
+			lines[i] = "WARNING: " + lines[i]
+		}
+		return strings.Join(lines, "\n")
 	case "audit.app.droplet.mapped":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
 	}

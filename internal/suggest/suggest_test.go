@@ -3,7 +3,7 @@ package suggest_test
 import (
 	"testing"
 
-	"ingot/internal/cli/suggest"
+	"ingot/internal/suggest"
 )
 
 func TestDistance(t *testing.T) {
