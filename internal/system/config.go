@@ -58,7 +58,9 @@ type Config struct {
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty
 	// ones are generated then.
-	AdminPassword     string
+	AdminPassword string
+	// AdminEmail is the address of the first user; empty is admin@DOMAIN.
+	AdminEmail        string
 	AdminClientSecret string
 	// EncryptionKey, when set, is used instead of the key file.
 	EncryptionKey string

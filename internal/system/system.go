@@ -326,6 +326,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) err
 	}
 	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
 		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+		AdminEmail: cmp.Or(s.config.AdminEmail, "admin@"+s.config.Domain),
 	}, consoleRedirects, s.config.Log)
 	if err != nil {
 		return fmt.Errorf("first users and clients: %w", err)
