@@ -3,7 +3,7 @@ package cli
 // CFVersion is the version of the cf CLI whose commands are listed in CFCommands.
 const CFVersion = "8.18.3"
 
-// CFGroup is a group of commands in the help of the cf CLI.
+// CFGroup is a group of commands, as the help lists them.
 type CFGroup struct {
 	Title    string
 	Commands []string

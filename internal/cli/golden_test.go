@@ -141,6 +141,7 @@ var scenarios = []struct {
 	{"push-wrong-size", []string{"push", "shop", "--no-manifest", "-m", "lots"}},
 	{"login-stray", []string{"login", "127.0.0.1:8080"}},
 	{"logs-since-wrong", []string{"logs", "shop", "--since", "yesterday"}},
+	{"logs-since-future", []string{"logs", "shop", "--since", "2999-01-01"}},
 	{"apps", []string{"apps"}},
 	{"app", []string{"app", "shop"}},
 	{"app-requests", []string{"app", "shop", "--requests"}},

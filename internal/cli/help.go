@@ -191,3 +191,19 @@ func Summaries() map[string]string {
 	}
 	return all
 }
+
+// Groups are the commands in the groups in which the help lists them.
+func Groups() []CFGroup {
+	var all []CFGroup
+	for _, c := range commands {
+		if len(all) == 0 || all[len(all)-1].Title != c.group {
+			all = append(all, CFGroup{Title: c.group})
+		}
+		last := &all[len(all)-1]
+		last.Commands = append(last.Commands, c.name)
+		for _, s := range c.sub {
+			last.Commands = append(last.Commands, s.name)
+		}
+	}
+	return all
+}

@@ -143,7 +143,11 @@ func (c *logsCommand) since(now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.00-0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
-		if t, err := time.ParseInLocation(form, c.Since, time.Local); err == nil {
+		t, err := time.ParseInLocation(form, c.Since, time.Local)
+		if err == nil && t.After(now) {
+			return time.Time{}, &usage{fmt.Sprintf("--since: %s is in the future", c.Since), "logs"}
+		}
+		if err == nil {
 			return t, nil
 		}
 	}

@@ -89,7 +89,7 @@ var table = map[Level][]Key{
 	Process: {
 		{Name: "type", Type: text, Default: "required in 'processes'", Example: "type: worker", About: "Process type", CF: true},
 		{Name: "command", Type: text, Default: "the buildpack's", Example: "command: ./shop", About: "Start command; null restores the buildpack's", CF: true},
-		{Name: "user", Type: text, Default: "vcap", Example: "user: vcap", About: "User that runs the process", CF: true},
+		{Name: "user", Type: text, Default: "vcap", Example: "user: vcap", About: "User that runs the process; stored, but apps always run as vcap", CF: true},
 		{Name: "instances", Type: number, Default: "1 (web), 0 (others)", Example: "instances: 2", About: "Number of instances", CF: true},
 		{Name: "memory", Type: size, Default: "1G", Example: "memory: 256M", About: "Memory limit per instance, with its sidecars", CF: true},
 		{Name: "disk-quota", Type: size, Default: "1G", Example: "disk_quota: 512M", About: "Disk limit per instance", CF: true},
