@@ -44,7 +44,7 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 	for i := range 12 {
 		lines = append(lines, fmt.Sprintf("APP/PROC/WEB|OUT|line %d", i), "RTR|OUT|access", "CELL|OUT|cell")
 	}
-	lines = append(lines, "APP/PROC/WEB|ERR|cannot find module")
+	lines = append(lines, "APP/PROC/WEB|OUT|Invoking start command.", "APP/PROC/WEB|ERR|cannot find module")
 	for _, args := range [][]string{{"restart", "shop"}, {"restart", "shop", "--json"}, {"restart", "shop", "--strategy", "rolling"}} {
 		w := loggedIn(t)
 		crashed := list(object{"index": 0, "state": "CRASHED", "details": "exit status 1", "usage": object{}})
@@ -54,7 +54,7 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 		}
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf(lines...)
 		_, errs, code := w.run(args...)
-		if code != 1 || strings.Count(errs, "line ") != 9 || !strings.Contains(errs, "cannot find module") || strings.Contains(errs, "cell") || strings.Contains(errs, "line 2") {
+		if code != 1 || strings.Count(errs, "line ") != 9 || !strings.Contains(errs, "cannot find module") || strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "line 2") {
 			t.Errorf("%v: %d\n%s", args, code, errs)
 		}
 	}

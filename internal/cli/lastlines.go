@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // lastLines is how many lines of the log are shown with a failure.
 const lastLines = 10
+
+// everyStart are lines that come with every start and explain nothing.
+var everyStart = []string{"Invoking pre-start scripts.", "Invoking start command."}
 
 // withLog adds the last lines of the app or build to a failure: what went wrong
 // is usually said there. source is the beginning of the sources that count.
@@ -27,7 +31,7 @@ func (s *session) withLog(ctx context.Context, app client.App, source string, fa
 	}
 	var last []logLine
 	for _, l := range lines {
-		if l.Source != source && !strings.HasPrefix(l.Source, source+"/") {
+		if l.Source != source && !strings.HasPrefix(l.Source, source+"/") || slices.Contains(everyStart, strings.TrimSpace(l.Text)) {
 			continue
 		}
 		stream := "OUT"

@@ -183,6 +183,13 @@ func (s *session) explain(err error) error {
 		case http.StatusServiceUnavailable:
 			return &problem{What: "The API is not available.", Why: refused.Error(), Try: "try again in a moment", cause: err}
 		}
+		if strings.Contains(refused.URL, "/v3/jobs/") {
+			p := &problem{What: refused.Error(), cause: err}
+			if refused.Says("Service instance '") && refused.Says("not found") {
+				p.Try = fmt.Sprintf("'%[1]s services' lists the service instances, '%[1]s create-service' creates one", program)
+			}
+			return p
+		}
 		return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
 	}
 	return err
