@@ -21,17 +21,17 @@ import (
 // options are all commands with their flags.
 type options struct {
 	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
-	Down downOptions `command:"down" description:"End the server, and the apps that outlive it" long-description:"Ends the server of a data directory if it runs, and what goes on without it: instances of apps with their networks and mounts, and databases of services. The data stays: the next 'ingot up' brings the apps back."`
+	Down downOptions `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
 	Keys struct {
 		Rotate struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
 	} `command:"keys" description:"Manage encryption keys"`
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, against an authorization server and a platform that run elsewhere. Every flag can also be given by the environment variable named beside it."`
-	Demo          demoOptions          `command:"demo" description:"Show what it can do, on a running server" long-description:"Runs the stories of the README step by step on the server of this machine, with each command and what it really says, and cleans up."`
-	Broker        brokerOptions        `command:"broker" description:"Look at service brokers"`
-	Version       struct{}             `command:"version" description:"Say which version this is"`
-	Help          struct{}             `command:"help" description:"Say how a command is used"`
+	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
+	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
+	Version       struct{}             `command:"version" description:"Show the version"`
+	Help          struct{}             `command:"help" description:"Show help for a command"`
 }
 
 // upOptions are the flags of `ingot up`.
@@ -68,7 +68,7 @@ type mailOptions struct {
 	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
 	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
 	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
-	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long what became of a message can be asked for"`
+	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
 }
 
 func (o mailOptions) mailing() system.MailConfig {
@@ -132,9 +132,6 @@ func (p *process) parse() (*options, string, error) {
 	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
 		return nil, command, &errHelp{help.Message}
 	}
-	if err == nil && command == "help" {
-		return nil, command, p.help(parser, rest)
-	}
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	}
@@ -160,20 +157,6 @@ func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 		}
 	}
 	return nil
-}
-
-// help is the help of the whole, or of the command named.
-func (p *process) help(parser *flags.Parser, about []string) error {
-	if len(about) > 0 {
-		other := *p
-		other.args = append(slices.Clone(about), "--help")
-		_, _, err := other.parse()
-		return err
-	}
-	var b strings.Builder
-	parser.Active = nil
-	parser.WriteHelp(&b)
-	return &errHelp{b.String()}
 }
 
 // applyDefaults tells the parser the defaults, and the environment as we are
