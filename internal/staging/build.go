@@ -22,6 +22,7 @@ import (
 	"ingot/internal/fault"
 	"ingot/internal/launch"
 	"ingot/internal/platform"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -279,7 +280,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 		warn(b.req.Log, text) // of those that the buildpack added just now
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
-	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, nil)
+	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
 	if err != nil {
 		return Result{}, err
 	}
@@ -321,17 +322,15 @@ func (b *build) keepCache(ctx context.Context) {
 // maxInflated is how much larger than its compressed limit a tree may be.
 const maxInflated = 8
 
-// store collects a directory of the instance into a blob. Keep, if set, leaves
-// out entries.
+// store collects a directory of the instance into a blob. Keep changes entries or
+// leaves them out.
 func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
 	cancel()
 	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
@@ -346,12 +345,7 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 		return err
 	}
 	w.w = z // the bound is on what goes into the compressor
-	if keep == nil {
-		err = b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w)
-	} else {
-		err = b.filter(ctx, dir, w, keep)
-	}
-	if err != nil {
+	if err := b.filter(ctx, dir, w, keep); err != nil {
 		return err
 	}
 	return z.Close()
@@ -359,11 +353,9 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 
 func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+	})
 	defer func() {
 		_ = pr.Close() // never fails
 		<-done
@@ -391,6 +383,15 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 			return err
 		}
 	}
+}
+
+// dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
+func dotted(h *tar.Header) bool {
+	h.Name = "./" + h.Name
+	if h.Typeflag == tar.TypeLink {
+		h.Linkname = "./" + h.Linkname
+	}
+	return true
 }
 
 // harmless leaves links out of a cache that lead outside of it: with them it

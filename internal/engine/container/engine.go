@@ -24,6 +24,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 const (
@@ -68,7 +69,7 @@ type Engine struct {
 	// open ends with Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the life of the engine, not of a call
 	shut     context.CancelFunc
-	work     sync.WaitGroup
+	work     run.WaitGroup
 	shutOnce sync.Once
 	shutErr  error
 
@@ -259,7 +260,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
+	run.Go("engine signal", func() {
 		defer leave()
 		for wait := time.Millisecond; !hasState(in.dir); wait = min(2*wait, 50*time.Millisecond) {
 			select {
@@ -273,7 +274,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 		if err := in.terminate(); err != nil {
 			e.log.Warn("stopping an instance", "instance", id, "err", err)
 		}
-	}()
+	})
 	return nil
 }
 
