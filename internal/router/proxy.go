@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/run"
 	"ingot/internal/seal"
 	"ingot/internal/web"
 )
@@ -124,11 +125,7 @@ const endFor = 5 * time.Second
 // settle waits until no request is in ServeHTTP: those that are cut off have
 // their lines in the access log, too.
 func (p *Proxy) settle() {
-	ended := make(chan struct{})
-	go func() {
-		p.serving.Wait()
-		close(ended)
-	}()
+	ended := run.Async("router stop", func() error { p.serving.Wait(); return nil })
 	select {
 	case <-ended:
 	case <-time.After(endFor):
@@ -231,9 +228,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	x.access.trace.set(h)
-	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
+	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:1] // a service that is an app here needs the rest
+		names = names[:2] // a service that is an app here needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)
