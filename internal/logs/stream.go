@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingot/internal/fault"
+	"ingot/internal/run"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
@@ -132,7 +133,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithDeadline(r.Context(), time.Unix(claims.ExpiresAt, 0))
 	defer cancel()
-	stop := context.AfterFunc(web.Closing(r.Context()), cancel)
+	stop := run.OnDone(web.Closing(r.Context()), "log stream of many apps", cancel)
 	defer stop()
 	a.pour(ctx, &pouring{api: a, w: w, control: control, want: q, abouts: map[string]*About{}}, hose)
 	return nil

@@ -49,11 +49,10 @@ func traceOf(h http.Header) trace {
 
 // set gives an outgoing request its headers.
 func (t *trace) set(h http.Header) {
-	for name, value := range map[string]string{
-		headerB3: t.b3, headerB3Trace: t.id, headerB3Span: t.span, headerTraceparent: t.parent, headerTracestate: t.state,
-	} {
-		if value != "" {
-			h[name] = []string{value}
+	values := []string{t.b3, t.id, t.span, t.parent, t.state}
+	for i, name := range [...]string{headerB3, headerB3Trace, headerB3Span, headerTraceparent, headerTracestate} {
+		if values[i] != "" {
+			h[name] = values[i : i+1 : i+1]
 		} else {
 			delete(h, name)
 		}

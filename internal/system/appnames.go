@@ -195,28 +195,21 @@ func (r *runtime) About(ctx context.Context, app string) *logs.About { return r.
 // Gauges implements logs.Access: what the instances that run use, with the names
 // of Diego's metrics.
 func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) {
-	q := cf.Where("state", cf.InstanceRunning)
+	var of cf.Query
 	if apps != nil {
-		values := make([]any, len(apps))
-		for i, app := range apps {
-			values[i] = app
-		}
-		q = q.And(cf.In("app_guid", values...))
+		of = of.And(cf.InStrings("app_guid", apps))
 	}
 	var instances []*cf.Instance
 	processes := map[string]*cf.Process{}
 	err := r.store.View(ctx, func(tx cf.Tx) (err error) {
-		if instances, _, err = tx.Instances().List(q); err != nil {
+		if instances, _, err = tx.Instances().List(of.And(cf.In("state", cf.InstanceRunning))); err != nil {
 			return err
 		}
-		for _, one := range instances {
-			if processes[one.ProcessGUID] == nil {
-				if processes[one.ProcessGUID], err = tx.Processes().Get(one.ProcessGUID); err != nil {
-					return err
-				}
-			}
+		all, _, err := tx.Processes().List(of)
+		for _, p := range all {
+			processes[p.GUID] = p
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -228,8 +221,9 @@ func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, erro
 	usage := r.apps.Usage(ctx, guids...)
 	out := make([]logs.Gauge, 0, len(instances))
 	for _, one := range instances {
-		if u, ok := usage[one.GUID]; ok {
-			out = append(out, gaugeOf(one, processes[one.ProcessGUID], u))
+		u, used := usage[one.GUID]
+		if p := processes[one.ProcessGUID]; used && p != nil {
+			out = append(out, gaugeOf(one, p, u))
 		}
 	}
 	return out, nil
