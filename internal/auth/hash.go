@@ -17,6 +17,8 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
+
+	"ingot/internal/run"
 )
 
 // The cost of one password check: OWASP's argon2id setting of 19 MiB and two
@@ -47,7 +49,7 @@ type hasher struct {
 const quietAfter = 2 * time.Second
 
 func newHasher(parallel int) *hasher {
-	return &hasher{slots: newSlots(parallel), quiet: time.AfterFunc(quietAfter, debug.FreeOSMemory)}
+	return &hasher{slots: newSlots(parallel), quiet: run.AfterFunc("auth memory", quietAfter, debug.FreeOSMemory)}
 }
 
 func (h *hasher) leave(t turn) {
