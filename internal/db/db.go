@@ -216,7 +216,7 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 		if d.closed.Load() {
 			return false, ErrClosed
 		}
-		return retryable(err), orContext(ctx, fmt.Errorf("begin: %w", err))
+		return retryable(err), orContext(ctx, d.away(fmt.Errorf("begin: %w", err), false))
 	}
 	tx := &Tx{db: d, sql: begun}
 	tx.ctx = context.WithValue(ctx, insideTx{}, d)
@@ -243,6 +243,9 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 			return false, orContext(ctx, err)
 		}
 		// fn may have hidden the reason in an error of its own.
+		if unreachable(tx.failed) {
+			return false, d.away(tx.failed, false)
+		}
 		return retryable(err) || retryable(tx.failed), err
 	}
 	if opts != nil && opts.ReadOnly {
@@ -250,7 +253,7 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 	}
 	committed = true
 	if err := begun.Commit(); err != nil {
-		return retryable(err), orContext(ctx, fmt.Errorf("commit: %w", translate(err)))
+		return retryable(err), orContext(ctx, d.away(fmt.Errorf("commit: %w", translate(err)), true))
 	}
 	return false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -12,7 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-const defaultPostgresConns = 16
+const (
+	defaultPostgresConns = 16
+	connectTimeout       = 5 * time.Second
+)
 
 func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) error {
 	secrets, err := secretsOf(rawURL)
@@ -26,6 +30,14 @@ func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) erro
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "ingot"
 	}
+	// A server whose machine is gone answers nothing at all: it is given up in
+	// time, for new connections and for those that are open.
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	config.DialFunc = (&net.Dialer{
+		Timeout: config.ConnectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}).DialContext
 	if maxConns <= 0 {
 		maxConns = defaultPostgresConns
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ingot/internal/fault"
 )
 
 // Options say which server, and as whom.
@@ -188,7 +190,12 @@ func do(h *http.Client, req *http.Request, limit int64, into any) error {
 			Error string `json:"error"`
 		}
 		_ = json.NewDecoder(body).Decode(&refusal)
-		return &StatusError{URL: place(req), Status: res.StatusCode, Reason: refusal.Error}
+		status := &StatusError{URL: place(req), Status: res.StatusCode, Reason: refusal.Error}
+		if res.StatusCode == http.StatusServiceUnavailable {
+			// Whoever asked us is told the same.
+			return fault.Wrap(status, fault.Unavailable, "The authorization server cannot answer at the moment. Try again in a few seconds.").After(5 * time.Second)
+		}
+		return status
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
 		return fmt.Errorf("%s: the answer is not the JSON expected: %w", place(req), err)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -46,10 +48,19 @@ const keeper = `
 cd "$DIR" || exit 1
 {
 	"$BIN/initdb" -D data -U postgres -A trust -E UTF8 --locale=C --no-sync &&
-	"$BIN/postgres" -D data "$@"
+	while :; do
+		"$BIN/postgres" -D data "$@"
+		[ -e pause ] || break
+		: >paused
+		while [ -e pause ]; do sleep 0.05; done
+		rm -f paused
+		[ -e closing ] && break
+	done
 	: >ended
 } >log 2>&1 </dev/null 3<&- &
 read -r gone <&3
+: >closing
+rm -f pause
 tries=0
 while [ ! -e ended ] && [ $tries -lt 300 ]; do
 	"$BIN/pg_ctl" stop -D data -m immediate -t 10 >/dev/null 2>&1 || sleep 0.1
@@ -106,6 +117,53 @@ func Start(ctx context.Context) (*Server, error) {
 func (s *Server) Stop() {
 	s.leash.Close()
 	s.keeper.Wait() //nolint:errcheck // its exit status says nothing
+}
+
+// Pause stops the server as an operator would who restarts it: connections
+// break, and new ones are refused until Resume.
+func (s *Server) Pause(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(s.Dir, "pause"), nil, 0o644); err != nil { //nolint:gosec // read by the server's own user
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGINT); err != nil { // fast shutdown
+		return err
+	}
+	return until(ctx, func() bool {
+		_, err := os.Stat(filepath.Join(s.Dir, "paused"))
+		return err == nil
+	})
+}
+
+// Resume starts the server again and waits until it answers.
+func (s *Server) Resume(ctx context.Context) error {
+	if err := os.Remove(filepath.Join(s.Dir, "pause")); err != nil {
+		return err
+	}
+	return s.await(ctx)
+}
+
+func until(ctx context.Context, done func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 func (s *Server) await(ctx context.Context) error {
