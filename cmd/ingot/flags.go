@@ -55,6 +55,7 @@ type upOptions struct {
 	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
 	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
 	DrainNetworks string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
+	DiskReserve   int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"How much of the data directory's disk stays free: with less, uploads, builds and starts are refused; a twentieth of the disk, at most 256, when it is not given"`
 	logOptions
 }
 
@@ -225,7 +226,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig:    o.mailing(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

@@ -18,7 +18,7 @@ var builds = resource[cf.Build, buildBody]{
 func (a *API) buildRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/builds", read, builds.lister(a))
-	g.Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
+	g.Storing().Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", read, builds.getter(a))
 	g.Handle(http.MethodPatch, "/v3/builds/{guid}", write, a.updateBuild)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", read, listerOf(a, builds, cf.Tx.Apps, "App", "app_guid"))

@@ -52,6 +52,9 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all"; empty means the internet only.
 	DrainNetworks string
+	// DiskReserve is how many bytes of the data directory's disk stay free; 0
+	// means a twentieth of it, at most 256 MiB.
+	DiskReserve int64
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -108,6 +111,7 @@ func (c Config) Validate() error {
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
+		{"disk-reserve", notNegative(c.DiskReserve)},
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }
@@ -145,9 +149,9 @@ func notEmpty(s string) error {
 	return nil
 }
 
-func notNegative(d time.Duration) error {
+func notNegative[T time.Duration | int64](d T) error {
 	if d < 0 {
-		return fmt.Errorf("%s is negative", d)
+		return fmt.Errorf("%v is negative", d)
 	}
 	return nil
 }

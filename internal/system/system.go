@@ -21,6 +21,7 @@ import (
 	"ingot/internal/db"
 	"ingot/internal/db/authdb"
 	"ingot/internal/db/platformdb"
+	"ingot/internal/diskspace"
 	"ingot/internal/engine"
 	"ingot/internal/logs"
 	"ingot/internal/router"
@@ -31,6 +32,7 @@ import (
 
 // The parts that have to work before the server is ready.
 const (
+	partDisk          = "disk"
 	partSecrets       = "secrets"
 	partDatabase      = "database"
 	partAuth          = "authorization server"
@@ -62,6 +64,7 @@ type building struct {
 	adminLocal bool
 	ssh        net.Listener
 	gateway    *gateway
+	disk       *diskspace.Guard
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -109,11 +112,17 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(dir.close)
+	disk, err := diskspace.Open(diskspace.Options{Dir: dir.path, Reserve: c.DiskReserve, Log: c.Log})
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
 
 	b, drain, err := s.openDoors(ctx, dir)
 	if err != nil {
 		return err
 	}
+	b.disk = disk
+	b.health.ready(partDisk, disk.Ready)
 	secrets, err := loadSecrets(dir, c)
 	if err != nil {
 		return err
@@ -149,7 +158,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	}
 	b = newBuilding(c.Domain, ports.admin, c.Log)
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
-	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
+	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
@@ -237,6 +246,10 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	b.registry.MustRegister(logFigures{r.logs, r.drains})
+	b.disk.OnLow(r.relieve)
+	if err := s.run(ctx, b.disk); err != nil {
+		return err
+	}
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
@@ -387,8 +400,9 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	}
 	descriptionRoutes(t.origin)
 	healthRoutes(t.origin, b.health)
-	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b.metrics, b.health)
+	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b)
 	healthRoutes(t.logs, b.health)
+	t.origin.Room = b.disk.Room
 	return t
 }
 

@@ -186,16 +186,21 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	return nil
 }
 
-// prune removes layers that nobody uses.
-func (e *Engine) prune() error {
-	return e.layers.prune(func(id string) bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for _, in := range e.instances {
-			if slices.Contains(in.Layers, id) {
-				return true
-			}
+// prune removes layers that nobody uses, when they take too much space.
+func (e *Engine) prune() error { return e.layers.prune(e.names) }
+
+// Trim removes the unpacked archives that no instance uses and whose key is not
+// wanted.
+func (e *Engine) Trim(wanted func(key string) bool) error { return e.layers.trim(e.names, wanted) }
+
+// names reports whether an instance uses a layer.
+func (e *Engine) names(layer string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		if slices.Contains(in.Layers, layer) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
