@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -81,13 +82,13 @@ func (p *process) demo(o demoOptions) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
+	run.Go("signals", func() {
 		select {
 		case <-p.signals:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return t.walk(ctx)
 }
 

@@ -76,6 +76,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
+	slog.SetDefault(log) // for what has no other logger: recovered panics, libraries
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
@@ -99,7 +100,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() {
+	run.Go("signals", func() {
 		for first := true; ; first = false {
 			select {
 			case sig := <-p.signals:
@@ -113,7 +114,7 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		cancel()
 		close(done)

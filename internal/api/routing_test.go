@@ -86,18 +86,19 @@ func TestRouteScenarios(t *testing.T) {
 		return s
 	}
 	first := try(on("$domain", `,"host":"Web","path":"/a","metadata":{"labels":{"k":"v"}},"options":{"loadbalancing":"least-connection"}`), 201,
-		`"host":"web"`, `"url":"web.apps.localhost/a"`, `"protocol":"http"`, `"port":null`, `"destinations":[]`, `"loadbalancing":"least-connection"`)
+		`"host":"Web"`, `"url":"Web.apps.localhost/a"`, `"protocol":"http"`, `"port":null`, `"destinations":[]`, `"loadbalancing":"least-connection"`)
 	first.save = "route"
 	w.play([]step{
 		first,
-		try(on("$domain", `,"host":"web","path":"/a"`), 422, "Route already exists with host 'web' and path '/a' for domain 'apps.localhost'."),
+		try(on("$domain", `,"host":"web","path":"/a"`), 422, "Route already exists with host 'Web' and path '/a' for domain 'apps.localhost'."),
 		// The router takes these for the same address.
-		try(on("$domain", `,"host":"web","path":"/A"`), 422, "Route already exists with host 'web' and path '/a'"),
-		try(on("$domain", `,"host":"web","path":"/a/"`), 422, "Route already exists with host 'web' and path '/a'"),
+		try(on("$domain", `,"host":"web","path":"/A"`), 422, "Route already exists with host 'Web' and path '/a'"),
+		try(on("$domain", `,"host":"web","path":"/a/"`), 422, "Route already exists with host 'Web' and path '/a'"),
 		// On a shared domain a host belongs to the space that has it.
 		{do: "POST /v3/routes", body: `{"host":"web","path":"/login","relationships":{"space":{"data":{"guid":"$space2"}},"domain":{"data":{"guid":"$domain"}}}}`, want: 422, has: []string{"Routes for this host and domain have been reserved for another space."}},
 		try(on("$domain", `,"host":"web"`), 201, `"path":""`),
 		try(on("$domain", `,"host":"WEB"`), 422, "Route already exists with host 'web' for domain 'apps.localhost'."),
+		{as: "dev", do: "GET /v3/routes?hosts=wEB&paths=/a", want: 200, has: []string{`"total_results":1`, `"host":"Web"`}},
 		try(on("$private", ``), 201, `"host":""`, `"url":"mine.org"`),
 		try(on("$private", ``), 422, "Route already exists for domain 'mine.org'."),
 		try(on("$private", `,"path":"/p"`), 201),
@@ -116,7 +117,7 @@ func TestRouteScenarios(t *testing.T) {
 		try(on("$domain", `,"host":"p","path":"/a b"`), 422, "valid path"),
 		try(on("$domain", `,"host":"p","port":8080`), 422, "do not support ports"),
 		try(on("$domain", `,"host":"p","options":{"loadbalancing":"magic"}`), 422, "Options Loadbalancing must be one of"),
-		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options contains unsupported keys"),
+		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options Unknown field(s): 'nonsense'"),
 		try(on("$internal", `,"host":"*"`), 422, "Wildcard host names are not supported for internal domains."),
 		try(on("$internal", `,"host":"x","path":"/a"`), 422, "Paths are not supported for internal domains."),
 		try(on("$internal", `,"host":"x"`), 201),
@@ -175,6 +176,8 @@ func TestDestinationScenarios(t *testing.T) {
 		add(dest(to("$app", `,"protocol":"http2"`)), 422, "different protocol"),
 		add(dest(to("$app", `,"port":9090,"protocol":"http2"`)), 200, `"port":9090`, `"protocol":"http2"`, `"port":8080`),
 		add(dest(`{"app":{"guid":"$app","process":{"type":"worker"}}}`), 200, `"type":"worker"`),
+		// Clients send back what they were given: of the app only guid and process count.
+		add(dest(`{"app":{"guid":"$app","name":"app","links":{"self":{"href":"x"}},"process":{"type":"cron"}}}`), 200, `"type":"cron"`),
 		add(dest(), 422, "between 1 and 100 destination objects"),
 		add(`{}`, 422, "between 1 and 100 destination objects"),
 		add(many(101, func(i int) string { return to("$app", fmt.Sprintf(`,"port":%d`, 2000+i)) }), 422, "between 1 and 100"),

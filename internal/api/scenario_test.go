@@ -40,7 +40,12 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, dialect db.Dialect) *world {
 	t.Helper()
-	w := &world{setupOn(t, dialect), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
+	return newWorldIn(t, setupOn(t, dialect))
+}
+
+func newWorldIn(t *testing.T, f *fixture) *world {
+	t.Helper()
+	w := &world{f, map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
 	w.vars["org"] = w.org("o")
 	w.vars["space"] = w.space(w.vars["org"], "s")
 	w.vars["app"] = w.app(w.vars["space"], "app", map[string]any{"environment_variables": map[string]string{"SECRET": "hunter2"}})
@@ -270,4 +275,21 @@ func TestManifestScenarios(t *testing.T) {
 		t.Errorf("job %s", done.body)
 	}
 	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{`"name":"two"`}})
+	// Every application leaves its events, also when it changes nothing, and the
+	// case of hosts stays.
+	text := "applications: [{name: two, instances: \"2\", features: {revisions: true}, routes: [{route: MiXed.apps.localhost}]}]"
+	for range 2 {
+		job := w.job(step{as: "dev", do: apply, body: text, want: 202})
+		if warning, _ := job.at("warnings.0.detail").(string); !strings.Contains(warning, "For application 'two': The feature 'revisions' is not supported") || job.at("state") != "COMPLETE" {
+			t.Errorf("job %s", job.body)
+		}
+	}
+	w.play([]step{
+		{as: "dev", do: "GET /v3/apps?names=two", want: 200, save: "two"},
+		{as: "dev", do: "GET /v3/audit_events?types=audit.app.update&target_guids=$two", want: 200, has: []string{`"total_results":3`, `"manifest_triggered":true`}},
+		{as: "dev", do: "GET /v3/apps/$two/routes", want: 200, has: []string{`"url":"MiXed.apps.localhost"`, `"total_results":1`}},
+		{as: "dev", do: "GET /v3/apps/$two/processes/web", want: 200, has: []string{`"instances":2`}},
+		{as: "dev", do: "GET /v3/apps/$two/features/revisions", want: 200, has: []string{`"enabled":false`}},
+		{as: "dev", do: diff, body: "applications: [{name: two, instances: \"2\", routes: [{route: mixed.apps.localhost}]}]", want: 201, has: []string{`"diff":[]`}},
+	})
 }

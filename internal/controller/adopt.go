@@ -129,7 +129,7 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 		s := a.slots[l.at]
 		switch s.state {
 		case stopping:
-			c.spawn(func(ctx context.Context) { c.signal(ctx, a, l.id) })
+			c.spawn("stop an instance", func(ctx context.Context) { c.signal(ctx, a, l.id) })
 		case starting, running:
 			e := createdEvent(in)
 			s.host, s.internal, s.ports = e.host, e.internal, e.ports

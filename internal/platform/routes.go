@@ -82,7 +82,10 @@ func (p *Platform) CreateDomain(tx cf.Tx, by Actor, d *cf.Domain) error {
 	if taken {
 		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
 	}
-	return tx.Domains().Insert(d)
+	if err := tx.Domains().Insert(d); err != nil || d.OrgGUID == "" {
+		return err
+	}
+	return domainFits(tx, d.OrgGUID)
 }
 
 // isRoute reports whether a route without a path has this name. Whoever got a
@@ -194,9 +197,9 @@ func RouteURL(r *cf.Route, d *cf.Domain) string {
 	return url + r.Path
 }
 
-// CreateRoute stores a route; an equal one anywhere is an error.
+// CreateRoute stores a route; an equal one anywhere is an error. Its host stays
+// as it is written; wherever hosts are compared, A is a.
 func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) error {
-	r.Host = strings.ToLower(r.Host)
 	r.Protocol = "http"
 	if err := CheckRoute(r, d); err != nil {
 		return err
@@ -222,6 +225,9 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 	if err != nil {
 		return err
 	}
+	if err := routeFits(tx, r.SpaceGUID); err != nil {
+		return err
+	}
 	target, err := routeTarget(tx, r)
 	if err != nil {
 		return err
@@ -235,7 +241,7 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 // that has a route of it: whoever had a path of it would get requests that are
 // meant for the others.
 func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
-	address := strings.TrimSuffix(RouteURL(r, d), r.Path)
+	address := strings.ToLower(strings.TrimSuffix(RouteURL(r, d), r.Path))
 	all, _, err := tx.Domains().List(cf.Query{})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/seal"
+	"ingot/internal/web"
 )
 
 // The contract with route services: a request for the app goes to the service
@@ -86,6 +87,8 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 		// mean nothing to the system.
 		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
 		visit.address(out)
+		out.Header.Set(web.RequestIDHeader, x.access.RequestID)
+		x.access.trace.set(out.Header)
 		p.ServeHTTP(x.w, out)
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"ingot/internal/engine"
+	"ingot/internal/run"
 	"ingot/internal/web"
 )
 
@@ -161,8 +162,29 @@ func writeHealth(w http.ResponseWriter, status int, body any) {
 // newRegistry returns the metrics of this process.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics{})
 	return r
+}
+
+// panics tells of the panics that were recovered, each the failure of one job.
+type panics struct{}
+
+var panicked = prometheus.NewDesc("ingot_panics_total", "Panics that were recovered since the start, by job; the log has the stack of each. Each is a defect.", []string{"job"}, nil)
+
+func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicked }
+
+func (panics) Collect(to chan<- prometheus.Metric) {
+	for job, n := range run.Panics() {
+		to <- prometheus.MustNewConstMetric(panicked, prometheus.CounterValue, float64(n), job)
+	}
+}
+
+// careful is a collector of ours. The registry collects in goroutines of its own,
+// where nothing recovers.
+type careful struct{ prometheus.Collector }
+
+func (c careful) Collect(to chan<- prometheus.Metric) {
+	run.Safely("metrics", func() { c.Collector.Collect(to) })
 }
 
 // adminRoutes registers what only the operator's listener has.

@@ -239,13 +239,12 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		publicURL = b.endpoints.API
 	}
 	// The first secrets are hashed while the engine tries a container.
-	first := make(chan error, 1)
-	go func() { first <- s.firstUsers(ctx, secrets, d) }()
+	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, dir, d, publicURL)
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(logFigures{r.logs, r.drains})
+	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
 	b.disk.OnLow(r.relieve)
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
@@ -257,7 +256,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
-	b.registry.MustRegister(r.proxy)
+	b.registry.MustRegister(careful{r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -377,7 +376,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
-		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
+		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
@@ -387,11 +386,10 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		apps:   r.proxy,
+		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	for _, m := range []*web.Mux{t.origin, t.logs} {
-		logs.Routes(m.Group("logs", web.FormatV3, verifier), r.logs, r)
-	}
+	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

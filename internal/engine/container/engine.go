@@ -19,12 +19,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 const (
@@ -52,7 +52,7 @@ type Engine struct {
 
 	lock   *os.File
 	runc   *runtimeOCI
-	binds  []specs.Mount // the host's programs
+	host   *hostFiles // the host's programs
 	groups cgroups
 	net    *network
 	layers *layers
@@ -71,7 +71,7 @@ type Engine struct {
 	// open ends with Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the life of the engine, not of a call
 	shut     context.CancelFunc
-	work     sync.WaitGroup
+	work     run.WaitGroup
 	shutOnce sync.Once
 	shutErr  error
 
@@ -161,7 +161,11 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	if _, err := e.host.refresh(); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	e.resolv = resolvConf(o.Egress)
@@ -276,7 +280,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
+	run.Go("engine signal", func() {
 		defer leave()
 		for wait := time.Millisecond; !hasState(in.dir); wait = min(2*wait, 50*time.Millisecond) {
 			select {
@@ -290,7 +294,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 		if err := in.terminate(); err != nil {
 			e.log.Warn("stopping an instance", "instance", id, "err", err)
 		}
-	}()
+	})
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // Exec runs another process in the instance through `runc exec`, which waits
@@ -45,7 +46,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	if err := e.execute(ctx, p, in, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), os.RemoveAll(dir))
 	}
-	p.stop = context.AfterFunc(e.open, func() { _ = p.Signal(int(syscall.SIGKILL)) })
+	p.stop = run.OnDone(e.open, "engine exec", func() { _ = p.Signal(int(syscall.SIGKILL)) })
 	if err := p.await(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), p.Close())
 	}

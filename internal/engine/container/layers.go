@@ -63,27 +63,39 @@ func layerID(a engine.Archive) string {
 
 // get returns the layer of an archive, unpacking it if need be. It stays until
 // release is called, and as long as an instance names it: whoever starts one
-// makes it known first, and then calls release.
-func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found layer, release func(), err error) {
+// makes it known first, and then calls release. With an error there is nothing
+// to release.
+func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer, func(), error) {
 	id := layerID(a)
 	l.mu.Lock()
 	l.using[id]++
 	l.mu.Unlock()
-	release = func() {
+	release := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.using[id]--; l.using[id] <= 0 {
 			delete(l.using, id)
 		}
 	}
+	kept := false
 	defer func() {
-		if err != nil {
+		if !kept { // also when it panics
 			release()
 		}
 	}()
-	unlock, err := l.keyed.Lock(ctx, id)
+	found, err := l.find(ctx, id, a, limit)
 	if err != nil {
 		return layer{}, nil, err
+	}
+	kept = true
+	return found, release, nil
+}
+
+// find returns a layer that is in use, unpacking it if need be.
+func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit int64) (layer, error) {
+	unlock, err := l.keyed.Lock(ctx, id)
+	if err != nil {
+		return layer{}, err
 	}
 	defer unlock()
 	d, err := local.Open(l.root, id)
@@ -94,10 +106,9 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found 
 		_ = os.Chtimes(d.Path(), now, now) // its last use, for prune
 	}
 	if err != nil {
-		return layer{}, nil, err
+		return layer{}, err
 	}
-	found, err = asLayer(d)
-	return found, release, err
+	return asLayer(d)
 }
 
 func asLayer(d *local.Dir) (layer, error) {
@@ -114,8 +125,9 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err != nil {
 		return nil, err
 	}
+	made := false
 	defer func() {
-		if err != nil {
+		if !made { // also when it panics
 			err = errors.Join(err, d.Remove())
 		}
 	}()
@@ -137,6 +149,7 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 		return nil, err
 	}
 	l.grew.Store(true)
+	made = true
 	return d, nil
 }
 

@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // Remove kills what runs and takes everything away.
@@ -77,13 +77,13 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) er
 	if err := e.groups.empty(ctx, group); err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
+	var wg run.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Go(func() { errs[0] = e.net.disconnect(in.Addr) })
+		wg.Try("engine remove", &errs[0], func() error { return e.net.disconnect(in.Addr) })
 	}
-	wg.Go(func() { errs[1] = e.groups.remove(ctx, group) })
-	wg.Go(func() { errs[2] = e.unmountAll(ctx, id, path) })
+	wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
+	wg.Try("engine remove", &errs[2], func() error { return e.unmountAll(ctx, id, path) })
 	wg.Wait()
 	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
 }
