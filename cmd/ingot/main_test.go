@@ -110,8 +110,19 @@ func TestExitCodes(t *testing.T) {
 		out  string // part of standard output
 		err  string // part of standard error
 	}{
-		"no command":       {nil, env(), 2, "", "ingot help"},
-		"unknown command":  {[]string{"upp"}, env(), 2, "", "there is no command \"upp\"; did you mean up?"},
+		"no command":       {nil, env(), 0, "Everyday commands:", ""},
+		"version flag":     {[]string{"--version"}, env(), 0, "ingot dev", ""},
+		"unknown command":  {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
+		"help help":        {[]string{"help", "help"}, env(), 0, "Available commands", ""},
+		"help --help":      {[]string{"help", "--help"}, env(), 0, "Available commands", ""},
+		"help up --help":   {[]string{"help", "up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
+		"both":             {[]string{"help", "notifications"}, env(), 0, "send KIND", ""},
+		"both with flag":   {[]string{"notifications", "--help"}, env(), 0, "$INGOT_NOTIFICATIONS_LISTEN", ""},
+		"below":            {[]string{"help", "notifications", "send"}, env(), 0, "--reply-to", ""},
+		"below keys":       {[]string{"help", "keys", "rotate-encryption"}, env(), 0, "data-dir", ""},
+		"no such below":    {[]string{"notifications", "foo"}, env(), 2, "", "Commands: register, kinds"},
+		"cf alone":         {[]string{"revisions"}, env(), 2, "", "the cf CLI has it"},
+		"another's word":   {[]string{"deploy"}, env(), 2, "", "did you mean push?"},
 		"unknown flag":     {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
 		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
 		"short flag":       {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},

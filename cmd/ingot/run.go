@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ingot/internal/cli"
 	"ingot/internal/footprint"
 	"ingot/internal/run"
 	"ingot/internal/system"
@@ -13,6 +14,7 @@ import (
 
 // run does what the arguments say and returns the exit code.
 func (p *process) run() int {
+	p.askedForHelp()
 	if p.forClient() {
 		return p.client()
 	}
@@ -43,6 +45,10 @@ func (p *process) run() int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &help):
+		// A name can be both: then the commands of the client come first.
+		if own := cli.Help(&cli.World{Program: p.program()}, command); own != "" {
+			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
+		}
 		fmt.Fprintln(p.out, help.text)
 		return exitOK
 	case errors.As(err, &usage):

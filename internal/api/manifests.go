@@ -67,41 +67,23 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 	}, nil
 }
 
-// applyManifest makes missing apps at once, applies each app by itself, all or
-// nothing, and answers with a job that says how it went.
+// applyManifest applies the whole manifest or nothing of it, and answers with a
+// job that says how it went. What is wrong with the apps themselves is answered
+// at once.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
-	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
-		applier, err := a.applier(newPresenter(tx, r))
-		if err != nil {
-			return err
-		}
-		for _, app := range m.Apps {
-			if err := applier.Create(tx, app); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	job := &cf.Job{Operation: "space.apply_manifest", State: cf.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
-	var failed error
-	var pending []services.Child
 	for _, app := range m.Apps {
-		var jobs []*cf.Job
-		var warnings []string
-		if jobs, warnings, failed = a.applyOne(r, app); failed != nil {
-			break
-		}
-		job.Warnings = append(job.Warnings, warnings...)
-		for _, j := range jobs {
-			pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
-		}
+		job.Warnings = append(job.Warnings, app.Warnings...)
+	}
+	pending, warnings, failed := a.applyAll(r, m)
+	job.Warnings = append(job.Warnings, warnings...)
+	var refused *refusedApp
+	if errors.As(failed, &refused) {
+		return refused.error
 	}
 	if failed != nil {
 		if job.Errors, err = a.jobErrors(r, failed); err != nil {
@@ -109,7 +91,6 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 		}
 		job.State = cf.JobFailed
 	}
-	a.signals.RoutesChanged()
 	err = a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
 		if failed == nil && len(pending) > 0 {
 			warnings := job.Warnings
@@ -130,30 +111,64 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// applyOne applies the entry of one app and returns the jobs that complete it.
-func (a *API) applyOne(r *http.Request, app *manifest.App) (pending []*cf.Job, warnings []string, err error) {
-	var guid string
+// refusedApp is an app that cannot be created, which is no matter of a job.
+type refusedApp struct{ error }
+
+// applyAll creates and changes all apps of a manifest in one transaction, so
+// that a mistake in one of them leaves none half made. It returns the jobs that
+// complete the bindings, and what to warn of.
+func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
+	var guids []string
 	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		pending, guids = nil, nil // it may run again
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
 		if err != nil {
-			return err
+			return &refusedApp{err}
 		}
-		if err := applier.Apply(tx, app); err != nil {
-			return err
+		for _, app := range m.Apps {
+			if err := applier.Create(tx, app); err != nil {
+				return &refusedApp{err}
+			}
 		}
-		pending, warnings = applier.Pending, applier.Warnings
-		found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
-		if err != nil {
-			return err
+		for _, app := range m.Apps {
+			applier.Pending = nil
+			guid, err := a.applyOne(tx, p, applier, app)
+			if err != nil {
+				return err
+			}
+			guids = append(guids, guid)
+			for _, j := range applier.Pending {
+				pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
+			}
 		}
-		guid = found.GUID
-		return a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, nil)
+		warnings = applier.Warnings
+		return nil
 	})
-	if err == nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, guid := range guids {
 		a.signals.AppsChanged(guid)
 	}
-	return pending, warnings, err
+	a.signals.RoutesChanged()
+	return pending, warnings, nil
+}
+
+// applyOne applies the entry of one app and returns its guid.
+func (a *API) applyOne(tx cf.Tx, p *presenter, applier *manifest.Applier, app *manifest.App) (string, error) {
+	if err := applier.Apply(tx, app); err != nil {
+		return "", err
+	}
+	found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
+	if err != nil {
+		return "", err
+	}
+	var data map[string]any
+	if len(app.Warnings) > 0 {
+		data = map[string]any{"warnings": app.Warnings}
+	}
+	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, data)
 }
 
 // jobErrors are what a client may know of a failure; unknown ones stay what

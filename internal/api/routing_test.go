@@ -4,7 +4,47 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"ingot/internal/api"
+	"ingot/internal/db"
 )
+
+// Names of the system domain are the operator's: nobody gets requests that are
+// meant for the server.
+func TestSystemDomainIsReserved(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, setupOptions(t, db.SQLite, func(o *api.Options) {
+		o.Platform.SystemDomain, o.Platform.Reserved = "cf.example.org", []string{"api.cf.example.org", "uaa.cf.example.org"}
+	}))
+	private := func(name string) string {
+		return `{"name":"` + name + `","relationships":{"organization":{"data":{"guid":"$org"}}}}`
+	}
+	route := func(host, domain string) string {
+		return `{"host":"` + host + `","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"` + domain + `"}}}}`
+	}
+	for _, name := range []string{"cf.example.org", "CF.example.ORG", "example.org", "mine.cf.example.org", "a.b.cf.example.org", "api.cf.example.org", "x.api.cf.example.org"} {
+		w.play([]step{{as: "orgmanager", do: "POST /v3/domains", body: private(name), want: 422, has: []string{"reserved for the platform"}}})
+	}
+	for _, name := range []string{"api.cf.example.org", "API.cf.example.org", "x.uaa.cf.example.org"} {
+		w.play([]step{{do: "POST /v3/domains", body: `{"name":"` + name + `"}`, want: 422, has: []string{"reserved for the platform"}}})
+	}
+	w.play([]step{
+		{as: "orgmanager", do: "POST /v3/domains", body: private("other.org"), want: 201},
+		{as: "orgmanager", do: "POST /v3/domains", body: private("xcf.example.org"), want: 201},
+		// An administrator may share the system domain with apps, as in Cloud
+		// Foundry; its own names stay what they are.
+		{do: "POST /v3/domains", body: `{"name":"cf.example.org"}`, want: 201, save: "system"},
+		{as: "dev", do: "POST /v3/routes", body: route("shop", "$system"), want: 201},
+		{as: "dev", do: "POST /v3/routes", body: route("api", "$system"), want: 422, has: []string{"Route conflicts with a reserved system route."}},
+		{as: "dev", do: "POST /v3/routes", body: route("UAA", "$system"), want: 422, has: []string{"reserved system route"}},
+		{do: "POST /v3/routes", body: route("api", "$system"), want: 422, has: []string{"reserved system route"}},
+		{do: "POST /v3/domains", body: private("example.org"), want: 201, save: "above"},
+		{do: "POST /v3/routes", body: route("cf", "$above"), want: 422},
+		{do: "POST /v3/domains", body: private("sub.cf.example.org"), want: 201, save: "below"},
+		{as: "dev", do: "POST /v3/routes", body: route("", "$below"), want: 201},
+		{as: "dev", do: "POST /v3/routes", body: route("api", "$below"), want: 201},
+	})
+}
 
 func TestDomainScenarios(t *testing.T) {
 	t.Parallel()

@@ -268,8 +268,23 @@ func TestManifestScenarios(t *testing.T) {
 			t.Errorf("%s: %s", text, job.body)
 		}
 	}
-	// What must exist at once does, whatever the job says.
-	w.one(step{as: "dev", do: "GET /v3/apps?names=late", want: 200, has: []string{`"total_results":1`}})
+	// A manifest that fails leaves nothing behind, also of the apps before.
+	w.one(step{as: "dev", do: "GET /v3/apps?names=late", want: 200, has: []string{`"total_results":0`}})
+	half := w.job(step{as: "dev", do: apply, body: "applications: [{name: first, default-route: true}, {name: app, env: {HALF: made}}, {name: late, services: [db]}]", want: 202})
+	if half.at("state") != "FAILED" {
+		t.Errorf("job %s", half.body)
+	}
+	w.one(step{as: "dev", do: "GET /v3/apps?names=first,late", want: 200, has: []string{`"total_results":0`}})
+	w.one(step{as: "dev", do: "GET /v3/routes?hosts=first", want: 200, has: []string{`"total_results":0`}})
+	w.one(step{as: "dev", do: "GET /v3/apps/$app/environment_variables", want: 200, not: []string{"HALF"}})
+	// Keys that do nothing are told.
+	odd := w.job(step{as: "dev", do: apply, body: "applications: [{name: odd, memroy: 64M, host: odd, processes: [{type: worker, instnaces: 1}]}]", want: 202})
+	if odd.at("state") != "COMPLETE" || odd.at("warnings.0.detail") != "For application 'odd': manifest key 'host' is ignored: removed from Cloud Foundry; use 'routes'" ||
+		odd.at("warnings.1.detail") != "For application 'odd': manifest key 'memroy' is unknown and ignored; did you mean 'memory'?" ||
+		odd.at("warnings.2.detail") != "For application 'odd': manifest key 'instnaces' is unknown and ignored; did you mean 'instances'?" {
+		t.Errorf("job %s", odd.body)
+	}
+	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{"did you mean 'memory'?"}})
 	done := w.job(step{as: "dev", do: apply, body: "applications: [{name: late, random-route: true}, {name: two, instances: 0}]", want: 202})
 	if done.at("state") != "COMPLETE" || done.at("links.space.href") != "http://example.com/v3/spaces/"+w.vars["space"] {
 		t.Errorf("job %s", done.body)

@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	known "ingot/internal/manifest/keys"
 	"ingot/internal/platform"
 )
 
@@ -60,6 +61,9 @@ func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 		p := &parser{hash: slices.Contains(allowed, HashRouting)}
 		m.Apps = append(m.Apps, p.app(entry))
 		name := m.Apps[i].Name
+		for _, warning := range p.warnings {
+			m.Apps[i].Warnings = append(m.Apps[i].Warnings, fmt.Sprintf("For application '%s': %s", name, warning))
+		}
 		for _, problem := range p.problems {
 			if name == "" {
 				problems = append(problems, fmt.Sprintf("For application at index %d: %s", i, problem))
@@ -118,6 +122,7 @@ func stringKeys(v any) (map[string]any, bool) {
 // parser collects the problems of one app.
 type parser struct {
 	problems []string
+	warnings []string // about keys that do nothing
 	prefix   string
 	hash     bool // routes may be balanced by a header
 }
@@ -147,6 +152,15 @@ func (p *parser) normal(v any, what string) map[string]any {
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
+// notice warns of keys that do nothing at a level.
+func (p *parser) notice(l known.Level, m map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if text := known.Explain(l, key); text != "" && !slices.Contains(p.warnings, text) {
+			p.warnings = append(p.warnings, text)
+		}
+	}
+}
+
 // check takes over what somebody else found.
 func (p *parser) check(err error) {
 	var e *fault.Error
@@ -173,6 +187,7 @@ func (p *parser) app(entry any) *App {
 	raw := p.normal(entry, "The application")
 	app := &App{}
 	app.raw, _ = stringKeys(entry)
+	p.notice(known.App, app.raw)
 	name, _ := p.word(raw, "name", "Name")
 	app.Name = name
 	switch {
@@ -321,6 +336,7 @@ func (p *parser) metadata(raw map[string]any) (m Metadata) {
 		p.bad("Metadata must be an object")
 		return m
 	}
+	p.notice(known.Metadata, in)
 	read := func(key string) map[string]*string {
 		v, ok := in[key]
 		if !ok || v == nil {
@@ -417,6 +433,7 @@ func (p *parser) routes(app *App, raw map[string]any) {
 			p.bad("Routes must be a list of route objects: each needs a 'route'")
 			continue
 		}
+		p.notice(known.Route, keys)
 		r := &Route{}
 		r.URL, _ = p.word(keys, "route", "Route")
 		r.Protocol, _ = p.word(keys, "protocol", "Route protocol")
@@ -476,6 +493,7 @@ func (p *parser) services(raw map[string]any) []Service {
 			p.bad("Services must be a list of names or of maps with a name")
 			continue
 		}
+		p.notice(known.Service, keys)
 		s := Service{Name: text(keys["name"]), BindingName: text(keys["binding_name"])}
 		if v, ok := keys["parameters"]; ok && v != nil {
 			params, isMap := plain(v).(map[string]any)

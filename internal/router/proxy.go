@@ -228,9 +228,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	x.access.trace.set(h)
-	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
+	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:1] // a service that is an app here needs the rest
+		names = names[:2] // a service that is an app here needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)

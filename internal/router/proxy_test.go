@@ -194,6 +194,29 @@ func TestRoutesByHostAndPath(t *testing.T) {
 	}
 }
 
+// Nobody has checked a certificate that a client says it has.
+func TestClientCertificateHeaderIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var got http.Header
+	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
+	for name, more := range map[string]map[string]string{"fast path": {}, "other path": {"Te": "trailers"}} {
+		r := f.request(http.MethodGet, "http://app.test/", nil)
+		r.Header["x-forwarded-client-CERT"] = []string{"forged"}
+		r.Header.Add("X-Forwarded-Client-Cert", "forged, too")
+		r.Header.Set("X-Forwarded-Client-Certificate", "another header")
+		for k, v := range more {
+			r.Header.Set(k, v)
+		}
+		if res := f.do(r); res.StatusCode != http.StatusOK {
+			t.Fatal(res.StatusCode)
+		}
+		if got["X-Forwarded-Client-Cert"] != nil || got.Get("X-Forwarded-Client-Certificate") == "" {
+			t.Errorf("%s: the app gets %v", name, got)
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})

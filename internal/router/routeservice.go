@@ -24,6 +24,9 @@ const (
 	headerForwardedURL = "X-Cf-Forwarded-Url"
 	headerSignature    = "X-Cf-Proxy-Signature"
 	headerMetadata     = "X-Cf-Proxy-Metadata"
+	// headerClientCert tells an app which certificate a client has proved. The
+	// router checks none, so that what comes with it was made up.
+	headerClientCert = "X-Forwarded-Client-Cert"
 
 	errServiceSignature = "invalid_route_service_signature"
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,6 +80,27 @@ func (f *front) place(hostHeader string) place {
 	return placeApp
 }
 
+// ownNames are the host names that apps never get: those that place knows, those
+// that clients of Cloud Foundry derive from the domain, and those by which the
+// operator says that the server is reached.
+func ownNames(c Config) []string {
+	var names []string
+	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh", "console"} {
+		names = append(names, host+"."+c.Domain)
+	}
+	for _, address := range []string{c.PublicURL, c.NotificationsURL} {
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		host := strings.ToLower(u.Hostname())
+		if _, err := netip.ParseAddr(host); err != nil && host != c.Domain && !slices.Contains(names, host) {
+			names = append(names, host)
+		}
+	}
+	return names
+}
+
 // hostName takes the name or address out of a Host header: without port,
 // brackets and the root's dot, in lower case.
 func hostName(header string) (host string, ok bool) {
@@ -142,7 +165,7 @@ func formatOf(p place, path string) web.Format {
 	case p == placeAuth:
 		return web.FormatOAuth
 	}
-	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/Users", "/Groups", "/.well-known/"} {
+	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info", "/Users", "/Groups", "/.well-known/"} {
 		if strings.HasPrefix(path, prefix) {
 			return web.FormatOAuth
 		}

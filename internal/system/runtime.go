@@ -62,9 +62,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
 	r.names = newAppNames(r.store, c.Listen)
-	for _, name := range []string{"api", "uaa", "login", "log-cache", "log-stream", "notifications", "console"} {
-		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
-	}
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
 	if r.scratch, err = dir.scratch(); err != nil {
 		return nil, err

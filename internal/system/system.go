@@ -163,7 +163,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
@@ -365,8 +365,12 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 	if base == "" {
 		base = b.endpoints.API
 	}
+	proxies, err := web.ParseProxies(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	return auth.New(auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry, Proxies: proxies,
 	})
 }
 
