@@ -67,9 +67,11 @@ func (h *host) start(m launch.Member, o *output) (pid int, failure *startFailure
 			return 0, failed(m, err)
 		}
 	}
+	restore := h.expose()
 	pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
 		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: h.attributes(),
 	})
+	restore()
 	if err != nil {
 		for _, f := range ends {
 			_ = f.Close() // nothing was written to it

@@ -13,6 +13,8 @@ func (h *host) prepare() error { return nil }
 
 func (h *host) tie(*syscall.SysProcAttr) {}
 
+func (h *host) expose() (restore func()) { return func() {} }
+
 func (h *host) childless() bool { return true }
 
 func (h *host) killAll(members []int) {

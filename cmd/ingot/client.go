@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"ingot/internal/cli"
+	"ingot/internal/run"
 )
 
 // others are the commands beside the client's.
@@ -83,18 +84,14 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		secret []byte
-		err    error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		secret, err := term.ReadPassword(fd)
-		got <- answer{secret, err}
-	}()
+	var secret []byte
+	got := run.Async("password", func() (err error) {
+		secret, err = term.ReadPassword(fd)
+		return err
+	})
 	select {
-	case a := <-got:
-		return string(a.secret), a.err
+	case err := <-got:
+		return string(secret), err
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
@@ -104,7 +101,7 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 func (p *process) client() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // the first signal ends the command, the second the process
+	run.Go("signals", func() { // the first signal ends the command, the second the process
 		for n := 0; ; n++ {
 			select {
 			case <-p.signals:
@@ -116,7 +113,7 @@ func (p *process) client() int {
 			}
 			cancel()
 		}
-	}()
+	})
 	w := &cli.World{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
 		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine, Version: strings.TrimSpace(versionText()),

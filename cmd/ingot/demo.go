@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/cli/config"
+	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -98,13 +99,13 @@ func (p *process) demo(o demoOptions) error {
 	defer os.RemoveAll(t.home)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
+	run.Go("signals", func() {
 		select {
 		case <-p.signals:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return t.walk(ctx)
 }
 

@@ -82,6 +82,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
+	slog.SetDefault(log) // for what has no other logger: recovered panics, libraries
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
@@ -105,7 +106,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() {
+	run.Go("signals", func() {
 		for first := true; ; first = false {
 			select {
 			case sig := <-p.signals:
@@ -119,7 +120,7 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		cancel()
 		close(done)

@@ -18,7 +18,7 @@ var builds = resource[cf.Build, buildBody]{
 func (a *API) buildRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/builds", read, builds.lister(a))
-	g.Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
+	g.Storing().Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", read, builds.getter(a))
 	g.Handle(http.MethodPatch, "/v3/builds/{guid}", write, a.updateBuild)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", read, listerOf(a, builds, cf.Tx.Apps, "App", "app_guid"))
@@ -68,12 +68,8 @@ func (a *API) newBuild(p *presenter, app *cf.App, pkg *cf.Package, body *buildRe
 	if pkg.State != cf.Ready {
 		return nil, fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
 	}
-	running, err := p.tx.Builds().Count(cf.Where("app_guid", app.GUID).And(cf.In("state", cf.Staging)))
-	if err != nil {
+	if err := a.platform.MakeWayForBuild(p.tx, app, p.caller.actor()); err != nil {
 		return nil, err
-	}
-	if running > 0 {
-		return nil, fault.New(fault.Unprocessable, "Only one build can be STAGING at a time per application.")
 	}
 	build := &cf.Build{
 		AppGUID: app.GUID, PackageGUID: pkg.GUID, State: cf.Staging, Lifecycle: app.Lifecycle,

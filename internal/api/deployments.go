@@ -21,7 +21,7 @@ var deployments = resource[cf.Deployment, deploymentBody]{
 func (a *API) deploymentRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/deployments", read, deployments.lister(a))
-	g.Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
+	g.Storing().Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
 	g.Handle(http.MethodGet, "/v3/deployments/{guid}", read, deployments.getter(a))
 	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", write, a.updateDeployment)
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", write, a.deploymentAction(a.platform.CancelDeployment))

@@ -40,7 +40,12 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, dialect db.Dialect) *world {
 	t.Helper()
-	w := &world{setupOn(t, dialect), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
+	return newWorldIn(t, setupOn(t, dialect))
+}
+
+func newWorldIn(t *testing.T, f *fixture) *world {
+	t.Helper()
+	w := &world{f, map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
 	w.vars["org"] = w.org("o")
 	w.vars["space"] = w.space(w.vars["org"], "s")
 	w.vars["app"] = w.app(w.vars["space"], "app", map[string]any{"environment_variables": map[string]string{"SECRET": "hunter2"}})

@@ -49,7 +49,7 @@ func includeOfServiceInstances(p *presenter, l *list, items []*cf.ServiceInstanc
 func (a *API) serviceInstanceRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/service_instances", read, serviceInstances.lister(a))
-	g.Handle(http.MethodPost, "/v3/service_instances", write, a.createServiceInstance)
+	g.Storing().Handle(http.MethodPost, "/v3/service_instances", write, a.createServiceInstance)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}", read, serviceInstances.getter(a))
 	g.Handle(http.MethodPatch, "/v3/service_instances/{guid}", write, a.updateServiceInstance)
 	g.Handle(http.MethodDelete, "/v3/service_instances/{guid}", write, a.deleteServiceInstance)

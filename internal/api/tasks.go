@@ -35,7 +35,7 @@ func (a *API) taskRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", read, tasksWhole.getter(a))
 	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, a.updateTask)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, cf.Tx.Apps, "App", "app_guid"))
-	g.Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
 	// Clients up to now use the older ways.
 	g.Handle(http.MethodPut, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)

@@ -9,8 +9,9 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // Secrets are those of the first user and clients.
@@ -79,25 +80,27 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 		}
 	}
 	// Hashes and the key take most of the time of a first start.
-	var work sync.WaitGroup
+	var work run.WaitGroup
 	clients := firstClients(consoleRedirects)
 	errs := make([]error, 2+len(clients))
-	work.Go(func() {
+	work.Try("auth bootstrap", &errs[0], func() error {
 		if err := b.admin(ctx, secrets.AdminPassword, secrets.AdminEmail); err != nil {
-			errs[0] = fmt.Errorf("create the user admin: %w", err)
+			return fmt.Errorf("create the user admin: %w", err)
 		}
+		return nil
 	})
-	work.Go(func() { errs[1] = newKeyring(store, time.Now, false).load(ctx) })
+	work.Try("auth bootstrap", &errs[1], func() error { return newKeyring(store, time.Now, false).load(ctx) })
 	for i, c := range clients {
 		secret := secrets.Components[c.ID]
 		if c.ID == "admin" {
 			secret = secrets.AdminClientSecret
 		}
 		_, component := secrets.Components[c.ID]
-		work.Go(func() {
+		work.Try("auth bootstrap", &errs[2+i], func() error {
 			if err := b.client(ctx, c, secret, component); err != nil {
-				errs[2+i] = fmt.Errorf("create the client %s: %w", c.ID, err)
+				return fmt.Errorf("create the client %s: %w", c.ID, err)
 			}
+			return nil
 		})
 	}
 	work.Wait()

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"ingot/internal/fault"
+	"ingot/internal/run"
 )
 
 // The cost of one password check: OWASP's argon2id setting of 19 MiB and two
@@ -56,7 +57,7 @@ const (
 )
 
 func newHasher(parallel int) *hasher {
-	return &hasher{slots: make(chan struct{}, parallel), quiet: time.AfterFunc(quietAfter, debug.FreeOSMemory)}
+	return &hasher{slots: make(chan struct{}, parallel), quiet: run.AfterFunc("auth memory", quietAfter, debug.FreeOSMemory)}
 }
 
 func (h *hasher) enter(ctx context.Context) error {

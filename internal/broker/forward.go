@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // forwarder lets apps in containers reach servers on this machine's loopback,
@@ -24,7 +26,7 @@ type forwarder struct {
 	ways    map[endpoint]net.Listener // those on loopback, by their server
 	allowed map[netip.AddrPort]bool   // what apps connect to
 	conns   map[net.Conn]struct{}     // both ends of all connections
-	work    sync.WaitGroup
+	work    run.WaitGroup
 	stopped bool
 }
 
@@ -62,7 +64,7 @@ func (f *forwarder) open(ctx context.Context, server endpoint) error {
 		return fmt.Errorf("a way from containers to %s: %w", server, err)
 	}
 	f.ways[server], f.allowed[at] = l, true
-	f.work.Go(func() { f.serve(l, server) })
+	f.work.Loop(context.WithoutCancel(ctx), "broker forward", func() { f.serve(l, server) }) // until l is closed
 	return nil
 }
 
@@ -129,7 +131,7 @@ func (f *forwarder) serve(l net.Listener, server endpoint) {
 			c.Close()
 			continue
 		}
-		f.work.Go(func() { f.connect(c, server) })
+		f.work.Go("broker connection", func() { f.connect(c, server) })
 	}
 }
 
@@ -155,18 +157,16 @@ func (f *forwarder) connect(app net.Conn, server endpoint) {
 		return
 	}
 	defer f.untrack(to)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		pass(to, app)
-	}()
+	var other run.WaitGroup
+	defer other.Wait()
+	other.Go("broker connection", func() { pass(to, app) })
 	pass(app, to)
-	<-done
 }
 
 // pass copies until the end and passes the end on.
 func pass(to, from net.Conn) {
-	if _, err := io.Copy(to, from); err != nil {
+	err := run.Do("broker connection", func() error { _, err := io.Copy(to, from); return err })
+	if err != nil {
 		to.Close()
 		from.Close()
 		return

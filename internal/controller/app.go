@@ -185,7 +185,10 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		p.desire(true)
 		p.progress()
 	}
-	p.publish(true)
+	// What comes is reached before its row says so. What goes leaves after, but
+	// for the last of a deployment: who reads that it is over gets no answer of
+	// the old version any more.
+	p.publish(!p.concluded())
 	rows, err := p.save(ctx)
 	if err != nil {
 		return err

@@ -123,6 +123,47 @@ type sinkFunc func(app string)
 
 func (f sinkFunc) AppChanged(app string) { f(app) }
 
+// Who reads that a deployment is over gets no answer of the old version any more:
+// the old instances leave the route table before that is written.
+func TestDeployedIsSaidAfterTheOldLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	var mu sync.Mutex
+	var before []string
+	over, stale := false, 0
+	w.store.written = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if before == nil || over {
+			return
+		}
+		err := w.store.Store.View(context.Background(), func(tx cf.Tx) error {
+			all, _, err := tx.Deployments().List(cf.Query{})
+			over = err == nil && len(all) == 1 && all[0].Status == cf.DeploymentFinalized
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, b := range w.c.Backends("app", "web") {
+			if over && slices.Contains(before, b.InstanceGUID) {
+				stale++
+			}
+		}
+	}
+	w.begin()
+	running := w.awaitRunning(3)
+	mu.Lock()
+	before = running
+	mu.Unlock()
+	w.awaitReason(w.deploy(nil), cf.ReasonDeployed)
+	mu.Lock()
+	defer mu.Unlock()
+	if !over || stale > 0 {
+		t.Errorf("seen to be over: %v; %d old instances take requests then", over, stale)
+	}
+}
+
 func TestRolling(t *testing.T) {
 	t.Parallel()
 	for _, inFlight := range []int{1, 2, 10} {

@@ -185,8 +185,7 @@ func (p *RoutePublisher) run(ctx context.Context) {
 		case <-tick:
 			rearm()
 			p.work(ctx) // also what failed before
-			_, err := p.step(ctx)
-			p.complain(ctx, err)
+			p.complain(ctx, run.Do("publish routes", func() error { _, err := p.step(ctx); return err }))
 		case <-p.kicked:
 			p.work(ctx)
 		}
@@ -213,7 +212,7 @@ func (p *RoutePublisher) work(ctx context.Context) {
 	if !all {
 		return
 	}
-	err := p.walk(ctx, func() error { return p.named(ctx) })
+	err := run.Do("publish routes", func() error { return p.walk(ctx, func() error { return p.named(ctx) }) })
 	if err != nil {
 		p.kicks.Lock()
 		p.kicks.all = true
@@ -233,7 +232,7 @@ func (p *RoutePublisher) named(ctx context.Context) error {
 	if len(routes) == 0 {
 		return nil
 	}
-	err := p.Refresh(ctx, slices.Collect(maps.Keys(routes))...)
+	err := run.Do("publish routes", func() error { return p.Refresh(ctx, slices.Collect(maps.Keys(routes))...) })
 	if err != nil {
 		p.kicks.Lock()
 		maps.Copy(p.kicks.routes, routes)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/engine"
+	"ingot/internal/run"
 )
 
 // Usage is what an instance uses.
@@ -85,10 +86,10 @@ func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[str
 	var mu sync.Mutex
 	answers := make(map[string]Usage, len(instanceGUIDs))
 	places := make(chan struct{}, usageAtOnce)
-	var all sync.WaitGroup
+	var all run.WaitGroup
 	for _, id := range instanceGUIDs {
 		places <- struct{}{}
-		all.Go(func() {
+		all.Go("usage of an instance", func() {
 			defer func() { <-places }()
 			if u, ok := c.usageOf(ctx, id); ok {
 				mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/fault"
+	"ingot/internal/run"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
@@ -82,7 +83,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	stop := context.AfterFunc(web.Closing(r.Context()), cancel)
+	stop := run.OnDone(web.Closing(r.Context()), "log stream", cancel)
 	defer stop()
 	a.follow(ctx, s, t)
 	return nil

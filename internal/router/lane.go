@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -43,6 +45,18 @@ type lane struct {
 
 func (l *lane) run() {
 	defer l.express.leave(l)
+	ended := false
+	defer func() {
+		if !ended { // a panic: the client must not wait for an answer
+			l.cut()
+		}
+	}()
+	l.serveAll()
+	ended = true
+}
+
+// serveAll serves one request after the other.
+func (l *lane) serveAll() {
 	target := l.express.target.Load()
 	if target == nil {
 		l.express.handOver(l.conn, nil)
@@ -235,7 +249,7 @@ func (l *lane) watchClient(b *backendConn) {
 	w := &l.watch
 	w.done, w.got = make(chan struct{}), false
 	_ = l.conn.SetReadDeadline(time.Time{})
-	go func() {
+	run.Go("router connection", func() {
 		defer close(w.done)
 		n, err := l.conn.Read(w.extra[:])
 		w.got = n == 1
@@ -243,7 +257,7 @@ func (l *lane) watchClient(b *backendConn) {
 			w.gone.Store(true)
 			_ = b.Close()
 		}
-	}()
+	})
 }
 
 // unwatch ends that, and keeps what the watcher has read. It returns false when

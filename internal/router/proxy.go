@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/run"
 	"ingot/internal/seal"
 	"ingot/internal/web"
 )
@@ -128,11 +129,7 @@ const endFor = 5 * time.Second
 // settle waits until no request is in ServeHTTP: those that are cut off have
 // their lines in the access log, too.
 func (p *Proxy) settle() {
-	ended := make(chan struct{})
-	go func() {
-		p.serving.Wait()
-		close(ended)
-	}()
+	ended := run.Async("router stop", func() error { p.serving.Wait(); return nil })
 	select {
 	case <-ended:
 	case <-time.After(endFor):

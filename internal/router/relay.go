@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -23,13 +25,26 @@ const (
 func (l *lane) serve(p *Proxy, x *exchange, head int) (again bool) {
 	defer p.finish(x)
 	p.counters.express.Add(1)
-	b, err := l.ask(p, x, head)
+	b, err := l.askSafely(p, x, head)
 	if err != nil {
 		return l.refuse(p, x, err)
 	}
 	again = l.relay(p, x, b)
 	l.backend.Store(nil)
 	return l.unwatch() && again && !l.request.close
+}
+
+// askSafely is ask, and makes an error of a panic: the client gets a 502.
+func (l *lane) askSafely(p *Proxy, x *exchange, head int) (b *backendConn, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = run.Recovered("router request", cause)
+			if used := l.backend.Swap(nil); used != nil {
+				_ = used.Close()
+			}
+		}
+	}()
+	return l.ask(p, x, head)
 }
 
 // ask sends the request to one backend after another until one answers, whose

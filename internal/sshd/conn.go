@@ -14,6 +14,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/oplog"
+	"ingot/internal/run"
 )
 
 // connection is one client.
@@ -56,7 +57,7 @@ func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *slots) {
 	defer end()
 	defer s.contain(end)
 	defer raw.Close()
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	stop := run.OnDone(ctx, "ssh connection", func() { raw.Close() })
 	defer stop()
 
 	c := &connection{server: s, conn: newActiveConn(raw, s.c.Clock), end: end, places: slots{counters: &s.sessions}}
@@ -165,8 +166,8 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 	c.line(ctx, "Successful remote access by "+from)
 	stopIdle := c.watchIdle(ctx)
 
-	var all sync.WaitGroup
-	all.Go(func() {
+	var all run.WaitGroup
+	all.Go("ssh connection", func() {
 		defer s.contain(c.end)
 		c.global(requests)
 	})
@@ -176,7 +177,7 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 			_ = nc.Reject(ssh.ResourceShortage, "this connection has too many channels")
 			continue
 		}
-		all.Go(func() {
+		all.Go("ssh connection", func() {
 			defer s.contain(c.end)
 			defer c.open.Add(-1)
 			c.channel(ctx, nc)

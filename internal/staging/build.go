@@ -21,6 +21,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -158,7 +159,12 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 			Members: []launch.Member{{
 				Name: "staging", Source: "STG", Dir: "{{home}}",
 				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
-				Env:  []string{"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap"},
+				Env: []string{
+					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
+					// A build is one of Diego's tasks, and those have no ports.
+					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
+				},
 			}},
 		},
 		Limits: engine.Limits{Memory: int64(b.req.MemoryMB) << 20, Disk: int64(b.req.DiskMB) << 20},
@@ -268,7 +274,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
-	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, nil)
+	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
 	if err != nil {
 		return Result{}, err
 	}
@@ -296,17 +302,15 @@ func (b *build) keepCache(ctx context.Context) {
 // maxInflated is how much larger than its compressed limit a tree may be.
 const maxInflated = 8
 
-// store collects a directory of the instance into a blob. Keep, if set, leaves
-// out entries.
+// store collects a directory of the instance into a blob. Keep changes entries or
+// leaves them out.
 func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
 	cancel()
 	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
@@ -321,12 +325,7 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 		return err
 	}
 	w.w = z // the bound is on what goes into the compressor
-	if keep == nil {
-		err = b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w)
-	} else {
-		err = b.filter(ctx, dir, w, keep)
-	}
-	if err != nil {
+	if err := b.filter(ctx, dir, w, keep); err != nil {
 		return err
 	}
 	return z.Close()
@@ -334,11 +333,9 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 
 func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+	})
 	defer func() {
 		_ = pr.Close() // never fails
 		<-done
@@ -366,6 +363,15 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 			return err
 		}
 	}
+}
+
+// dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
+func dotted(h *tar.Header) bool {
+	h.Name = "./" + h.Name
+	if h.Typeflag == tar.TypeLink {
+		h.Linkname = "./" + h.Linkname
+	}
+	return true
 }
 
 // harmless leaves links out of a cache that lead outside of it: with them it

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/staging/lifecycle"
 )
@@ -22,13 +23,13 @@ type Failure struct {
 
 // The reasons.
 const (
-	NoAppDetected    = "NoAppDetectedError"
-	CompileFailed    = "BuildpackCompileFailed"
-	ReleaseFailed    = "BuildpackReleaseFailed"
-	NoBuildpacks     = "NoBuildpacksFound"
-	TimeExpired      = "StagingTimeExpired"
-	StagingError     = "StagingError"
-	insufficientDisk = "InsufficientResources"
+	NoAppDetected = "NoAppDetectedError"
+	CompileFailed = "BuildpackCompileFailed"
+	ReleaseFailed = "BuildpackReleaseFailed"
+	NoBuildpacks  = "NoBuildpacksFound"
+	TimeExpired   = "StagingTimeExpired"
+	StagingError  = "StagingError"
+	Insufficient  = "InsufficientResources"
 )
 
 func (f *Failure) Error() string { return f.Reason + " - " + f.Message }
@@ -47,11 +48,15 @@ func explain(err error, doing string) error {
 	if errors.As(err, &known) {
 		return known
 	}
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		return &Failure{Reason: Insufficient, Message: "The build was not started: " + refused.Reason, Err: err}
+	}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		reason := StagingError
 		if f.Code == fault.InsufficientStorage {
-			reason = insufficientDisk
+			reason = Insufficient
 		}
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}

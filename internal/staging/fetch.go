@@ -22,6 +22,7 @@ import (
 	"ingot/internal/archive"
 	"ingot/internal/engine"
 	"ingot/internal/outbound"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -184,7 +185,7 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	}
 	open := func() (io.ReadCloser, error) {
 		pr, pw := io.Pipe()
-		go func() { _ = pw.CloseWithError(archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)})) }()
+		run.Feed("staging files", pw, func() error { return archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)}) })
 		return pr, nil
 	}
 	return open, "buildpack-" + hex.EncodeToString(sum.Sum(nil)), nil
@@ -229,7 +230,7 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 	cmd.WaitDelay = 5 * time.Second
 	errTooLarge := fmt.Errorf("it is larger than %d MB", s.config.MaxBuildpack>>20)
 	watched := make(chan struct{})
-	go func() {
+	run.Go("staging fetch", func() {
 		defer close(watched)
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
@@ -243,7 +244,7 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 				}
 			}
 		}
-	}()
+	})
 	err := cmd.Run()
 	cause := context.Cause(ctx)
 	cancel(nil)

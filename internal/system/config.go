@@ -28,6 +28,9 @@ type Config struct {
 	AdminListen         string
 	Domain              string
 	Engine              string
+	// MemoryOvercommit is how many times the machine's memory the limits of all
+	// instances may add up to; 0 means the engine's default.
+	MemoryOvercommit int
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means beside the running program.
 	Programs string
@@ -49,6 +52,9 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all"; empty means the internet only.
 	DrainNetworks string
+	// DiskReserve is how many bytes of the data directory's disk stay free; 0
+	// means a twentieth of it, at most 256 MiB.
+	DiskReserve int64
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -97,6 +103,7 @@ func (c Config) Validate() error {
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
+		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
@@ -104,6 +111,7 @@ func (c Config) Validate() error {
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
+		{"disk-reserve", notNegative(c.DiskReserve)},
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }
@@ -141,9 +149,19 @@ func notEmpty(s string) error {
 	return nil
 }
 
-func notNegative(d time.Duration) error {
+func notNegative[T time.Duration | int64](d T) error {
 	if d < 0 {
-		return fmt.Errorf("%s is negative", d)
+		return fmt.Errorf("%v is negative", d)
+	}
+	return nil
+}
+
+// maxOvercommit is far beyond use, and far from where sums overflow.
+const maxOvercommit = 1000
+
+func checkOvercommit(n int) error {
+	if n < 0 || n > maxOvercommit {
+		return fmt.Errorf("%d is not between 1 and %d", n, maxOvercommit)
 	}
 	return nil
 }

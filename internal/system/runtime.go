@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"ingot/internal/api"
@@ -43,13 +44,18 @@ type runtime struct {
 	services  *services.Services
 	scratch   string
 	sftp      string // the sftp server, as instances see it
+	log       *slog.Logger
+	now       func() time.Time
+
+	sweeping sync.Mutex
+	swept    time.Time // when sweep ran last
 }
 
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
+	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
 	for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications", "console"} {
 		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
 	}
@@ -66,7 +72,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })
@@ -97,10 +103,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 const appUser = 2000
 
 // parts are what has to be started, in order.
-func (r *runtime) parts() []run.Service {
+func (r *runtime) parts(log *slog.Logger) []run.Service {
 	return []run.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		run.Every(time.Hour, r.sweep),
+		run.Every(sweepEvery, r.sweep), run.Every(heldInterval, r.recheck(log)),
 	}
 }
 
@@ -114,34 +120,6 @@ func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, er
 		return err
 	})
 	return wanted, err
-}
-
-// sweepAfter is how long a blob stays that nothing refers to: longer than an
-// upload or a build takes.
-const sweepAfter = 24 * time.Hour
-
-// sweep removes blobs whose packages and droplets are gone, and logs of apps
-// that are.
-func (r *runtime) sweep(ctx context.Context) {
-	exists := func(get func(cf.Tx, string) error) func(string) bool {
-		return func(guid string) bool {
-			err := r.store.View(ctx, func(tx cf.Tx) error { return get(tx, guid) })
-			return !fault.Is(err, fault.NotFound)
-		}
-	}
-	for kind, keep := range map[blob.Kind]func(string) bool{
-		blob.Packages: exists(func(tx cf.Tx, guid string) error { _, err := tx.Packages().Get(guid); return err }),
-		blob.Droplets: exists(func(tx cf.Tx, guid string) error { _, err := tx.Droplets().Get(guid); return err }),
-	} {
-		_, _ = r.blobs.Sweep(ctx, kind, keep, sweepAfter)
-	}
-	gone := exists(func(tx cf.Tx, guid string) error { _, err := tx.Apps().Get(guid); return err })
-	for app, meta := range r.logs.Meta() {
-		if time.Since(meta.Newest) > sweepAfter && !gone(app) {
-			_ = r.logs.DeleteApp(app)
-		}
-	}
-	_ = r.stager.Sweep(ctx)
 }
 
 // AppsChanged implements api.Signals.

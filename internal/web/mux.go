@@ -41,6 +41,9 @@ type Mux struct {
 	log     *slog.Logger
 	metrics *Metrics
 	routes  []Route
+	// Room, if set, is asked before a request to a route of Group.Storing is
+	// served; its error is the answer. Set it before the first request.
+	Room func() error
 }
 
 // NewMux returns an empty table. What matches no route is answered in the
@@ -82,6 +85,7 @@ type Group struct {
 	verifier func() *token.Verifier
 	limits   Limits
 	headers  map[string]string
+	storing  bool
 }
 
 // WithHeaders returns a Group whose answers all carry these headers, refusals
@@ -89,6 +93,14 @@ type Group struct {
 func (g *Group) WithHeaders(headers map[string]string) *Group {
 	c := *g
 	c.headers = headers
+	return &c
+}
+
+// Storing returns a Group for routes that store much: they are refused while
+// there is no room, see Mux.Room.
+func (g *Group) Storing() *Group {
+	c := *g
+	c.storing = true
 	return &c
 }
 
@@ -119,6 +131,9 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 		w.Header().Set(name, value)
 	}
 	allowed, err := access.decide(r, g.verifier())
+	if err == nil && g.storing && g.mux.Room != nil {
+		err = g.mux.Room()
+	}
 	if err == nil {
 		err = h(w, allowed)
 		r = allowed

@@ -179,11 +179,11 @@ func (m *Manager) startWorker(ctx context.Context, key workerKey, d Drain) *work
 		stats:    Stat{App: key.app, ID: key.id},
 		position: position{filepath.Join(m.options.Dir, positionName(key.app, key.id))},
 	}
-	go func() {
+	run.Go("log drain", func() {
 		defer close(w.done)
 		defer cancel()
-		w.run(ctx)
-	}()
+		run.Loop(ctx, "log drain", func() { w.run(ctx) })
+	})
 	return w
 }
 

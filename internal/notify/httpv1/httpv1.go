@@ -84,9 +84,9 @@ func Register(g *web.Group, o Options) {
 		"/users/{id}": notify.ToUser, "/spaces/{id}": notify.ToSpace, "/organizations/{id}": notify.ToOrg,
 		"/everyone": notify.ToEveryone, "/uaa_scopes/{id}": notify.ToScope,
 	} {
-		g.Handle("POST", path, web.Scope(scopeWrite), f.send(audience))
+		g.Storing().Handle("POST", path, web.Scope(scopeWrite), f.send(audience))
 	}
-	g.Handle("POST", "/emails", web.Scope(scopeEmails), f.send(notify.ToEmail))
+	g.Storing().Handle("POST", "/emails", web.Scope(scopeEmails), f.send(notify.ToEmail))
 	g.Handle("GET", "/messages/{id}", web.Scope(scopeWrite, scopeEmails), f.message)
 }
 

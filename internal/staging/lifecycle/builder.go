@@ -118,8 +118,6 @@ func (b *Builder) prepare() error {
 		"TMPDIR":   b.at("tmp"),
 		"DEPS_DIR": b.at("deps"),
 		"CF_STACK": b.plan.Stack,
-		// Where the bundled buildpacks find ingot-static.
-		"INGOT_PROGRAMS": b.at(BuilderDir),
 	})
 	if env["USER"] == "" {
 		env["USER"] = "vcap"
