@@ -22,7 +22,7 @@ func (a *API) manifestRoutes(g *web.Group) {
 }
 
 // readManifest reads the body, which must say that it is YAML.
-func readManifest(r *http.Request) (*manifest.Manifest, error) {
+func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
 		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
@@ -31,7 +31,19 @@ func readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Parse(text)
+	var rules []manifest.Rule
+	err = a.store.View(r.Context(), func(tx cf.Tx) error {
+		rules = nil
+		hash, err := a.flagOn(tx, flagHashRouting)
+		if hash {
+			rules = append(rules, manifest.HashRouting)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
@@ -44,7 +56,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 		names = append(names, f.name)
 	}
 	return &manifest.Applier{
-		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names,
+		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
 		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
 		Bind: func(tx cf.Tx, app *cf.App, i *cf.ServiceInstance, s manifest.Service) (*cf.Job, error) {
 			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
@@ -59,7 +71,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 // job that says how it went. What is wrong with the apps themselves is answered
 // at once.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
@@ -67,7 +79,8 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	for _, app := range m.Apps {
 		job.Warnings = append(job.Warnings, app.Warnings...)
 	}
-	pending, failed := a.applyAll(r, m)
+	pending, warnings, failed := a.applyAll(r, m)
+	job.Warnings = append(job.Warnings, warnings...)
 	var refused *refusedApp
 	if errors.As(failed, &refused) {
 		return refused.error
@@ -101,14 +114,16 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 // refusedApp is an app that cannot be created, which is no matter of a job.
 type refusedApp struct{ error }
 
+// Unwrap lets a transaction see that it has to be run again.
+func (e *refusedApp) Unwrap() error { return e.error }
+
 // applyAll creates and changes all apps of a manifest in one transaction, so
 // that a mistake in one of them leaves none half made. It returns the jobs that
-// complete the bindings.
-func (a *API) applyAll(r *http.Request, m *manifest.Manifest) ([]services.Child, error) {
-	var pending []services.Child
+// complete the bindings, and what the user should know.
+func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
 	var guids []string
-	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
-		pending, guids = nil, nil // it may run again
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		pending, warnings, guids = nil, nil, nil // it may run again
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
 		if err != nil {
@@ -130,16 +145,17 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) ([]services.Child,
 				pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
 			}
 		}
+		warnings = applier.Warnings
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, guid := range guids {
 		a.signals.AppsChanged(guid)
 	}
 	a.signals.RoutesChanged()
-	return pending, nil
+	return pending, warnings, nil
 }
 
 // applyOne applies the entry of one app and returns its guid.
@@ -174,7 +190,7 @@ func (a *API) jobErrors(r *http.Request, err error) ([]cf.JobError, error) {
 }
 
 func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}

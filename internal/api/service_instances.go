@@ -267,7 +267,7 @@ func (a *API) updateManaged(p *presenter, i *cf.ServiceInstance, body *serviceIn
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	defer a.signals.RoutesChanged()
+	defer func() { a.signals.AppsChanged(); a.signals.RoutesChanged() }()
 	return a.orJob(w, r, func(p *presenter) (*cf.Job, error) {
 		i, err := a.serviceInstanceFor(p)
 		if err != nil {

@@ -91,6 +91,10 @@ type Config struct {
 	User, Group int
 	// PIDs bounds the processes of an instance.
 	PIDs int
+	// ShortestDeployment is how long a deployment is active at least, also when
+	// all its instances are ready sooner: clients that do not wait for it look
+	// for it a moment later.
+	ShortestDeployment time.Duration
 	// Grace is what members have between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// Interval is how often everything is looked at.

@@ -200,6 +200,8 @@ func (p *pass) progress() {
 			change(cf.DeploymentFinalized, cf.ReasonCanceled)
 		}
 	case ready < target:
+	case !canary && p.rules.now.Before(d.LastChange.Add(p.ShortestDeployment)):
+		p.again = d.LastChange.Add(p.ShortestDeployment)
 	case !canary:
 		change(cf.DeploymentFinalized, cf.ReasonDeployed)
 	case d.Reason == cf.ReasonDeploying:

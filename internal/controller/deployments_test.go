@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ingot/internal/cf"
 	"ingot/internal/engine"
@@ -315,6 +316,32 @@ func TestCanary(t *testing.T) {
 	}
 	w.awaitReason(d, cf.ReasonDeployed)
 	w.awaitRunning(4)
+}
+
+// TestDeploymentSeen keeps a deployment active for a while that is done at once.
+func TestDeploymentSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	c := w.config()
+	c.ShortestDeployment = 3 * time.Second
+	w.run(New(c))
+	before := w.awaitRunning(1)
+	d := w.deploy(nil)
+	w.await("the new instance has taken over", func() bool {
+		rows := w.rows()
+		return len(rows) == 1 && rows[0].GUID != before[0] && rows[0].Ready
+	})
+	w.settled()
+	if now := w.deployment(d); now.Status != cf.DeploymentActive || now.Reason != cf.ReasonDeploying {
+		t.Errorf("at once it is %+v", now)
+	}
+	w.clock.advance(2 * time.Second)
+	w.settled()
+	if now := w.deployment(d); now.Status != cf.DeploymentActive {
+		t.Errorf("after two seconds it is %+v", now)
+	}
+	w.clock.advance(time.Second)
+	w.awaitReason(d, cf.ReasonDeployed)
 }
 
 // TestCanaryCanceled takes a canary away, with all that is new.

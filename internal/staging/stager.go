@@ -304,5 +304,10 @@ func say(log LogFunc, format string, args ...any) {
 	log("STG", false, time.Now().UTC(), fmt.Appendf(nil, format, args...))
 }
 
+// warn writes a warning to the staging log, where it stands out.
+func warn(log LogFunc, text string) {
+	log("STG", true, time.Now().UTC(), []byte("WARNING: "+text))
+}
+
 // scratch makes a directory for what a build fetches.
 func (s *Stager) scratch() (string, error) { return os.MkdirTemp(s.config.Scratch, "ingot-staging-") }

@@ -16,6 +16,7 @@ import (
 	"ingot/internal/mail"
 	"ingot/internal/mail/smtp"
 	"ingot/internal/outbound"
+	"ingot/internal/web"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -55,6 +56,9 @@ type Config struct {
 	// DiskReserve is how many bytes of the data directory's disk stay free; 0
 	// means a twentieth of it, at most 256 MiB.
 	DiskReserve int64
+	// TrustedProxies are the proxies in front of the server, as a list of
+	// addresses and networks: they say in X-Forwarded-For who the client is.
+	TrustedProxies string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -108,6 +112,7 @@ func (c Config) Validate() error {
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
+		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
@@ -285,6 +290,11 @@ func checkMailbox(s string) error {
 
 func checkNetworks(list string) error {
 	_, err := outbound.ParseGuard(list)
+	return err
+}
+
+func checkProxies(list string) error {
+	_, err := web.ParseProxies(list)
 	return err
 }
 

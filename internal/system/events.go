@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +75,13 @@ func eventText(e *cf.AuditEvent) string {
 		return "Created app with guid " + e.TargetGUID
 	case "audit.app.update":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
+	case "audit.app.apply_manifest":
+		text := "Applied manifest to app with guid " + e.TargetGUID
+		warnings, _ := e.Data["warnings"].([]string)
+		for _, w := range warnings {
+			text += "\nWARNING: " + w
+		}
+		return text
 	case "audit.app.start":
 		return "Starting app with guid " + e.TargetGUID
 	case "audit.app.stop":
@@ -88,13 +94,6 @@ func eventText(e *cf.AuditEvent) string {
 		return fmt.Sprintf("Updating process: %q", e.Data["process_type"])
 	case "audit.app.build.create":
 		return "Creating build for app with guid " + e.TargetGUID
-	case "audit.app.apply_manifest":
-		warnings, _ := e.Data["warnings"].([]string)
-		lines := slices.Clone(warnings)
-		for i := range lines {
-			lines[i] = "WARNING: " + lines[i]
-		}
-		return strings.Join(lines, "\n")
 	case "audit.app.droplet.mapped":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
 	}

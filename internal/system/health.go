@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/pprof"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -195,14 +196,26 @@ func adminRoutes(m *web.Mux, r *prometheus.Registry) {
 
 	// A profile runs for as long as it is asked to.
 	long := g.Within(web.Limits{Body: 1 << 20, Read: web.DefaultLimits.Read})
-	for path, h := range map[string]http.HandlerFunc{
+	for pattern, h := range map[string]http.HandlerFunc{
 		"/debug/pprof/":        pprof.Index,
 		"/debug/pprof/{name}":  pprof.Index,
 		"/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol":  pprof.Symbol,
 		"/debug/pprof/trace":   pprof.Trace,
 	} {
-		long.Handle(http.MethodGet, path, web.Public(operators), plain(h))
+		long.Handle(http.MethodGet, pattern, web.Public(operators), plain(headOnly(h)))
+	}
+}
+
+// headOnly answers HEAD without taking the profile that GET would send.
+func headOnly(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := path.Base(r.URL.Path)
+		if r.Method == http.MethodHead && (name == "profile" || name == "trace") {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			return
+		}
+		h(w, r)
 	}
 }
 

@@ -33,6 +33,7 @@ type runtime struct {
 	logs      *logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
+	names     *appNames
 	table     *router.Table
 	proxy     *router.Proxy
 	access    *accessLog
@@ -51,14 +52,17 @@ type runtime struct {
 	swept    time.Time // when sweep ran last
 }
 
+// shortestDeployment is time enough for a client that began a deployment and did
+// not wait for it to ask how it is getting on.
+const shortestDeployment = 3 * time.Second
+
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
-	for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications", "console"} {
-		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
-	}
+	r.names = newAppNames(r.store, c.Listen)
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
 	if r.scratch, err = dir.scratch(); err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
+	if r.drains, err = openDrains(r.logs, boundDrains{r.store, r.names}, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
@@ -83,7 +87,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	lines := appLogs{r.logs}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
-		Traffic: r.proxy, Log: c.Log,
+		Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
@@ -141,7 +145,8 @@ func (r *runtime) RoutesChanged(guids ...string) {
 
 // told is the store for those who do what users ask for: it tells of it.
 func (r *runtime) told(log *slog.Logger) toldStore {
-	return toldStore{controller.WatchRoutes(r.store, r.publisher.Kick), r.logs, log}
+	// Drains tell names, too.
+	return toldStore{controller.WatchRoutes(r.names.watch(r.store, r.drains.Kick), r.publisher.Kick), r.logs, log}
 }
 
 // BuildCreated implements api.Signals.
@@ -243,7 +248,7 @@ func routerRoute(r controller.Route) router.Route {
 	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
-			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
+			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,
 			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
 		})
 	}

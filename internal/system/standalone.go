@@ -216,7 +216,7 @@ func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, 
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
 		return nil, nil, err
 	}

@@ -163,7 +163,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
@@ -365,8 +365,12 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 	if base == "" {
 		base = b.endpoints.API
 	}
+	proxies, err := web.ParseProxies(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	return auth.New(auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry, Proxies: proxies,
 	})
 }
 
@@ -386,11 +390,10 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		apps:   r.proxy,
+		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	for _, m := range []*web.Mux{t.origin, t.logs} {
-		logs.Routes(m.Group("logs", web.FormatV3, verifier), r.logs, r)
-	}
+	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

@@ -19,7 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/engine"
@@ -53,7 +52,7 @@ type Engine struct {
 
 	lock   *os.File
 	runc   *runtimeOCI
-	binds  []specs.Mount // the host's programs
+	host   *hostFiles // the host's programs
 	groups cgroups
 	net    *network
 	layers *layers
@@ -162,7 +161,11 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	if _, err := e.host.refresh(); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	e.resolv = resolvConf(o.Egress)

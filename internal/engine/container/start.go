@@ -326,9 +326,14 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 			return err
 		}
 	}
+	binds, err := e.host.refresh()
+	if err != nil {
+		// What was there when the last instance started is as good, most times.
+		e.log.Warn("instances may not see what was installed on this machine just now", "error", err)
+	}
 	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
-		rootfs: filepath.Join(e.run, "root"), hostname: name, cgroup: "/" + filepath.Join(e.group, id),
-		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: e.binds, control: in.dir.Control(), home: in.dir.Home(),
+		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: binds, control: in.dir.Control(), home: in.dir.Home(),
 		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
 	}.spec())
 }

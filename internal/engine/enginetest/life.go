@@ -24,6 +24,7 @@ var lifeCases = []testCase{
 	{name: "StartCancelled", test: startCancelled},
 	{name: "NoProgram", test: noProgram},
 	{name: "Records", test: records},
+	{name: "DevStdout", test: devStdout},
 	{name: "RecordsEnd", test: recordsEnd},
 	{name: "StreamClosed", test: streamClosed},
 	{name: "Exits", test: exits},
@@ -231,6 +232,14 @@ func records(s *suite, t *testing.T) {
 			t.Errorf("after %d:\n%s", after, strings.Join(other.seen, "\n"))
 		}
 	}
+}
+
+// devStdout opens the standard streams by name, as web servers do to log.
+func devStdout(s *suite, t *testing.T) {
+	_, f := s.run(t, sh("web", `echo "by name" >/dev/stdout; `+waiting), sh("sidecar", `echo "errors by name" >/dev/stderr; `+waiting))
+	f.line("by name")
+	_, f = s.run(t, sh("web", `echo "errors by name" >/dev/stderr; `+waiting))
+	f.line("errors by name")
 }
 
 func recordsEnd(s *suite, t *testing.T) {
