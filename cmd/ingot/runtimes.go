@@ -7,10 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"ingot/internal/cli"
+	"ingot/internal/run"
 )
 
 // A runtime is a program that bundled buildpacks use, and apps with them.
@@ -49,9 +49,9 @@ var instancePlaces = []string{
 // some take a while to tell their version.
 func checkRuntimes(ctx context.Context) []cli.Finding {
 	found := make([]cli.Finding, len(runtimes))
-	var all sync.WaitGroup
+	var all run.WaitGroup
 	for i, r := range runtimes {
-		all.Go(func() { found[i] = r.check(ctx) })
+		all.Go("doctor", func() { found[i] = r.check(ctx) })
 	}
 	all.Wait()
 	return found

@@ -114,13 +114,16 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 // refusedApp is an app that cannot be created, which is no matter of a job.
 type refusedApp struct{ error }
 
+// Unwrap lets a transaction see that it has to be run again.
+func (e *refusedApp) Unwrap() error { return e.error }
+
 // applyAll creates and changes all apps of a manifest in one transaction, so
 // that a mistake in one of them leaves none half made. It returns the jobs that
-// complete the bindings, and what to warn of.
+// complete the bindings, and what the user should know.
 func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
 	var guids []string
 	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
-		pending, guids = nil, nil // it may run again
+		pending, warnings, guids = nil, nil, nil // it may run again
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
 		if err != nil {

@@ -76,12 +76,12 @@ func eventText(e *cf.AuditEvent) string {
 	case "audit.app.update":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
 	case "audit.app.apply_manifest":
-		lines := []string{"Applied manifest to app with guid " + e.TargetGUID}
+		text := "Applied manifest to app with guid " + e.TargetGUID
 		warnings, _ := e.Data["warnings"].([]string)
 		for _, w := range warnings {
-			lines = append(lines, "WARNING: "+w)
+			text += "\nWARNING: " + w
 		}
-		return strings.Join(lines, "\n")
+		return text
 	case "audit.app.start":
 		return "Starting app with guid " + e.TargetGUID
 	case "audit.app.stop":

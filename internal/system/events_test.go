@@ -69,7 +69,7 @@ func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, err := to.Read(app.GUID, logs.ReadQuery{})
-	if err == nil && (len(lines) != 3 || string(lines[1].Text) != "WARNING: one" || string(lines[2].Text) != "WARNING: two") {
+	if err == nil && (len(lines) != 4 || string(lines[2].Text) != "WARNING: one" || string(lines[3].Text) != "WARNING: two") {
 		t.Errorf("%v", lines)
 	}
 	lines = lines[:min(1, len(lines))]
