@@ -28,6 +28,7 @@ type Config struct {
 	AdminListen         string
 	Domain              string
 	Engine              string
+	seams               seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means beside the running program.
 	Programs string
