@@ -23,7 +23,7 @@ func (p *process) machine(ctx context.Context) []cli.Finding {
 		findings[1] = cli.Finding{Name: "data directory", State: cli.FindingMissing, Get: "neither HOME nor XDG_DATA_HOME is set: give --data-dir to 'ingot up'"}
 	}
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
-	findings = append(findings, tools()...)
+	findings = append(findings, withVersion(ctx, tools())...)
 	return append(findings, p.engine(ctx))
 }
 
@@ -87,6 +87,27 @@ func tools() []cli.Finding {
 			f.State, f.Get = cli.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
 		}
 		all = append(all, f)
+	}
+	return all
+}
+
+// withVersion looks at the version of runc, on which the isolation of apps
+// depends.
+func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
+	for i := range all {
+		f := &all[i]
+		if f.Name != "runc" || f.State != cli.FindingOK {
+			continue
+		}
+		name, problem, err := system.RuncVersion(ctx)
+		switch {
+		case err != nil:
+			f.State, f.Get = cli.FindingNote, fmt.Sprintf("it does not run: %v", err)
+		case problem != "":
+			f.State, f.Get = cli.FindingNote, problem
+		default:
+			f.Found += " (" + name + ")"
+		}
 	}
 	return all
 }

@@ -42,18 +42,21 @@ type upOptions struct {
 	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
 	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
-	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or what the data directory remembers; on the first start auto means containers when a trial container works"`
+	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"How many times the machine's memory the memory limits of all instances may add up to; 10 when it is not given, 1 for Diego's rule"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot, or in the lib/ingot of a package"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
 	mailOptions
-	AuthURL       string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
-	PublicURL     string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
-	Demo          bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
-	PasswordGrant string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
-	PostgresURL   string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
-	DrainNetworks string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
+	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
+	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
+	Demo           bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
+	PasswordGrant  string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
+	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
+	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"How much of the data directory's disk stays free: with less, uploads, builds and starts are refused; a twentieth of the disk, at most 256, when it is not given"`
+	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of the proxies in front, such as 127.0.0.1,10.0.0.0/8; their X-Forwarded-For says which client a login comes from"`
 	logOptions
 }
 
@@ -224,10 +227,10 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig:    o.mailing(),
-		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
+		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}
 	switch {

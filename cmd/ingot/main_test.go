@@ -57,8 +57,10 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		"password off": {"--password-grant off", env(), 1000, with(func(c *system.Config) {
 			c.PasswordGrant = false
 		})},
-		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ENCRYPTION_KEY", "k"), 1000,
-			with(func(c *system.Config) { c.AdminPassword, c.AdminClientSecret, c.EncryptionKey = "p", "s", "k" })},
+		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ADMIN_EMAIL", "ops@example.org", "INGOT_ENCRYPTION_KEY", "k"), 1000,
+			with(func(c *system.Config) {
+				c.AdminPassword, c.AdminClientSecret, c.AdminEmail, c.EncryptionKey = "p", "s", "ops@example.org", "k"
+			})},
 		"all others": {
 			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process " +
 				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env(), 1000,

@@ -60,14 +60,14 @@ var dropletList = listing{
 func (a *API) dropletRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
-	g.Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
+	g.Storing().Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
 	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplet.getter(a))
 	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, cf.Tx.Packages, "Package", "package_guid"))
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
-	g.Within(uploads).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
 }
 
 // appDroplets knows ?current=true besides the usual.

@@ -22,7 +22,7 @@ func (a *API) manifestRoutes(g *web.Group) {
 }
 
 // readManifest reads the body, which must say that it is YAML.
-func readManifest(r *http.Request) (*manifest.Manifest, error) {
+func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
 		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
@@ -31,7 +31,19 @@ func readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Parse(text)
+	var rules []manifest.Rule
+	err = a.store.View(r.Context(), func(tx cf.Tx) error {
+		rules = nil
+		hash, err := a.flagOn(tx, flagHashRouting)
+		if hash {
+			rules = append(rules, manifest.HashRouting)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
@@ -44,7 +56,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 		names = append(names, f.name)
 	}
 	return &manifest.Applier{
-		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names,
+		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
 		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
 		Bind: func(tx cf.Tx, app *cf.App, i *cf.ServiceInstance, s manifest.Service) (*cf.Job, error) {
 			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
@@ -58,7 +70,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 // applyManifest makes missing apps at once, applies each app by itself, all or
 // nothing, and answers with a job that says how it went.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
@@ -82,9 +94,11 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	var pending []services.Child
 	for _, app := range m.Apps {
 		var jobs []*cf.Job
-		if jobs, failed = a.applyOne(r, app); failed != nil {
+		var warnings []string
+		if jobs, warnings, failed = a.applyOne(r, app); failed != nil {
 			break
 		}
+		job.Warnings = append(job.Warnings, warnings...)
 		for _, j := range jobs {
 			pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
 		}
@@ -98,8 +112,13 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	a.signals.RoutesChanged()
 	err = a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
 		if failed == nil && len(pending) > 0 {
+			warnings := job.Warnings
 			job, err = a.services.Follow(tx, newPresenter(tx, r).caller.actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending)
-			return err
+			if err != nil || len(warnings) == 0 {
+				return err
+			}
+			job.Warnings = warnings
+			return tx.Jobs().Update(job)
 		}
 		job.GUID = ""
 		return tx.Jobs().Insert(job)
@@ -112,10 +131,9 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 }
 
 // applyOne applies the entry of one app and returns the jobs that complete it.
-func (a *API) applyOne(r *http.Request, app *manifest.App) ([]*cf.Job, error) {
+func (a *API) applyOne(r *http.Request, app *manifest.App) (pending []*cf.Job, warnings []string, err error) {
 	var guid string
-	var pending []*cf.Job
-	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
 		if err != nil {
@@ -124,7 +142,7 @@ func (a *API) applyOne(r *http.Request, app *manifest.App) ([]*cf.Job, error) {
 		if err := applier.Apply(tx, app); err != nil {
 			return err
 		}
-		pending = applier.Pending
+		pending, warnings = applier.Pending, applier.Warnings
 		found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
 		if err != nil {
 			return err
@@ -135,7 +153,7 @@ func (a *API) applyOne(r *http.Request, app *manifest.App) ([]*cf.Job, error) {
 	if err == nil {
 		a.signals.AppsChanged(guid)
 	}
-	return pending, err
+	return pending, warnings, err
 }
 
 // jobErrors are what a client may know of a failure; unknown ones stay what
@@ -154,7 +172,7 @@ func (a *API) jobErrors(r *http.Request, err error) ([]cf.JobError, error) {
 }
 
 func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}

@@ -275,4 +275,21 @@ func TestManifestScenarios(t *testing.T) {
 		t.Errorf("job %s", done.body)
 	}
 	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{`"name":"two"`}})
+	// Every application leaves its events, also when it changes nothing, and the
+	// case of hosts stays.
+	text := "applications: [{name: two, instances: \"2\", features: {revisions: true}, routes: [{route: MiXed.apps.localhost}]}]"
+	for range 2 {
+		job := w.job(step{as: "dev", do: apply, body: text, want: 202})
+		if warning, _ := job.at("warnings.0.detail").(string); !strings.Contains(warning, "For application 'two': The feature 'revisions' is not supported") || job.at("state") != "COMPLETE" {
+			t.Errorf("job %s", job.body)
+		}
+	}
+	w.play([]step{
+		{as: "dev", do: "GET /v3/apps?names=two", want: 200, save: "two"},
+		{as: "dev", do: "GET /v3/audit_events?types=audit.app.update&target_guids=$two", want: 200, has: []string{`"total_results":3`, `"manifest_triggered":true`}},
+		{as: "dev", do: "GET /v3/apps/$two/routes", want: 200, has: []string{`"url":"MiXed.apps.localhost"`, `"total_results":1`}},
+		{as: "dev", do: "GET /v3/apps/$two/processes/web", want: 200, has: []string{`"instances":2`}},
+		{as: "dev", do: "GET /v3/apps/$two/features/revisions", want: 200, has: []string{`"enabled":false`}},
+		{as: "dev", do: diff, body: "applications: [{name: two, instances: \"2\", routes: [{route: mixed.apps.localhost}]}]", want: 201, has: []string{`"diff":[]`}},
+	})
 }

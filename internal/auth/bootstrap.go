@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 type Secrets struct {
 	AdminPassword     string
 	AdminClientSecret string
+	// AdminEmail is the address of the first user.
+	AdminEmail string
 	// Components holds the secret of each of our own components, by client id.
 	Components map[string]string
 }
@@ -52,7 +55,7 @@ func firstClients(consoleRedirects []string) []*Client {
 		},
 		{
 			ID: ClientPlatform, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
-			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write"},
+			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write", "notification_templates.read", "notification_templates.write"},
 		},
 		{
 			ID: ClientNotifications, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
@@ -81,7 +84,7 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 	clients := firstClients(consoleRedirects)
 	errs := make([]error, 2+len(clients))
 	work.Try("auth bootstrap", &errs[0], func() error {
-		if err := b.admin(ctx, secrets.AdminPassword); err != nil {
+		if err := b.admin(ctx, secrets.AdminPassword, secrets.AdminEmail); err != nil {
 			return fmt.Errorf("create the user admin: %w", err)
 		}
 		return nil
@@ -145,7 +148,7 @@ func (b *bootstrap) group(ctx context.Context, name string) error {
 	return err
 }
 
-func (b *bootstrap) admin(ctx context.Context, password string) error {
+func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 	u, err := b.store.UserByName(ctx, "admin", OriginUAA)
 	if errors.Is(err, ErrNotFound) {
 		hash, err := b.hash.hash(ctx, password)
@@ -153,7 +156,7 @@ func (b *bootstrap) admin(ctx context.Context, password string) error {
 			return err
 		}
 		u = &User{
-			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: "admin", Active: true, Verified: true,
+			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: cmp.Or(email, "admin@localhost"), Active: true, Verified: true,
 			PasswordHash: hash, PasswordChanged: b.now, Created: b.now, Modified: b.now,
 		}
 		// Another server may have been quicker; its admin counts.
@@ -185,6 +188,9 @@ const fingerprintsMember = "ingot_secret_fingerprints"
 func (b *bootstrap) client(ctx context.Context, c *Client, secret string, component bool) error {
 	have, err := b.store.Client(ctx, c.ID)
 	if err == nil && component {
+		if err := b.addAuthorities(ctx, have, c.Authorities); err != nil {
+			return err
+		}
 		return b.addSecret(ctx, have, secret)
 	}
 	if !errors.Is(err, ErrNotFound) {
@@ -208,6 +214,22 @@ func (b *bootstrap) client(ctx context.Context, c *Client, secret string, compon
 func fingerprintList(prints ...string) json.RawMessage {
 	raw, _ := json.Marshal(prints) // of strings: cannot fail
 	return raw
+}
+
+// addAuthorities gives a component created by an older version what it needs
+// since.
+func (b *bootstrap) addAuthorities(ctx context.Context, c *Client, wanted []string) error {
+	missing := func(c *Client) []string {
+		return slices.DeleteFunc(slices.Clone(wanted), func(a string) bool { return slices.Contains(c.Authorities, a) })
+	}
+	if len(missing(c)) == 0 {
+		return nil
+	}
+	_, err := b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
+		c.Authorities = append(c.Authorities, missing(c)...)
+		return nil
+	})
+	return err
 }
 
 // addSecret lets a further server of a shared database use its own secret.

@@ -136,12 +136,21 @@ func createdEvent(in engine.Instance) event {
 // startFailed tells the user what he can do something about, and the operator
 // everything.
 func (c *Controller) startFailed(l *live, err error) event {
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		c.Log.Debug("an instance is not placed", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
+		return event{kind: evRefused, text: refused.Reason}
+	}
 	c.Log.Warn("an instance could not be started", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
 	return event{kind: evFailed, text: failureOf(err)}
 }
 
 // failureOf is why an instance could not be started, for the user.
 func failureOf(err error) string {
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return f.Message

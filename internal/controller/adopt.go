@@ -77,6 +77,11 @@ func (a *app) take(c *Controller, at place, row *cf.Instance, in engine.Instance
 	case !row.RestartAt.IsZero() || row.State == cf.InstanceCrashed || row.State == cf.InstanceDown:
 		s.state, s.failed, s.restartAt = waiting, crashed, row.RestartAt
 		switch {
+		case row.State == cf.InstanceDown && row.Crashes == 0:
+			s.failed = refused
+			if s.restartAt.IsZero() { // it was being tried again
+				s.restartAt = c.Clock.Now()
+			}
 		case row.State == cf.InstanceDown:
 			s.failed = unplaced
 		case row.RestartAt.IsZero():

@@ -91,6 +91,10 @@ type Config struct {
 	User, Group int
 	// PIDs bounds the processes of an instance.
 	PIDs int
+	// ShortestDeployment is how long a deployment is active at least, also when
+	// all its instances are ready sooner: clients that do not wait for it look
+	// for it a moment later.
+	ShortestDeployment time.Duration
 	// Grace is what members have between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// Interval is how often everything is looked at.
@@ -467,4 +471,7 @@ func (c *Controller) StopAll(ctx context.Context) error {
 // logs, each told of there.
 func (c *Controller) LostLines() uint64 { return c.lost.Load() }
 
-func newGUID() string { return uuid.NewString() }
+// newGUID returns an id for an instance in the form that Diego gives it: a random
+// UUID without its last eight digits, of which 90 bits are random. It is what
+// clients see in CF_INSTANCE_GUID, stats, logs and events.
+func newGUID() string { return uuid.NewString()[:28] }

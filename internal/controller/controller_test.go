@@ -481,6 +481,10 @@ func TestReadiness(t *testing.T) {
 	if len(w.audits("audit.app.process.ready")) != 2 || len(w.audits("audit.app.process.not-ready")) != 1 {
 		t.Error("readiness is not recorded")
 	}
+	said := w.logs.of("HEALTH")
+	if len(said) != 3 || !strings.HasPrefix(said[0], "Container passed the readiness health check.") || !strings.HasPrefix(said[1], "Container failed the readiness health check.") {
+		t.Errorf("the log says %q", said)
+	}
 }
 
 func TestDeletedApp(t *testing.T) {

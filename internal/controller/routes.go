@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/cf"
@@ -32,6 +33,7 @@ type Route struct {
 // RouteBackend is where requests of a route can go.
 type RouteBackend struct {
 	App         string
+	Process     string // guid
 	ProcessType string
 	Instance    string
 	Index       int
@@ -99,6 +101,7 @@ type RoutePublisher struct {
 	kicked chan struct{} // has room for one
 
 	announcing announcing
+	loaded     atomic.Bool
 }
 
 const (
@@ -339,6 +342,7 @@ func (p *RoutePublisher) load(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.forget()
 	p.Table.Replace(p.learnAll(read))
+	p.loaded.Store(true)
 	return nil
 }
 
@@ -354,6 +358,10 @@ func (p *RoutePublisher) learnAll(read page) []Route {
 	}
 	return all
 }
+
+// Loaded reports whether the table has had all routes and the instances of
+// them that run: what it does not have then does not exist.
+func (p *RoutePublisher) Loaded() bool { return p.loaded.Load() }
 
 // AppChanged publishes the routes of an app with its present backends. When it
 // returns, the table has them.
@@ -419,7 +427,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 				continue // it was started before this destination was made
 			}
 			r.Backends = append(r.Backends, RouteBackend{
-				App: d.AppGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
+				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
 				Destination: d.GUID, Port: port, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	"ingot/internal/cf"
@@ -173,9 +174,11 @@ func (j *job) specOf(ctx context.Context, task *cf.Task) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, err
 	}
+	variables := j.variables(app, env, task.GUID, task.MemoryMB)
+	maps.Copy(variables, noPorts())
 	member := launch.Member{
 		Name: kindTask, Source: task.Source(), Args: launch.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
-		Env: listed(j.variables(app, env, task.GUID, task.MemoryMB)),
+		Env: listed(variables),
 	}
 	return engine.Spec{
 		ID:     task.GUID,

@@ -69,7 +69,7 @@ type Sidecar struct {
 type Route struct {
 	URL      string
 	Protocol string
-	Options  map[string]string
+	Options  map[string]any // nil removes one
 }
 
 // Service is a service instance to bind.

@@ -23,9 +23,15 @@ const (
 	maxExpanded = 4 << 20
 )
 
+// Rule is something that a manifest may contain only where it is allowed.
+type Rule int
+
+// HashRouting allows routes that are balanced by a header.
+const HashRouting Rule = 1
+
 // Parse reads and checks a manifest. The error lists every problem, each with
 // the app and key it is about.
-func Parse(text []byte) (*Manifest, error) {
+func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	if len(text) > MaxBytes {
 		return nil, fault.New(fault.TooLarge, "The manifest is larger than %d bytes", MaxBytes)
 	}
@@ -51,7 +57,7 @@ func Parse(text []byte) (*Manifest, error) {
 	m := &Manifest{}
 	var problems []string
 	for i, entry := range list {
-		p := &parser{}
+		p := &parser{hash: slices.Contains(allowed, HashRouting)}
 		m.Apps = append(m.Apps, p.app(entry))
 		name := m.Apps[i].Name
 		for _, problem := range p.problems {
@@ -113,6 +119,7 @@ func stringKeys(v any) (map[string]any, bool) {
 type parser struct {
 	problems []string
 	prefix   string
+	hash     bool // routes may be balanced by a header
 }
 
 func (p *parser) bad(format string, args ...any) {
@@ -425,22 +432,34 @@ func (p *parser) routes(app *App, raw map[string]any) {
 			if !isMap {
 				p.bad("Route '%s': options must be an object", r.URL)
 			}
-			r.Options = map[string]string{}
-			for _, k := range slices.Sorted(maps.Keys(options)) {
-				value := text(options[k])
-				if k == "loadbalancing" && options[k] == nil {
-					continue // null takes it away
-				}
-				if k != "loadbalancing" {
-					p.bad("Route '%s' contains invalid route option '%s'. Valid keys: 'loadbalancing'", r.URL, k)
-				} else if value != "round-robin" && value != "least-connection" {
-					p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: 'round-robin, least-connection'", value, r.URL)
-				}
-				r.Options[k] = value
-			}
+			r.Options = p.routeOptions(r.URL, options)
 		}
 		app.Routes = append(app.Routes, r)
 	}
+}
+
+// routeOptions checks the options of a route; null removes one.
+func (p *parser) routeOptions(route string, options map[string]any) map[string]any {
+	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
+		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(platform.RouteOptionNames(p.hash), ", "))
+	}
+	if v := options[platform.OptionLoadBalancing]; v != nil {
+		allowed := platform.LoadBalancings(p.hash)
+		switch value, ok := v.(string); {
+		case !ok:
+			p.bad("Invalid value for 'loadbalancing' for Route '%s'; Valid values are: '%s'", route, strings.Join(allowed, ", "))
+		case !slices.Contains(allowed, value):
+			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route, strings.Join(allowed, ", "))
+		}
+	}
+	if p.hash {
+		for _, problem := range platform.CheckRouteOptions(options) {
+			p.bad("Route '%s': %s", route, problem)
+		}
+	}
+	out := map[string]any{}
+	maps.Copy(out, options)
+	return out
 }
 
 func title2(key string) string { return strings.ToUpper(key[:1]) + key[1:] }

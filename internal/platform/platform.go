@@ -13,7 +13,11 @@ type Platform struct {
 	Began time.Time
 	// Defaults of new processes and of staging.
 	MemoryMB, DiskMB, StagingMemoryMB, StagingDiskMB int
-	// Reserved are names of the server itself: no domain may lie there.
+	// SystemDomain is the domain of the server's own host names. Domains at,
+	// below and above it are for administrators.
+	SystemDomain string
+	// Reserved are the server's own host names: no route or domain may have
+	// them, nor lie below.
 	Reserved []string
 	// Stack is the name of the stack of apps that name none.
 	Stack string

@@ -55,7 +55,7 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	var failure error
 	for looks := 0; len(tried) < p.options.Attempts; {
 		now := time.Now()
-		e := x.pool.next(tried, now, x.sticky)
+		e := x.pool.next(tried, now, x.sticky, x.hashed)
 		if e == nil && looks < maxLooks && x.lookAgain(p.table, x.access.URI) {
 			looks, tried = looks+1, tried[:0]
 			continue
@@ -130,6 +130,7 @@ func (l *lane) appendHead(out []byte, x *exchange) []byte {
 		out = append(out, "\r\n"...)
 	}
 	out = appendHeader(out, "X-Vcap-Request-Id: ", a.RequestID)
+	out = x.access.trace.appendTo(out)
 	out = appendHeader(out, "X-Cf-Applicationid: ", e.AppGUID)
 	out = appendHeader(out, "X-Cf-Instanceid: ", e.InstanceGUID)
 	out = append(out, "X-Cf-Instanceindex: "...)
@@ -226,7 +227,7 @@ func looksLikeAnswer(b []byte) bool {
 func (l *lane) finishHead(x *exchange) {
 	a := &l.answer
 	x.access.Status = a.status
-	if cookie := stickyCookie(a.cookies, x.sticky, x.endpoint.InstanceGUID); cookie != "" {
+	for _, cookie := range stickyCookies(a.cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
 		l.out = appendHeader(l.out, "Set-Cookie: ", cookie)
 	}
 	l.out = appendHeader(l.out, "X-Vcap-Request-Id: ", x.access.RequestID)

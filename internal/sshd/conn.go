@@ -51,7 +51,7 @@ func reason(err error) string {
 }
 
 // serve handles a client from its first byte to its last.
-func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *slots) {
+func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	defer arrival.release()
 	ctx, end := context.WithCancel(oplog.With(ctx, "remote", raw.RemoteAddr().String()))
 	defer end()
@@ -115,14 +115,20 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 		s.c.Log.InfoContext(ctx, "ssh refused: too many wrong passwords from this address", "process", process)
 		return errDenied
 	}
-	if !s.byProcess.take(process) {
+	known := s.visits.known(process, address, s.c.Clock.Now())
+	if !known && !s.byProcess.take(process) {
 		s.byAddress.give(address)
 		s.c.Log.InfoContext(ctx, "ssh refused: too many wrong passwords for this process", "process", process)
 		return errDenied
 	}
-	if !c.places.take("", s.limits.Sessions) {
+	giveBack := func() {
 		s.byAddress.give(address)
-		s.byProcess.give(process)
+		if !known {
+			s.byProcess.give(process)
+		}
+	}
+	if !c.places.take("", s.limits.Sessions) {
+		giveBack()
 		return refuse(fault.New(fault.RateLimited, "there are %d ssh connections already", s.limits.Sessions))
 	}
 	session, err := s.c.Authorizer.Authorize(ctx, code, process, index, remote)
@@ -130,8 +136,10 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 		err = errors.New("the authorizer named no instance")
 	}
 	if err == nil || !refused(err) {
-		s.byAddress.give(address)
-		s.byProcess.give(process)
+		giveBack()
+	}
+	if err == nil {
+		s.visits.note(process, address, s.c.Clock.Now())
 	}
 	session.ProcessGUID, session.Index = process, index
 	c.access.Session = session

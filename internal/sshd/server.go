@@ -65,8 +65,9 @@ type Server struct {
 
 	byAddress *guard
 	byProcess *guard
+	visits    visits
 	sessions  counters
-	arriving  counters
+	arriving  arrivals
 }
 
 var _ run.Service = (*Server)(nil)
@@ -151,9 +152,8 @@ func (s *Server) accept(ctx context.Context) {
 			continue
 		}
 		pause = firstPause
-		arrival := &slots{counters: &s.arriving}
-		if !arrival.take("", s.limits.Handshakes) || !arrival.take(addressKey(conn.RemoteAddr()), max(s.limits.Handshakes/4, 1)) {
-			arrival.release()
+		arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1), func() { conn.Close() })
+		if arrival == nil {
 			conn.Close()
 			s.c.Log.Warn("too many ssh clients arrive at once: one was turned away", "remote", conn.RemoteAddr().String())
 			continue

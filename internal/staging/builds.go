@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,13 +160,14 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		if failure.Err != nil {
 			b.Log.InfoContext(ctx, "a build failed", "build", guid, "error", failure.Err)
 		}
-		b.failed(ctx, guid, failure.Error())
+		b.failed(ctx, guid, failure.Error(), failure.Report())
 	case fault.Is(err, fault.NotFound), errors.Is(err, errNotWanted):
 		// The app went meanwhile, and the build with it; or another build came.
 		_ = b.Stager.Cancel(ctx, guid)
 	default:
 		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
-		b.failed(ctx, guid, StagingError+" - The build failed for a reason that is not the app's; the server's log says more.")
+		text := StagingError + " - The build failed for a reason that is not the app's; the server's log says more."
+		b.failed(ctx, guid, text, text)
 	}
 }
 
@@ -233,9 +236,21 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		for _, s := range sidecars {
 			req.Sidecars = append(req.Sidecars, *s)
 		}
+		req.HasCommand = func(ctx context.Context) (bool, error) { return b.hasCommand(ctx, app.GUID) }
 		return nil
 	})
 	return req, err
+}
+
+// hasCommand reports whether the newest web process of an app has a command.
+func (b *Builds) hasCommand(ctx context.Context, appGUID string) (bool, error) {
+	has := false
+	err := b.Store.View(ctx, func(tx cf.Tx) error {
+		web, _, err := tx.Processes().List(cf.Where("app_guid", appGUID).And(cf.In("type", cf.WebProcess)))
+		has = slices.ContainsFunc(web, func(p *cf.Process) bool { return strings.TrimSpace(p.Command) != "" })
+		return err
+	})
+	return has, err
 }
 
 func jsonText(v any) string {
@@ -278,7 +293,9 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 	})
 }
 
-func (b *Builds) failed(ctx context.Context, guid, reason string) {
+// failed ends a build. The reason is for its audit event, the report is what the
+// build shows.
+func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 	err := b.Store.Update(ctx, func(tx cf.Tx) error {
 		build, err := tx.Builds().Get(guid)
 		if fault.Is(err, fault.NotFound) {
@@ -290,7 +307,7 @@ func (b *Builds) failed(ctx context.Context, guid, reason string) {
 		if build.State != cf.Staging {
 			return nil // a newer one has replaced it
 		}
-		build.State, build.Error = cf.Failed, reason
+		build.State, build.Error = cf.Failed, report
 		if err := tx.Builds().Update(build); err != nil {
 			return err
 		}

@@ -48,6 +48,8 @@ type Config struct {
 	DiskMB   int           // 4096
 	// Path is PATH in the instance; that of a Debian system.
 	Path string
+	// Host is the address of this machine that builds are told; 127.0.0.1.
+	Host string
 	// User and Group run the build, as in launch.Spec.
 	User, Group int
 
@@ -85,6 +87,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Path == "" {
 		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	if c.Host == "" {
+		c.Host = "127.0.0.1"
 	}
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)
@@ -310,6 +315,11 @@ func (s *Stager) slot(ctx context.Context, log LogFunc) (func(), error) {
 // say writes a line of our own to the staging log.
 func say(log LogFunc, format string, args ...any) {
 	log("STG", false, time.Now().UTC(), fmt.Appendf(nil, format, args...))
+}
+
+// warn writes a warning to the staging log, where it stands out.
+func warn(log LogFunc, text string) {
+	log("STG", true, time.Now().UTC(), []byte("WARNING: "+text))
 }
 
 // scratch makes a directory for what a build fetches.

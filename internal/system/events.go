@@ -72,6 +72,8 @@ func eventText(e *cf.AuditEvent) string {
 		return "Created app with guid " + e.TargetGUID
 	case "audit.app.update":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
+	case "audit.app.apply_manifest":
+		return "Applied manifest to app with guid " + e.TargetGUID
 	case "audit.app.start":
 		return "Starting app with guid " + e.TargetGUID
 	case "audit.app.stop":

@@ -41,6 +41,8 @@ type layer struct {
 	ID   string
 	path string
 	Size int64 `json:"size"`
+	// Key is the archive's; empty in those made by older versions.
+	Key string `json:"key,omitempty"`
 }
 
 // openLayers opens the directory of layers, and removes what is half-made.
@@ -139,7 +141,7 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err != nil {
 		return nil, err
 	}
-	about, err := json.Marshal(layer{Size: size})
+	about, err := json.Marshal(layer{Size: size, Key: a.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -154,14 +156,25 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 // prune removes the unused layers that were asked for longest ago, until the
 // rest fit into the space for them. named tells whether an instance names one.
 func (l *layers) prune(named func(id string) bool) error {
+	return l.remove(named, func(_ layer, unused int64) bool { return unused > l.space })
+}
+
+// trim removes the unused layers that are not wanted.
+func (l *layers) trim(named func(id string) bool, wanted func(key string) bool) error {
+	return l.remove(named, func(c layer, _ int64) bool { return !wanted(c.Key) })
+}
+
+// remove removes unused layers, those asked for longest ago first. drop is given
+// each, and the bytes of all that are left.
+func (l *layers) remove(named func(id string) bool, drop func(c layer, unused int64) bool) error {
 	l.grew.Store(false)
 	dirs, err := local.List(l.root)
 	if err != nil {
 		return err
 	}
 	type candidate struct {
-		dir  *local.Dir
-		size int64
+		dir *local.Dir
+		layer
 		last time.Time
 	}
 	var unused []candidate
@@ -175,14 +188,14 @@ func (l *layers) prune(named func(id string) bool) error {
 		if err != nil || statErr != nil {
 			continue
 		}
-		unused = append(unused, candidate{d, found.Size, info.ModTime()})
+		unused = append(unused, candidate{d, found, info.ModTime()})
 		sum += found.Size
 	}
 	slices.SortFunc(unused, func(a, b candidate) int { return a.last.Compare(b.last) })
 	var errs []error
 	for _, c := range unused {
-		if sum <= l.space {
-			break
+		if !drop(c.layer, sum) {
+			continue
 		}
 		// Whoever wants it now waits, and unpacks it again.
 		unlock, err := l.keyed.Lock(context.Background(), c.dir.ID())
@@ -194,7 +207,7 @@ func (l *layers) prune(named func(id string) bool) error {
 		l.mu.Unlock()
 		if using == 0 && !named(c.dir.ID()) {
 			errs = append(errs, c.dir.Remove())
-			sum -= c.size
+			sum -= c.Size
 		}
 		unlock()
 	}

@@ -51,6 +51,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	e.mu.Unlock()
 	e.users.release(in.Base)
 	e.net.release(in.Addr)
+	e.room.Free(id)
 	return nil
 }
 
@@ -180,20 +181,26 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	}
 	e.users.adopt(in.Base)
 	e.net.adopt(in.Addr, d.ID())
+	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
 	return nil
 }
 
-// prune removes layers that nobody uses.
-func (e *Engine) prune() error {
-	return e.layers.prune(func(id string) bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for _, in := range e.instances {
-			if slices.Contains(in.Layers, id) {
-				return true
-			}
+// prune removes layers that nobody uses, when they take too much space.
+func (e *Engine) prune() error { return e.layers.prune(e.names) }
+
+// Trim removes the unpacked archives that no instance uses and whose key is not
+// wanted.
+func (e *Engine) Trim(wanted func(key string) bool) error { return e.layers.trim(e.names, wanted) }
+
+// names reports whether an instance uses a layer.
+func (e *Engine) names(layer string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		if slices.Contains(in.Layers, layer) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }

@@ -26,8 +26,27 @@ const (
 // bundle is an instance's directory in e.run.
 func (e *Engine) bundle(id string) string { return filepath.Join(e.run, "i", id) }
 
-// Start makes an instance and runs it.
+// Start makes an instance and runs it, unless the engine is held back or the
+// machine has no room for it.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if _, err := e.find(s.ID); err == nil {
+		return nil
+	}
+	if err := e.heldBack(); err != nil {
+		return err
+	}
+	if err := e.room.Take(s.ID, withDefaults(s.Limits)); err != nil {
+		return err
+	}
+	err := e.begin(ctx, s)
+	if err != nil {
+		e.room.Free(s.ID)
+	}
+	return err
+}
+
+// begin is Start without these questions.
+func (e *Engine) begin(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
 	}
@@ -243,12 +262,7 @@ func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []en
 	if in.Shared >= limits.Disk {
 		return fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
 	}
-	if e.disks != nil {
-		err = e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared)
-	} else {
-		err = plainDisk(filepath.Join(in.dir.Path(), "disk"), disk)
-	}
-	if err != nil {
+	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
 	base := int(in.Base)
@@ -312,9 +326,14 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 			return err
 		}
 	}
+	binds, err := e.host.refresh()
+	if err != nil {
+		// What was there when the last instance started is as good, most times.
+		e.log.Warn("instances may not see what was installed on this machine just now", "error", err)
+	}
 	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
-		rootfs: filepath.Join(e.run, "root"), hostname: name, cgroup: "/" + filepath.Join(e.group, id),
-		base: in.Base, limits: limits, binds: e.binds, control: in.dir.Control(), home: in.dir.Home(),
+		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: binds, control: in.dir.Control(), home: in.dir.Home(),
 		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
 	}.spec())
 }

@@ -32,7 +32,8 @@ const (
 	firstFile = "init.json"
 	// complaintsFile is what ingot-init has to say that is no record.
 	complaintsFile = "init.log"
-	// marker is the environment variable that all of an instance inherit.
+	// marker is an environment variable of ingot-init. Members do not see it: they
+	// are known by HOME.
 	marker = "INGOT_INSTANCE"
 
 	sigTerm = syscall.SIGTERM
@@ -57,10 +58,14 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
 		return err // exists already, or cannot be read
 	}
+	if err := e.room.Take(s.ID, s.Limits); err != nil {
+		return err
+	}
 	e.setStarting(s.ID, true)
 	defer e.setStarting(s.ID, false)
 	ports, err := e.reserve(s)
 	if err != nil {
+		e.room.Free(s.ID)
 		return err
 	}
 	d, err := e.build(ctx, s, ports)
@@ -78,6 +83,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	for _, p := range ports {
 		e.ports.Release(p.Listens)
 	}
+	e.room.Free(s.ID)
 	return err
 }
 
@@ -158,7 +164,10 @@ func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []
 	}
 	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
 	for i := range spec.Members {
-		spec.Members[i].Env = append(spec.Members[i].Env, marker+"="+d.Path())
+		m := &spec.Members[i]
+		if !slices.ContainsFunc(m.Env, func(v string) bool { return names(v, d.Path()) }) {
+			m.Env = append(m.Env, "HOME="+d.Home())
+		}
 	}
 	if os.Geteuid() != 0 {
 		spec.User, spec.Group = 0, 0 // ingot-init could not change to them

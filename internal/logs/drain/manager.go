@@ -29,8 +29,8 @@ type Drain struct {
 	Certificate, Key, CA []byte
 	// Host is the HOSTNAME of messages; see Hostname.
 	Host string
-	// Tags are added to those that lines have: names of org, space and app.
-	Tags map[string]string
+	// About is what is known of the app: names of org, space and app.
+	About logs.About
 }
 
 // Source knows the drains of all apps, by the apps' guids.
