@@ -82,7 +82,10 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
-	slog.SetDefault(log) // for what has no other logger: recovered panics, libraries
+	slog.SetDefault(log) // for what has no other logger, such as libraries
+	run.OnPanic(func(e *run.PanicError) {
+		log.Error("a job panicked and failed; the server goes on", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
+	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {

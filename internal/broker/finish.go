@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // finishAll goes on with what a broker before us, or a server that died, left
@@ -16,21 +18,27 @@ func (b *Broker) finishAll(ctx context.Context) {
 			open = b.openWays(ctx)
 		}
 		for _, i := range b.state.list() {
-			if first {
-				if _, err := b.backendOf(i); err != nil {
-					b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
-				}
-				b.wake(ctx, i.ID)
-			}
-			if i.unfinished() {
-				b.finish(ctx, i.ID)
-			}
+			// One that makes trouble must not keep the others waiting.
+			run.Safely("service instance", func() { b.goOn(ctx, i, first) })
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// goOn goes on with one instance.
+func (b *Broker) goOn(ctx context.Context, i *instance, first bool) {
+	if first {
+		if _, err := b.backendOf(i); err != nil {
+			b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
+		}
+		b.wake(ctx, i.ID)
+	}
+	if i.unfinished() {
+		b.finish(ctx, i.ID)
 	}
 }
 
@@ -137,7 +145,8 @@ func (b *Broker) watchSizes(ctx context.Context) {
 // their plan, and gives it back to those that are below again.
 func (b *Broker) checkSizes(ctx context.Context) {
 	for _, id := range b.state.ids() {
-		if err := b.checkSize(ctx, id); err != nil && ctx.Err() == nil {
+		err := run.Do("service instance", func() error { return b.checkSize(ctx, id) })
+		if err != nil && ctx.Err() == nil {
 			b.config.Log.Warn("the size of a service instance is not known", "instance", id, "error", err)
 		}
 	}

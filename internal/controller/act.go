@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"ingot/internal/cf"
 	"ingot/internal/engine"
@@ -83,7 +85,7 @@ func (c *Controller) create(a *app, at place, id, version string) {
 func (c *Controller) start(ctx context.Context, l *live, version string) event {
 	select {
 	case c.starts <- struct{}{}:
-		defer func() { <-c.starts }()
+		defer giveBack(c.starts)()
 	case <-ctx.Done():
 		return event{kind: evFailed, text: "given up before it was started"}
 	}
@@ -106,6 +108,21 @@ func (c *Controller) start(ctx context.Context, l *live, version string) event {
 		c.Log.Warn("a new instance cannot be asked for", "instance", l.id, "error", err)
 	}
 	return createdEvent(in)
+}
+
+// slowStart is how long a start keeps its place: one that hangs must not keep
+// those of other apps waiting.
+const slowStart = 30 * time.Second
+
+// giveBack returns a function that gives a place back. After a while it is given
+// back by itself.
+func giveBack(places <-chan struct{}) func() {
+	give := sync.OnceFunc(func() { <-places })
+	late := run.AfterFunc("slow start", slowStart, give)
+	return func() {
+		late.Stop()
+		give()
+	}
 }
 
 func createdEvent(in engine.Instance) event {

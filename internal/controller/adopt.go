@@ -8,6 +8,7 @@ import (
 	"ingot/internal/cf"
 	"ingot/internal/engine"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 // found is what there is when a controller starts.
@@ -48,10 +49,11 @@ func (c *Controller) adopt(f found) {
 		at := freeLane(a.slots, row.ProcessGUID, row.Index)
 		known[row.GUID] = true
 		in, there := byID[row.GUID]
-		a.take(c, at, row, in, there)
+		// A row that makes trouble is that of one app; the others have to run.
+		run.Safely("adopt an instance", func() { a.take(c, at, row, in, there) })
 	}
 	for a := range touched {
-		c.resume(a, byID)
+		run.Safely("adopt an instance", func() { c.resume(a, byID) })
 	}
 	for id, in := range byID {
 		if !known[id] {

@@ -324,11 +324,7 @@ func (p *RoutePublisher) publish(read page) {
 	for _, guid := range gone {
 		p.unlearn(guid)
 	}
-	set := make([]Route, 0, len(read.routes))
-	for guid, m := range read.routes {
-		p.learn(guid, m)
-		set = append(set, p.routeOf(m))
-	}
+	set := p.learnAll(read)
 	if len(set)+len(gone) > 0 {
 		p.Table.Update(set, gone)
 	}
@@ -345,14 +341,22 @@ func (p *RoutePublisher) load(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget()
-	table := make([]Route, 0, len(read.routes))
-	for guid, m := range read.routes {
-		p.learn(guid, m)
-		table = append(table, p.routeOf(m))
-	}
-	p.Table.Replace(table)
+	p.Table.Replace(p.learnAll(read))
 	p.loaded.Store(true)
 	return nil
+}
+
+// learnAll remembers the routes of a page and returns them. One that makes trouble
+// is left out: the others are published.
+func (p *RoutePublisher) learnAll(read page) []Route {
+	all := make([]Route, 0, len(read.routes))
+	for guid, m := range read.routes {
+		run.Safely("publish a route", func() {
+			p.learn(guid, m)
+			all = append(all, p.routeOf(m))
+		})
+	}
+	return all
 }
 
 // Loaded reports whether the table has had all routes and the instances of

@@ -84,7 +84,7 @@ func (j *job) start(ctx context.Context, task *cf.Task) (reason string, err erro
 	defer j.whenUnwanted(ctx, func(context.Context) { cancel() })()
 	select {
 	case j.starts <- struct{}{}:
-		defer func() { <-j.starts }()
+		defer giveBack(j.starts)()
 	case <-ctx.Done():
 		return j.notStarted(ctx, task, ctx.Err())
 	}

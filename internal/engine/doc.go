@@ -12,7 +12,7 @@
 //
 // Package enginetest is the conformance suite of every engine.
 //
-// It may import launch and the standard library; engines live in folders below
+// It may import launch, run and the standard library; engines live in folders below
 // and import nothing of the rest of the house but launch, archive, run, fault
 // and oplog.
 package engine

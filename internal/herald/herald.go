@@ -135,11 +135,14 @@ func (h *Herald) pass(ctx context.Context) error {
 	}
 	var failed error
 	for _, e := range events {
-		if err := h.hear(ctx, e); err != nil {
+		err := run.Do("tell of an event", func() error { return h.hear(ctx, e) })
+		var panicked *run.PanicError
+		if err != nil && !errors.As(err, &panicked) {
 			// The position stays before the event.
 			failed = err
 			break
 		}
+		// One that makes trouble would do so for ever: the others are told.
 		h.at.passed(e)
 	}
 	return errors.Join(failed, h.reportTroubles(ctx), h.at.save(h.c.File))

@@ -110,6 +110,7 @@ func reservedDomain(name, own string) error {
 
 // isReserved reports whether an address belongs to the server itself.
 func (p *Platform) isReserved(address string) bool {
+	address = strings.ToLower(address)
 	return address != "" && (address == p.SystemDomain || slices.ContainsFunc(p.Reserved, func(own string) bool {
 		return address == own || strings.HasSuffix(address, "."+own)
 	}))
@@ -235,7 +236,7 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 		return fault.Invalid("Route conflicts with a reserved system route.")
 	}
 	if r.Host != "" {
-		switch n, err := tx.Domains().Count(cf.Where("name", r.Host+"."+d.Name)); {
+		switch n, err := tx.Domains().Count(cf.Where("name", strings.ToLower(r.Host)+"."+d.Name)); {
 		case err != nil:
 			return err
 		case n > 0:

@@ -2,13 +2,14 @@ package run
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
+	"os"
 	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // PanicError is the failure of a job that panicked.
@@ -41,7 +42,15 @@ func Panics() map[string]uint64 {
 	return maps.Clone(panics.of)
 }
 
-// Recovered counts a panic and logs it with its stack, and returns it as an
+// onPanic is what OnPanic was given.
+var onPanic atomic.Pointer[func(*PanicError)]
+
+// OnPanic sets what is told of each panic that is recovered; without it they are
+// written to standard error. This package links no logger, because ingot-init,
+// which stands in every instance, links this package.
+func OnPanic(report func(*PanicError)) { onPanic.Store(&report) }
+
+// Recovered counts a panic and reports it with its stack, and returns it as an
 // error. It is for the deferred functions of code that has to recover by
 // itself; value is what recover returned, and not nil.
 func Recovered(name string, value any) *PanicError {
@@ -52,7 +61,11 @@ func Recovered(name string, value any) *PanicError {
 	}
 	panics.of[name]++
 	panics.mu.Unlock()
-	slog.Error("a job panicked and failed; the server goes on", "job", name, "panic", fmt.Sprint(value), "stack", string(err.Stack))
+	if report := onPanic.Load(); report != nil {
+		(*report)(err)
+	} else {
+		fmt.Fprintf(os.Stderr, "%v; the process goes on\n%s\n", err, err.Stack)
+	}
 	return err
 }
 

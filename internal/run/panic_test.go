@@ -1,12 +1,10 @@
 package run_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -177,28 +175,15 @@ func TestPanicsOfStartAndStop(t *testing.T) {
 	}
 }
 
-// The operator's log has the stack. (slog's default is the process's own, so this
-// test is alone in that.)
-func TestPanicsAreLogged(t *testing.T) { //nolint:paralleltest // changes the default logger
-	var mu sync.Mutex
-	var text bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return text.Write(b)
-	}), nil)))
-	run.Safely("test log", func() { panic("seen") })
-	slog.SetDefault(before)
-	mu.Lock()
-	defer mu.Unlock()
-	for _, want := range []string{"level=ERROR", "job=\"test log\"", "panic=seen", "TestPanicsAreLogged"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the log lacks %s:\n%s", want, &text)
-		}
+// Each is reported with its stack. (There is one report for the whole process, so
+// this test is alone.)
+func TestPanicsAreReported(t *testing.T) { //nolint:paralleltest // changes the report of the process
+	reported := make(chan *run.PanicError, 1)
+	run.OnPanic(func(e *run.PanicError) { reported <- e })
+	defer run.OnPanic(func(*run.PanicError) {})
+	run.Safely("test report", func() { panic("seen") })
+	e := <-reported
+	if e.Name != "test report" || e.Value != "seen" || !strings.Contains(string(e.Stack), "TestPanicsAreReported") {
+		t.Errorf("reported %+v\n%s", e, e.Stack)
 	}
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }

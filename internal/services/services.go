@@ -250,8 +250,8 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 			if j.Due.After(now) {
 				return j.Due, nil
 			}
-			w, err := decodeWork(j)
-			if err != nil {
+			var w *work
+			if err := run.Do("job of services", func() (err error) { w, err = decodeWork(j); return err }); err != nil {
 				w = &work{} // run says what is wrong with it
 			}
 			if !s.room(j.GUID, w.Broker) {

@@ -86,6 +86,7 @@ func (b *build) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	if err := b.config.Engine.Remove(ctx, b.req.BuildGUID); err != nil {
+		b.leftovers.Store(true)
 		b.config.Log.ErrorContext(ctx, "a staging instance could not be removed", "build", b.req.BuildGUID, "error", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/engine"
@@ -111,6 +112,8 @@ type Stager struct {
 	work   context.Context //nolint:containedctx // ends with Stop; nil while not running
 	calls  sync.WaitGroup
 	builds map[string]context.CancelCauseFunc
+
+	leftovers atomic.Bool // an instance could not be removed
 }
 
 var _ run.Service = (*Stager)(nil)
@@ -121,7 +124,11 @@ func New(c Config) *Stager {
 	return &Stager{config: c, slots: make(chan struct{}, c.Parallel), builds: map[string]context.CancelCauseFunc{}}
 }
 
-const sweepInterval = 5 * time.Minute
+const (
+	sweepInterval = 5 * time.Minute
+	// sweepSoon is when an instance that could not be removed is tried again.
+	sweepSoon = 10 * time.Second
+)
 
 // Start finds the programs that run in staging instances.
 func (s *Stager) Start(ctx context.Context) error {
@@ -134,11 +141,17 @@ func (s *Stager) Start(ctx context.Context) error {
 		s.programs, s.work = programs, work
 		s.mu.Unlock()
 		spawn(func() {
-			tick := time.NewTicker(sweepInterval)
+			tick := time.NewTicker(sweepSoon)
 			defer tick.Stop()
+			var swept time.Time
 			for {
-				if err := s.Sweep(work); err != nil && work.Err() == nil {
-					s.config.Log.WarnContext(work, "staging instances that nobody wants could not be removed", "error", err)
+				if s.leftovers.Swap(false) || time.Since(swept) >= sweepInterval {
+					swept = time.Now()
+					err := run.Do("staging sweep", func() error { return s.Sweep(work) })
+					if err != nil && work.Err() == nil {
+						s.leftovers.Store(true)
+						s.config.Log.WarnContext(work, "staging instances that nobody wants could not be removed", "error", err)
+					}
 				}
 				select {
 				case <-work.Done():

@@ -32,6 +32,7 @@ type Config struct {
 	// MemoryOvercommit is how many times the machine's memory the limits of all
 	// instances may add up to; 0 means the engine's default.
 	MemoryOvercommit int
+	seams            seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means beside the running program.
 	Programs string

@@ -90,6 +90,7 @@ type notificationsOptions struct {
 	Domain      string
 	Registry    prometheus.Registerer
 	Log         *slog.Logger
+	seams       seams
 }
 
 // openNotifications puts the service together; nothing runs yet.
@@ -130,11 +131,11 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() },
 	})
-	n.delivery = delivery.New(delivery.Options{
+	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
-	})
+	}))
 	if err := n.openBounces(o); err != nil {
 		return nil, err
 	}
@@ -283,7 +284,7 @@ func notificationsDatabase(databaseURL, dir string) string {
 func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.components[auth.ClientNotifications], HTTP: client,
 		}),

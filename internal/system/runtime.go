@@ -33,6 +33,7 @@ type runtime struct {
 	logs      *logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
+	watched   engine.Engine // the same, whose calls always come back
 	names     *appNames
 	table     *router.Table
 	proxy     *router.Proxy
@@ -79,21 +80,22 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
 		return nil, err
 	}
-	s.later(func() { _ = r.engine.Close() })
+	r.watched = c.seams.engineFor(r.engine)
+	s.later(func() { _ = r.watched.Close() })
 	r.access = newAccessLog(r.logs, c.Log)
 	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, Log: c.Log})
 	s.later(r.proxy.Close)
 
 	lines := appLogs{r.logs}
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
+		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
 		Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	r.stager = staging.New(staging.Config{
-		Engine: r.engine, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Engine: r.watched, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
 		Wanted: r.buildWanted, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{

@@ -302,7 +302,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	description := r.engine.Describe()
 	s.engine.Store(&description)
 	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
-	b.registry.MustRegister(heldFigure(r.engine))
+	b.registry.MustRegister(careful{heldFigure(r.engine)})
 	// Who waits for readiness finds the routes there.
 	publish(a)
 	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {

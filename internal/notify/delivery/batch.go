@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 // letter is a message that may be delivered.
@@ -239,13 +240,34 @@ func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
 	for i := range all {
 		batch[i] = all[i].Outgoing
 	}
-	d.o.Channel.Deliver(ctx, batch, func(i int, r notify.Result) {
-		if r.Verdict != notify.Accepted && ctx.Err() != nil {
-			return // not tried, because the process stops
-		}
-		d.concluded(all[i].letter, r, p)
+	limited, cancel := context.WithTimeout(ctx, d.o.Patience)
+	defer cancel()
+	err := run.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
+		d.o.Channel.Deliver(limited, batch, func(i int, r notify.Result) {
+			if r.Verdict != notify.Accepted && ctx.Err() != nil {
+				return // not tried, because the process stops
+			}
+			d.concluded(all[i].letter, r, p)
+		})
+		return nil
 	})
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	// It counts as an attempt: one of them may be to blame, and must not come back
+	// for ever. Those that have their outcome keep it.
+	d.o.Log.Error("the channel failed; what is left of a batch is tried again", "messages", len(all), "error", err)
+	for i := range all {
+		d.concluded(all[i].letter, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, p)
+	}
 }
+
+const (
+	// deliverTime is the default of Options.Patience: far more than a batch takes.
+	deliverTime = 10 * time.Minute
+	// deliverGrace is what a channel has after that, or at the stop, to come back.
+	deliverGrace = 15 * time.Second
+)
 
 // concluded records one result.
 func (d *Delivery) concluded(l *letter, r notify.Result, p *parcel) {

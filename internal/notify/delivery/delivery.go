@@ -36,6 +36,8 @@ type Options struct {
 	// at a time (2000).
 	Workers, Batch, Chunk int
 	Schedule              Schedule
+	// Patience is how long the delivery of a batch may take (10 min).
+	Patience time.Duration
 	// Lease is how long other servers wait for a server that went away (2 min).
 	Lease time.Duration
 	// Retention is how long messages are kept after their end (7 days).
@@ -53,6 +55,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Patience <= 0 {
+		o.Patience = deliverTime
+	}
 	set := func(n *int, otherwise int) {
 		if *n <= 0 {
 			*n = otherwise

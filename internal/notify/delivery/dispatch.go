@@ -184,11 +184,37 @@ func (p *parcel) settle(o notify.Outcome) {
 	}
 }
 
+// drop gives a message to another parcel, and reports whether it was open.
+func (p *parcel) drop(number int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, open := p.open[number]
+	delete(p.open, number)
+	return open
+}
+
 // rest returns what is open, in no order.
 func (p *parcel) rest() []notify.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.open))
+}
+
+// alone delivers what is left of a batch that panicked one by one, so that only the
+// message that is to blame fails. Nothing of it was handed to the channel: that has
+// an outcome.
+func (d *Delivery) alone(ctx context.Context, p *parcel, claimed []notify.Claimed) {
+	left := p.rest()
+	if len(left) == 1 {
+		// It counts as an attempt, and does not come back for ever.
+		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now()))
+		return
+	}
+	for _, c := range claimed {
+		if ctx.Err() == nil && p.drop(c.Number) {
+			d.deliver(ctx, []notify.Claimed{c})
+		}
+	}
 }
 
 // deliver brings a batch to its outcomes. What has none when the process stops is
@@ -202,11 +228,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.o.Log.Error("the delivery of a batch failed; what is left of it is tried again", "error", run.Recovered("delivery of a batch", cause))
-			for _, m := range p.rest() {
-				// It counts as an attempt: one of them may be to blame, and must
-				// not come back for ever.
-				p.settle(d.o.Schedule.after(m, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now()))
-			}
+			d.alone(ctx, p, claimed)
 		}
 	}()
 	s := d.sort(ctx, claimed)

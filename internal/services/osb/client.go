@@ -41,6 +41,8 @@ type Options struct {
 	Trip int
 	// Rest is how long it stays open; 15 s.
 	Rest time.Duration
+	// Through, if set, is put before the connection to brokers.
+	Through func(http.RoundTripper) http.RoundTripper
 }
 
 // Client asks brokers. It is safe for concurrent use.
@@ -68,10 +70,14 @@ func New(o Options) *Client {
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+	var way http.RoundTripper = transport
+	if o.Through != nil {
+		way = o.Through(transport)
+	}
 	return &Client{
 		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{},
 		http: &http.Client{
-			Transport: transport,
+			Transport: way,
 			// Where a broker sends us we do not go: not with its password.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
