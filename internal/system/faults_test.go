@@ -452,7 +452,7 @@ func (f *faultySite) halt(app string) {
 	}
 	f.act(app, "stop")
 	f.await("all instances are gone", func() bool {
-		left, _ := filepath.Glob(filepath.Join(f.config.DataDir, "processes", "????????-????-????-????-????????????"))
+		left, _ := filepath.Glob(filepath.Join(f.config.DataDir, "processes", "????????-*"))
 		return len(left) == 0
 	})
 	f.faults.Begin(1, faulttest.Stuck)
