@@ -260,7 +260,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
-	r.services.Dashboards = dashboards{names.client}
+	r.services.Dashboards = dashboards(names)
 	ssh, err := s.newGateway(b, dir, secrets, r)
 	if err != nil {
 		return err
