@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -44,6 +45,33 @@ func TestServices(t *testing.T) {
 	await(t, "the broker answers nevertheless", func() bool { return len(b.Instances()) == 1 })
 	cfOK(t, home, "delete-service", "late", "-f", "--wait")
 	await(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
+}
+
+// TestDashboardClient has the OAuth client of a broker's dashboard created in the
+// authorization server, and deleted with the broker.
+func TestDashboardClient(t *testing.T) {
+	t.Parallel()
+	b := brokertest.New(t, &brokertest.Broker{Change: func(catalog map[string]any) {
+		all := catalog["services"].([]any)
+		all[0].(map[string]any)["dashboard_client"] = map[string]any{"id": "dash", "secret": "s3cret", "redirect_uri": "http://127.0.0.1:1/callback"}
+	}})
+	s := startApps(t, options{Engine: "process"})
+	home := s.admin(t)
+	cfOK(t, home, "create-service-broker", "dashes", brokertest.Username, brokertest.Password, b.URL)
+	// By the client's own secret the authorization server says who it is.
+	grant := func() int {
+		return s.call(t, http.MethodPost, s.API+"/oauth/token?grant_type=authorization_code&code=none", "", nil, header{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("dash:s3cret"))},
+			header{"Content-Type", "application/x-www-form-urlencoded"}).Status
+	}
+	if got := grant(); got != http.StatusBadRequest { // a wrong code, by a client that is known
+		t.Errorf("the client of the dashboard gets %d", got)
+	}
+	info := b.Requests("catalog")[0].Header.Get("X-Api-Info-Location")
+	contains(t, s.call(t, http.MethodGet, "http://"+info, "", nil).want(t, http.StatusOK).String(), "authorization_endpoint")
+	cfOK(t, home, "delete-service-broker", "dashes", "-f")
+	if got := grant(); got != http.StatusUnauthorized {
+		t.Errorf("after the broker is gone its client gets %d", got)
+	}
 }
 
 // emptySpace removes what tests that failed left, so that nothing is in the way.

@@ -9,6 +9,7 @@ const (
 	scopeAdmin         = "cloud_controller.admin"
 	scopeAdminReadOnly = "cloud_controller.admin_read_only"
 	scopeGlobalAuditor = "cloud_controller.global_auditor"
+	scopeDashboard     = DashboardAudience + ".read"
 )
 
 // readers are the scopes of which one is needed to read anything at all. What

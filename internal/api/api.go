@@ -21,6 +21,10 @@ const Version = "3.211.0"
 // Audience is what tokens call this API.
 const Audience = "cloud_controller"
 
+// DashboardAudience is what tokens of service dashboards call it: they may ask for
+// the permissions of their users, and nothing else.
+const DashboardAudience = "cloud_controller_service_permissions"
+
 // Options configure the API.
 type Options struct {
 	Store     cf.Store

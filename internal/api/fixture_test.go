@@ -57,7 +57,42 @@ type fixture struct {
 	signals *signals
 	blobs   *blobs
 
-	services *services.Services
+	services   *services.Services
+	dashboards *dashboards
+}
+
+// dashboards are the clients of an authorization server.
+type dashboards struct {
+	mu      sync.Mutex
+	clients map[string]osb.DashboardClient
+	puts    int
+	refuse  error
+}
+
+func (d *dashboards) Exists(_ context.Context, id string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.clients[id]
+	return ok, d.refuse
+}
+
+func (d *dashboards) Put(_ context.Context, c osb.DashboardClient) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuse == nil {
+		d.puts++
+		d.clients[c.ID] = c
+	}
+	return d.refuse
+}
+
+func (d *dashboards) Delete(_ context.Context, id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuse == nil {
+		delete(d.clients, id)
+	}
+	return d.refuse
 }
 
 func setup(t *testing.T) *fixture { return setupOn(t, db.SQLite) }
@@ -88,9 +123,10 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	actions := platform.New()
+	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
 		Store: f.store, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
-		Broker: osb.Options{Timeout: 20 * time.Second},
+		Broker: osb.Options{Timeout: 20 * time.Second, APIInfo: "api.example.com/v2/info"}, Dashboards: f.dashboards,
 	})
 	if err := f.services.Start(t.Context()); err != nil {
 		t.Fatal(err)

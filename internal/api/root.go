@@ -14,6 +14,7 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/", web.Public(discovery), a.root)
 	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
+	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
@@ -76,6 +77,21 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 		links[resource] = href(v3, "/", resource)
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
+	return nil
+}
+
+// v2Info is all there is of the v2 API: service brokers are told of it, and find
+// the authorization server by it.
+func (a *API) v2Info(w http.ResponseWriter, r *http.Request) error {
+	auth := a.authURL(r)
+	body := map[string]any{
+		"name": "Ingot", "build": version.Version, "version": 0, "support": "", "description": "A Cloud Foundry compatible application platform",
+		"authorization_endpoint": auth, "token_endpoint": auth, "min_cli_version": nil, "min_recommended_cli_version": nil, "osbapi_version": "2.17",
+	}
+	if a.sshAddress != "" {
+		body["app_ssh_endpoint"], body["app_ssh_host_key_fingerprint"], body["app_ssh_oauth_client"] = sshHref(a.sshAddress, baseURL(r)), a.sshFingerprint, "ssh-proxy"
+	}
+	web.WriteJSON(w, http.StatusOK, body)
 	return nil
 }
 

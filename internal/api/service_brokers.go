@@ -129,10 +129,10 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) deleteBroker(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "service_broker.delete", func(p *presenter) error {
+	return a.conclude(w, r, "service_broker.delete", func(p *presenter) (*cf.Job, error) {
 		b, err := a.brokerFor(p)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return a.services.DeleteBroker(p.tx, p.caller.actor(), b)
 	})

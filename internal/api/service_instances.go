@@ -55,7 +55,7 @@ func (a *API) serviceInstanceRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/service_instances/{guid}", write, a.deleteServiceInstance)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/credentials", read, a.serviceCredentials)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/parameters", read, a.serviceParameters)
-	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/permissions", read, a.servicePermissions)
+	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/permissions", web.Scope(append([]string{scopeDashboard}, readers...)...), a.servicePermissions)
 }
 
 type serviceInstanceRequest struct {

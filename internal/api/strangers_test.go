@@ -202,7 +202,7 @@ func foreignServices(f *fixture, guids map[string]string) {
 
 // public are the routes that show everybody what is nobody's.
 var public = map[string]bool{
-	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
 	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself

@@ -24,6 +24,9 @@ type ServiceBroker struct {
 	Password  string // encrypted
 	SpaceGUID string
 	State     BrokerState
+	// DashboardClients are the OAuth clients that were created for it: their ids,
+	// and a fingerprint of what they are made of. They are encrypted.
+	DashboardClients map[string]string
 }
 
 // ServiceOffering is a kind of service in a broker's catalog.

@@ -412,15 +412,20 @@ func (p *Platform) dropServices(tx cf.Tx, by Actor, s *cf.Space) error {
 	return nil
 }
 
+// BrokerUnused refuses to remove a broker of whose services there are instances.
+func (p *Platform) BrokerUnused(tx cf.Tx, b *cf.ServiceBroker) error {
+	used, err := tx.ServiceInstances().Count(cf.Where("broker_guid", b.GUID))
+	if err == nil && used > 0 {
+		err = fault.New(fault.BrokerNotRemovable, "Can not remove brokers that have associated service instances: %s", b.Name)
+	}
+	return err
+}
+
 // RemoveBroker removes a broker with what it offers. It is refused while there
 // are instances of that.
 func (p *Platform) RemoveBroker(tx cf.Tx, by Actor, b *cf.ServiceBroker) error {
-	used, err := tx.ServiceInstances().Count(cf.Where("broker_guid", b.GUID))
-	if err != nil {
+	if err := p.BrokerUnused(tx, b); err != nil {
 		return err
-	}
-	if used > 0 {
-		return fault.New(fault.BrokerNotRemovable, "Can not remove brokers that have associated service instances: %s", b.Name)
 	}
 	if _, err := tx.ServicePlans().DeleteAll(cf.Where("broker_guid", b.GUID)); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"ingot/internal/cf"
@@ -98,9 +99,23 @@ func (s *Services) UpdateBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker
 	return s.insertJob(tx, "service_broker.update", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID, BrokerChange: &c})
 }
 
-// DeleteBroker removes a broker of which there are no instances.
-func (s *Services) DeleteBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker) error {
-	return s.Platform.RemoveBroker(tx, by, b)
+// deleteBroker is the operation of the job that deletes a broker.
+const deleteBroker = "service_broker.delete"
+
+// DeleteBroker removes a broker of which there are no instances: at once when it
+// has no OAuth clients, else by the job it returns.
+func (s *Services) DeleteBroker(tx cf.Tx, by platform.Actor, b *cf.ServiceBroker) (*cf.Job, error) {
+	if len(b.DashboardClients) == 0 {
+		return nil, s.Platform.RemoveBroker(tx, by, b)
+	}
+	if err := s.Platform.BrokerUnused(tx, b); err != nil {
+		return nil, err
+	}
+	b.State = cf.BrokerDeleting
+	if err := tx.ServiceBrokers().Update(b); err != nil {
+		return nil, err
+	}
+	return s.insertJob(tx, deleteBroker, "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID})
 }
 
 // synchronize reads a broker's catalog and stores what it offers.
@@ -126,9 +141,18 @@ func (s *Services) synchronize(ctx context.Context, job *cf.Job, w *work) error 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	var clients map[string]string
+	var warnings []string
+	if err == nil {
+		clients, warnings, err = s.syncDashboards(ctx, broker, catalog)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	if err != nil {
 		return s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error { return s.notSynchronized(ctx, tx, mine, w, err) })
 	}
+	before := broker.DashboardClients
 	var refused *fault.Error
 	err = s.commit(ctx, job, func(tx cf.Tx, mine *cf.Job) error {
 		finish(mine, cf.JobComplete)
@@ -144,11 +168,15 @@ func (s *Services) synchronize(ctx context.Context, job *cf.Job, w *work) error 
 		if err := checkBroker(tx, b); err != nil {
 			return err
 		}
-		b.State = cf.BrokerAvailable
+		b.State, b.DashboardClients = cf.BrokerAvailable, clients
 		if err := tx.ServiceBrokers().Update(b); err != nil {
 			return err
 		}
-		mine.Warnings, err = applyCatalog(tx, b, catalog, public)
+		if err := s.recordDashboards(tx, b, before, clients); err != nil {
+			return err
+		}
+		more, err := applyCatalog(tx, b, catalog, public)
+		mine.Warnings = append(slices.Clone(warnings), more...)
 		if err != nil || w.BrokerChange == nil {
 			return err
 		}

@@ -31,6 +31,9 @@ type Config struct {
 	Now      func() time.Time
 	// Number is Cloud Foundry's number of an error.
 	Number func(fault.Code) int
+	// Dashboards keeps the clients of brokers' dashboards; nil means that there
+	// are none.
+	Dashboards Dashboards
 	// Broker bounds calls of brokers.
 	Broker osb.Options
 	// Poll is how soon an operation is asked for at first; 1 s. It grows to
@@ -346,6 +349,8 @@ func (s *Services) step(ctx context.Context, job *cf.Job) error {
 		switch {
 		case w.Kind != "":
 			return s.operate(ctx, job, w)
+		case w.Broker != "" && job.Operation == deleteBroker:
+			return s.removeBroker(ctx, job, w)
 		case w.Broker != "":
 			return s.synchronize(ctx, job, w)
 		case w.Target != "" || len(w.Children) > 0:

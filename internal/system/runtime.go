@@ -101,7 +101,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,
 	})
-	r.services = openServices(c, r)
+	r.services = openServices(c, r, publicURL)
 	return r, nil
 }
 

@@ -21,7 +21,7 @@ func TestRegisterBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &runtime{store: platformdb.New(d), platform: platform.New()}
-	r.services = openServices(testConfig(t), r)
+	r.services = openServices(testConfig(t), r, "http://api.example.org")
 	defer r.services.Stop()
 	for range 2 {
 		b := brokertest.New(t, &brokertest.Broker{})

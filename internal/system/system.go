@@ -260,6 +260,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
+	r.services.Dashboards = dashboards(names)
 	ssh, err := s.newGateway(b, dir, secrets, r)
 	if err != nil {
 		return err
@@ -378,7 +379,7 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 // authorization server became known: its verifier is another one then.
 func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
 	c := s.config
-	verifier := a.Verifier(api.Audience)
+	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
 		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),

@@ -185,7 +185,7 @@ func do(h *http.Client, req *http.Request, limit int64, into any) error {
 	}
 	defer res.Body.Close()
 	body := io.LimitReader(res.Body, limit)
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		var refusal struct {
 			Error string `json:"error"`
 		}

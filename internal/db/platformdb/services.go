@@ -37,6 +37,7 @@ var serviceBrokers = define(table[cf.ServiceBroker]{
 		sealed("platform_service_brokers", "password", (*cf.ServiceBroker).Base, func(b *cf.ServiceBroker) *string { return &b.Password }),
 		text("space_guid", func(b *cf.ServiceBroker) *string { return &b.SpaceGUID }),
 		text("state", func(b *cf.ServiceBroker) *cf.BrokerState { return &b.State }),
+		sealed("platform_service_brokers", "dashboard_clients", (*cf.ServiceBroker).Base, func(b *cf.ServiceBroker) *map[string]string { return &b.DashboardClients }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
 	visible: "t.space_guid <> '' AND " + inHisSpaces,

@@ -24,6 +24,7 @@ var SealedColumns = []db.SealedColumn{
 	{Table: "platform_tasks", Key: "guid", Column: "command"},
 	{Table: "platform_jobs", Key: "guid", Column: "payload"},
 	{Table: "platform_service_brokers", Key: "guid", Column: "password"},
+	{Table: "platform_service_brokers", Key: "guid", Column: "dashboard_clients"},
 	{Table: "platform_service_instances", Key: "guid", Column: "credentials"},
 	{Table: "platform_service_bindings", Key: "guid", Column: "credentials"},
 	{Table: "platform_env_groups", Key: "name", Column: "variables"},

@@ -117,7 +117,7 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Jobs().Insert(&cf.Job{Resource: id, Payload: []byte(secret)}); err != nil {
 					return err
 				}
-				if err := tx.ServiceBrokers().Insert(&cf.ServiceBroker{Resource: id, Password: secret}); err != nil {
+				if err := tx.ServiceBrokers().Insert(&cf.ServiceBroker{Resource: id, Password: secret, DashboardClients: map[string]string{"dash": secret}}); err != nil {
 					return err
 				}
 				if err := tx.ServiceInstances().Insert(&cf.ServiceInstance{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {

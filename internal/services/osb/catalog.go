@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -26,6 +27,15 @@ type Service struct {
 	BindingsRetrievable  bool           `json:"bindings_retrievable"`
 	AllowContextUpdates  bool           `json:"allow_context_updates"`
 	Plans                []*Plan        `json:"plans"`
+	// DashboardClient is the OAuth client with which its dashboard logs users in.
+	DashboardClient *DashboardClient `json:"dashboard_client"`
+}
+
+// DashboardClient is an OAuth client that a broker wants to have.
+type DashboardClient struct {
+	ID          string `json:"id"`
+	Secret      string `json:"secret"`
+	RedirectURI string `json:"redirect_uri"`
 }
 
 // Plan is a size of an offering.
@@ -73,7 +83,7 @@ func (c *Catalog) problems() []string {
 	if len(c.Services) == 0 {
 		add("Service broker must provide at least one service")
 	}
-	ids, names := map[string]bool{}, map[string]bool{}
+	ids, names, clients := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, s := range c.Services {
 		if s == nil {
 			add("Service must be an object")
@@ -96,11 +106,27 @@ func (c *Catalog) problems() []string {
 		}
 		ids[s.ID], names[s.Name] = true, true
 		s.problems(add)
+		if d := s.DashboardClient; d != nil {
+			if clients[d.ID] {
+				add("Service '%s': Service dashboard client id must be unique: '%s'", s.Name, d.ID)
+			}
+			clients[d.ID] = true
+		}
 	}
 	return out
 }
 
 func (s *Service) problems(add func(string, ...any)) {
+	if d := s.DashboardClient; d != nil {
+		for name, value := range map[string]string{"id": d.ID, "secret": d.Secret, "redirect_uri": d.RedirectURI} {
+			if value == "" {
+				add("Service '%s': Service dashboard client %s must be a string and must not be empty", s.Name, name)
+			}
+		}
+		if u, err := url.Parse(d.RedirectURI); d.RedirectURI != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			add("Service '%s': Service dashboard client redirect_uri must be an http or https URL", s.Name)
+		}
+	}
 	if len(s.Plans) == 0 {
 		add("Service '%s': At least one plan is required", s.Name)
 	}

@@ -39,6 +39,9 @@ type Options struct {
 	Timeout time.Duration
 	// Trip is how many calls in a row that found nobody open the breaker; 5.
 	Trip int
+	// APIInfo is where brokers can learn about the platform that asks them, without
+	// a scheme; empty tells them nothing.
+	APIInfo string
 	// Rest is how long it stays open; 15 s.
 	Rest time.Duration
 	// Through, if set, is put before the connection to brokers.
@@ -201,6 +204,9 @@ func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Broker-Api-Version", Version)
 	req.Header.Set("X-Broker-Api-Request-Identity", uuid.NewString())
+	if c.options.APIInfo != "" {
+		req.Header.Set("X-Api-Info-Location", c.options.APIInfo)
+	}
 	if k.user != "" {
 		who, err := json.Marshal(map[string]string{"user_id": k.user})
 		if err != nil {
