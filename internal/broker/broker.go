@@ -45,10 +45,12 @@ type Reach struct {
 	// Host is this machine's address in their network. It is what credentials
 	// say.
 	Host netip.Addr
-	// From is their network. Nobody else is let in by that address.
+	// From is their network. Nobody but them and this machine is let in by that
+	// address.
 	From netip.Prefix
-	// Allow opens the containers' firewall to exactly these addresses.
-	Allow func(context.Context, []netip.AddrPort) error
+	// Owner names the app of which an instance has an address; its connections
+	// are counted together. Nil or "" means that each address counts by itself.
+	Owner func(netip.Addr) string
 }
 
 // Username is who the platform is to the broker.
@@ -280,7 +282,6 @@ func (b *Broker) openWays(ctx context.Context) (all bool) {
 		}
 		release()
 	}
-	fail(b.forward.apply(ctx))
 	return all
 }
 
@@ -289,5 +290,5 @@ func (b *Broker) openWay(ctx context.Context, s backend, i *instance) error {
 	if at.port == 0 {
 		return nil
 	}
-	return b.forward.open(ctx, at)
+	return b.forward.open(ctx, at, s.capacity(i))
 }

@@ -9,7 +9,8 @@
 // A server is started by package servers on first use, on a data directory and
 // a loopback port of its own, or is somebody else's, named by a URL. Where apps
 // run in containers they reach it through a forwarder on the address that the
-// host has in their network.
+// host has in their network. The forwarder bounds the connections of each app,
+// so that none takes a server from the others.
 //
 // An instance is a database with an owner that nobody can log in as; a binding
 // is a user that acts as the owner. An instance of Redis is a server of its own,
@@ -22,6 +23,6 @@
 // nothing twice. Passwords are derived from one sealed secret and are kept
 // nowhere.
 //
-// It may import seal, servers, run, the broker library and the drivers of the
-// three servers; nothing of the platform, and no store.
+// It may import seal, servers, run, connlimit, outbound, the broker library and
+// the drivers of the three servers; nothing of the platform, and no store.
 package broker

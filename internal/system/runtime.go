@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/api"
 	"ingot/internal/blob"
+	"ingot/internal/broker"
 	"ingot/internal/cf"
 	"ingot/internal/controller"
 	"ingot/internal/db"
@@ -41,6 +43,7 @@ type runtime struct {
 	stager    *staging.Stager
 	builds    *staging.Builds
 	services  *services.Services
+	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 }
@@ -77,14 +80,14 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	lines := appLogs{r.logs}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
-		Traffic: r.proxy, Log: c.Log,
+		Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	r.stager = staging.New(staging.Config{
 		Engine: r.engine, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: r.buildWanted, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Wanted: r.buildWanted, Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,

@@ -94,6 +94,9 @@ type extra struct {
 	Layers []string        `json:"layers,omitempty"`
 	// Shared is the bytes of its layers: they count as its own.
 	Shared int64 `json:"shared,omitempty"`
+	// Reach is what it may connect to beside others; nil when an older server
+	// started it.
+	Reach []Endpoint `json:"reach"`
 }
 
 func (in *instance) runs() bool {
@@ -167,6 +170,9 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.net.protect(); err != nil {
 		return nil, err
 	}
 	if err := removeOrphans(ctx, e.groups); err != nil {

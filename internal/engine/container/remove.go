@@ -79,7 +79,7 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) er
 	var wg sync.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Go(func() { errs[0] = e.net.disconnect(in.Addr) })
+		wg.Go(func() { errs[0] = errors.Join(e.net.disconnect(in.Addr), e.net.permit(in.Addr, nil)) })
 	}
 	wg.Go(func() { errs[1] = e.groups.remove(ctx, group) })
 	wg.Go(func() { errs[2] = e.unmountAll(ctx, id, path) })
@@ -179,7 +179,7 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 		return err
 	}
 	e.users.adopt(in.Base)
-	e.net.adopt(in.Addr, d.ID())
+	e.net.adopt(in.Addr, d.ID(), in.Reach)
 	e.instances[d.ID()] = in
 	return nil
 }

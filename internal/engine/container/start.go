@@ -72,7 +72,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &instance{dir: d, extra: extra{Base: e.users.take()}}
+	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...)}}
 	defer func() {
 		if err == nil {
 			return
@@ -113,7 +113,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		return err
 	}
 	lap("create")
-	if err := e.net.connect(in.Init, in.Addr); err != nil {
+	if err := errors.Join(e.net.permit(in.Addr, in.Reach), e.net.connect(in.Init, in.Addr)); err != nil {
 		return err
 	}
 	lap("network")
