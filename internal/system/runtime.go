@@ -44,16 +44,17 @@ type runtime struct {
 	builds    *staging.Builds
 	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
+	inside    *inside                       // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 }
 
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
-func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
-	for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications", "console"} {
+	for _, name := range platformNames {
 		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
 	}
 	var err error
@@ -73,24 +74,27 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })
+	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
+		return nil, err
+	}
 	r.access = newAccessLog(r.logs, c.Log)
 	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, Log: c.Log})
 	s.later(r.proxy.Close)
 
 	lines := appLogs{r.logs}
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
-		Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
+		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
+		Variables: r.inside.variables(), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	r.stager = staging.New(staging.Config{
 		Engine: r.engine, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: r.buildWanted, Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Wanted: r.buildWanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: r.inside.api, Log: c.Log,
 	})
 	r.services = openServices(c, r)
 	return r, nil

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -58,7 +59,7 @@ type Engine struct {
 	layers *layers
 	users  *users
 	watch  *watch
-	resolv string
+	resolv atomic.Pointer[string]
 	about  engine.Description
 	// disks is nil where disks cannot be limited.
 	disks *disks
@@ -158,7 +159,8 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
-	e.resolv = resolvConf(o.Egress)
+	text := resolvConf(o.Egress)
+	e.resolv.Store(&text)
 	if o.LayerSpace <= 0 {
 		o.LayerSpace = defaultLayerSpace
 	}

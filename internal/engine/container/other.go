@@ -38,3 +38,6 @@ func (e *Engine) Labels(netip.Addr) map[string]string { return nil }
 
 // Complete has nothing to complete.
 func (e *Engine) Complete(func(map[string]string) []Endpoint) error { return nil }
+
+// UseResolver has nobody who would ask.
+func (e *Engine) UseResolver(netip.Addr) {}

@@ -291,7 +291,7 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	for file, text := range map[string]string{
 		"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + in.Addr.String() + " " + name + "\n",
 		"hostname":    name + "\n",
-		"resolv.conf": e.resolv,
+		"resolv.conf": *e.resolv.Load(),
 	} {
 		if err := os.WriteFile(filepath.Join(host, file), []byte(text), 0o644); err != nil { //nolint:gosec // for everybody inside
 			return err
