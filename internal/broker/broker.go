@@ -32,6 +32,9 @@ type Config struct {
 	// PostgresURL and MySQLURL name servers to use in place of our own, with a
 	// user who may create databases and users.
 	PostgresURL, MySQLURL string
+	// Notifications is the notification service; nil means that it is not
+	// offered.
+	Notifications *NotificationService
 	// Without names offerings to leave out.
 	Without []string
 	// Reach is how apps get to the servers; the zero value is for apps that
@@ -153,6 +156,14 @@ func (b *Broker) findServers() error {
 		return nil
 	}
 	c, s := b.config, b.secret
+	switch {
+	case slices.Contains(c.Without, Notifications):
+		b.missing[Notifications] = errors.New("it was left out")
+	case c.Notifications == nil:
+		b.missing[Notifications] = errNoClients
+	default:
+		b.backends[Notifications] = []backend{&notifications{NotificationService: *c.Notifications, secret: s}}
+	}
 	return errors.Join(
 		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), as(func() (*postgres, error) { return c.localPostgres(s) })),
 		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), as(func() (*mariadb, error) { return c.localMySQL(s) })),

@@ -88,7 +88,7 @@ func TestEntrance(t *testing.T) {
 	if got := c.do(http.StatusOK, http.MethodGet, "/v2/catalog", nil); len(got["services"].([]any)) != 0 {
 		t.Errorf("offered without servers: %v", got)
 	}
-	if len(b.Missing()) != 3 {
+	if len(b.Missing()) != 4 {
 		t.Errorf("missing: %v", b.Missing())
 	}
 	wrong := *c

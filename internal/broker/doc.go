@@ -1,5 +1,6 @@
 // Package broker is the service broker that comes with Ingot: PostgreSQL,
-// MariaDB and Redis behind the Open Service Broker API, version 2.17.
+// MariaDB, Redis and the notification service behind the Open Service Broker
+// API, version 2.17.
 //
 //	platform ──OSBAPI, basic auth──▶ Broker ──SQL──▶ server ◀── apps, with the
 //	                                   │ intent              credentials of a
@@ -14,7 +15,8 @@
 //
 // An instance is a database with an owner that nobody can log in as; a binding
 // is a user that acts as the owner. An instance of Redis is a server of its own,
-// because key names of one server can be listed by all its users.
+// because key names of one server can be listed by all its users. A binding of
+// the notification service is an OAuth client.
 //
 // What is about to be made or removed is written to a file first, and the file
 // says "ready", or goes, when the server has done it. So whatever is killed, and

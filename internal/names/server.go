@@ -105,8 +105,8 @@ func (s *Server) Addr() netip.AddrPort {
 // Stop ends it.
 func (s *Server) Stop() {
 	s.Halt(func() {
-		s.udp.Close()
-		s.tcp.Close()
+		_ = s.udp.Close()
+		_ = s.tcp.Close()
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"ingot/internal/auth"
 	"ingot/internal/broker"
 	"ingot/internal/controller"
 	"ingot/internal/engine/container"
@@ -19,7 +20,7 @@ const bundledBroker = "ingot"
 
 // openBroker makes the bundled broker. Its servers run as users of their own,
 // and apps reach them on the network of their engine.
-func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime) (*broker.Broker, error) {
+func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a authority) (*broker.Broker, error) {
 	c := s.config
 	if err := dir.letThrough(); err != nil {
 		return nil, err
@@ -28,8 +29,13 @@ func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime) (*broker
 	if e, ok := r.engine.(*container.Engine); ok {
 		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }}
 	}
+	var notifications *broker.NotificationService
+	if own, ok := a.(*auth.Server); ok {
+		notifications = &broker.NotificationService{URL: r.inside.notifications, AuthURL: r.inside.auth, Clients: own}
+	}
 	return broker.New(broker.Config{
-		Dir: dir.file("services"), Keys: secrets.keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
+		Notifications: notifications,
+		Dir:           dir.file("services"), Keys: secrets.keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
 	})
 }
 

@@ -228,7 +228,7 @@ const dnsPort = 53
 func (s *System) serveInside(ctx context.Context, b *building, l net.Listener, notifications bool, log *slog.Logger) error {
 	var server *web.Server
 	if notifications {
-		server = web.NewServer(l, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, log), log)
+		server = web.NewServer(l, web.Pipeline(b.front.notifications(), web.FormatNotifications, log), log)
 	} else {
 		express := router.NewExpress(l)
 		b.expresses = append(b.expresses, express)

@@ -162,7 +162,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
-	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
+	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
@@ -287,7 +287,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	// Before what calls it, so that it stops after.
-	bundled, err := s.openBroker(dir, secrets, r)
+	bundled, err := s.openBroker(dir, secrets, r, a)
 	if err != nil {
 		return fmt.Errorf("service broker: %w", err)
 	}
