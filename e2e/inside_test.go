@@ -43,6 +43,7 @@ func TestInside(t *testing.T) {
 		for _, app := range []string{"other", "caller"} {
 			contains(t, columns(cfOK(t, home, "push", app, "-p", dir, "-m", "128M")), "#0 running")
 		}
+		contains(t, columns(cfOK(t, home, "domains")), "apps.internal shared true")
 		inside := func(script string) string { return cfOK(t, home, "ssh", "caller", "-c", script) }
 		contains(t, inside(`curl -sS "$INGOT_API_URL/v3/info"`), `"name"`)
 		contains(t, inside(`curl -sS "$(printf %s "$VCAP_APPLICATION" | sed 's/.*"cf_api":"\([^"]*\)".*/\1/')"/v3/info`), `"name"`)

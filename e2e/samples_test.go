@@ -321,6 +321,12 @@ func sampleSender(t *testing.T, s *site) {
 			return strings.Contains(text, "reader@example.org") && strings.Contains(text, subject)
 		})
 	}
+	// A webhook that would never be called is refused at once; one to an app is
+	// not, although its name may lead to this machine.
+	token := s.askToken(t, key["client_id"].(string), key["client_secret"].(string), url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK).object(t)["access_token"].(string)
+	contains(t, string(s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://127.0.0.1:9/hook"}).want(t, http.StatusUnprocessableEntity).Body),
+		"--allow-networks")
+	s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://notification-sender.apps.localhost/hook"}).want(t, http.StatusCreated)
 	cfOK(t, home, "delete-service-key", "mail", "for-me", "-f", "--wait")
 	if out, err := send(); err == nil {
 		t.Errorf("the key works after it was deleted:\n%s", out)

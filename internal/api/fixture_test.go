@@ -27,6 +27,7 @@ import (
 	"ingot/internal/db/dbtest"
 	"ingot/internal/db/platformdb"
 	"ingot/internal/fault"
+	"ingot/internal/outbound"
 	"ingot/internal/platform"
 	"ingot/internal/services"
 	"ingot/internal/services/osb"
@@ -90,7 +91,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	actions := platform.New()
 	f.services = services.New(services.Config{
 		Store: f.store, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
-		Broker: osb.Options{Timeout: 20 * time.Second},
+		Broker: osb.Options{Timeout: 20 * time.Second, Guard: outbound.Everywhere},
 	})
 	if err := f.services.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -81,6 +81,9 @@ type Config struct {
 	// Variables are those of all instances beside, such as where the platform is
 	// reached from inside.
 	Variables map[string]string
+	// BindingsRoot is where instances see their services in files; empty means
+	// below their home, where they always are.
+	BindingsRoot string
 	// Reach returns the addresses of the services of an app, which its instances
 	// may connect to; nil means that there are none.
 	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)

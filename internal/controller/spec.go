@@ -266,7 +266,7 @@ func (c *Config) variables(app *cf.App, given map[string]string, id string, memo
 		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
-	maps.Copy(env, serviceVariables(app))
+	maps.Copy(env, c.serviceVariables(app))
 	return env
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrPrivate is why an address is refused.
-var ErrPrivate = errors.New("the address is in a private network or on this machine, where only an operator can allow connections to")
+var ErrPrivate = errors.New("the address is in a private network or on this machine; an operator can allow it with --allow-networks")
 
 // Guard permits addresses of the internet, and those networks that it is given.
 // Its zero value permits the internet only.
@@ -79,6 +79,11 @@ func (g Guard) Permits(ip netip.Addr) bool {
 		return true
 	}
 	return ip.IsGlobalUnicast() && !slices.ContainsFunc(refused, contains) && !Own(ip)
+}
+
+// With is a guard that also permits what another one does.
+func (g Guard) With(other Guard) Guard {
+	return Guard{Networks: slices.Concat(g.Networks, other.Networks)}
 }
 
 // Control is for net.Dialer: it is asked after names were resolved, with the

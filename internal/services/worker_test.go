@@ -86,7 +86,7 @@ func (k *bench) worker(c services.Config) *services.Services {
 	if c.Lease == 0 {
 		c.Lease = 300 * time.Millisecond
 	}
-	if c.Broker == (osb.Options{}) {
+	if c.Broker.Timeout == 0 {
 		c.Broker = osb.Options{Timeout: 30 * time.Second}
 	}
 	return services.New(c)

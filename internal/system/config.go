@@ -47,7 +47,7 @@ type Config struct {
 	// database need the same.
 	PublicURL string
 	// DrainNetworks are private networks that log drains may send to, as a list
-	// of prefixes, or "all"; empty means the internet only.
+	// of prefixes, or "all", beside AllowNetworks.
 	DrainNetworks string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
@@ -129,6 +129,7 @@ func (c MailConfig) checks() []check {
 		{"dkim-selector", checkDKIM(c)},
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
 		{"messages-kept", notNegative(c.MessagesKept)},
+		{"allow-networks", checkNetworks(c.AllowNetworks)},
 	}
 }
 

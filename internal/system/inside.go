@@ -142,6 +142,15 @@ func gatewayOf(e engine.Engine) netip.Addr {
 	return netip.Addr{}
 }
 
+// bindingsRoot is where instances find their services in files, as in every Cloud
+// Foundry, if they have an /etc of their own.
+func bindingsRoot(e engine.Engine) string {
+	if _, ok := e.(*container.Engine); ok {
+		return container.BindingsInside
+	}
+	return ""
+}
+
 // Bounds of connections from instances to the platform.
 const (
 	insidePerApp = 256

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"ingot/internal/fault"
 	"ingot/internal/logs"
 	"ingot/internal/logs/drain"
+	"ingot/internal/outbound"
 	"ingot/internal/platform"
 	"ingot/internal/router"
 	"ingot/internal/run"
@@ -44,7 +46,8 @@ type runtime struct {
 	builds    *staging.Builds
 	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
-	inside    *inside                       // how instances reach the platform
+	routes    outbound.Routes
+	inside    *inside // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 }
@@ -77,14 +80,18 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
+	r.routes = outbound.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
+		_, found := r.table.Lookup(host, path)
+		return found
+	}}
 	r.access = newAccessLog(r.logs, c.Log)
-	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, Log: c.Log})
+	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, RouteServices: c.guard(), Log: c.Log})
 	s.later(r.proxy.Close)
 
 	lines := appLogs{r.logs}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
-		Variables: r.inside.variables(), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
+		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})

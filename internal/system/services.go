@@ -16,7 +16,7 @@ import (
 func openServices(c Config, r *runtime) *services.Services {
 	return services.New(services.Config{
 		Store: r.told(c.Log), Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
-		Broker: osb.Options{Timeout: c.BrokerTimeout}, Worker: workerName(c.DataDir),
+		Broker: osb.Options{Timeout: c.BrokerTimeout, Guard: c.guard(), Routes: r.routes}, Worker: workerName(c.DataDir),
 	})
 }
 

@@ -251,7 +251,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
-	n, err := s.openNotifications(ctx, b, dir, secrets, client)
+	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}

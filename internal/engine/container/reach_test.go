@@ -128,3 +128,15 @@ func TestRefusedNetworks(t *testing.T) {
 		t.Error("the metadata of a cloud was not tried")
 	}
 }
+
+// TestBindingsInside finds the service bindings of an instance where programs
+// look for them.
+func TestBindingsInside(t *testing.T) {
+	t.Parallel()
+	e, _ := opened(t, container.Options{})
+	start(t, e, idle("a"))
+	out, status := inside(t, e, "a", `mkdir -p ~/`+container.BindingsTarget+`/db && echo secret > ~/`+container.BindingsTarget+`/db/password && cat `+container.BindingsInside+`/db/password`)
+	if status != 0 || out != "secret" {
+		t.Errorf("%d, %s", status, out)
+	}
+}

@@ -77,6 +77,9 @@ func buildRootfs(root string, programs map[string]string) ([]specs.Mount, error)
 			return nil, err
 		}
 	}
+	if err := link(path.Join(homeInside, BindingsTarget), filepath.Join(root, BindingsInside)); err != nil {
+		return nil, err
+	}
 	if err := link("/proc/mounts", filepath.Join(root, "etc", "mtab")); err != nil {
 		return nil, err
 	}
