@@ -59,7 +59,7 @@ deb: build ## a Debian package of what was built, with a systemd unit
 	@scripts/deb
 
 ##@ Check
-.PHONY: test test-unit test-e2e fuzz soak lint vet fmt fmt-check tree-save tree-check
+.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tree-save tree-check
 
 TEST_STEPS := setup-test tree-save fmt-check vet lint test-unit test-e2e fuzz tree-check
 
@@ -88,6 +88,10 @@ soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of eac
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		$(with_postgres) go test -count=1 -timeout 3h -run Soak $(ARGS) ./e2e/...)
 	$(call run,FUZZTIME=5m scripts/fuzz)
+
+flake: build .tools/bin/cf ## e2e tests many times on a busy machine (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
+		RUN='$(RUN)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
 
 lint: .tools/bin/golangci-lint ## the linters of .golangci.yml
 	$(call run,.tools/bin/golangci-lint run ./...)

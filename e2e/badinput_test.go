@@ -34,6 +34,14 @@ func badInput(t *testing.T, s *site) {
 	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t)), "NoAppDetectedError", "not successfully detected by any available buildpack")
 	contains(t, cfOK(t, home, "logs", "mystery", "--recent"), "[STG/0]", "Tried: ", "go_buildpack", "Name one with -b")
 
+	// The error has the end of the build's log, whether or not cf shows that.
+	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "nodejs_buildpack"), "FAILED", "BuildpackCompileFailed - App staging failed in the buildpack finalize phase",
+		"The last lines of the build:", "package.json")
+	// Nothing says what to run, unless the app does.
+	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "binary_buildpack"), "StagingError - Start command not specified", "cf push -c COMMAND")
+	cfOK(t, home, pushProbe(t, "mystery")...)
+	contains(t, cfOK(t, home, "curl", "/v3/apps/"+strings.TrimSpace(cfOK(t, home, "app", "mystery", "--guid"))+"/droplets/current"), `"detect_output":"binary `)
+
 	// cf itself looks into an archive before it sends it.
 	pushFails(t, home, "push", "mystery", "-p", write(t, "broken.zip", strings.Repeat("this is not an archive ", 200)), "-b", "binary_buildpack")
 

@@ -181,6 +181,39 @@ func TestBrowser(t *testing.T) {
 	// One after another: there is one tab.
 	b.mailbox(t, p, spy.URL, &called)
 	b.preferences(t, p)
+	b.login(t, p)
+}
+
+// login looks at the pages of the authorization server on a phone.
+func (b *browser) login(t *testing.T, p *postOffice) {
+	fits := func(name string) {
+		t.Helper()
+		for _, width := range []int64{320, 375, 1280} {
+			b.fits(t, name, width, false)
+			b.fits(t, name, width, true)
+		}
+	}
+	b.do(t, chromedp.Navigate(p.Auth+"/login?return_to=%2Fpasscode"))
+	contains(t, b.shown(), "Log in")
+	fits("login")
+	// The card is narrower than the screen, and its fields are inside of it.
+	b.do(t, chromedp.EmulateViewport(320, 568))
+	inside, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(() => {
+		const card = document.querySelector('main').getBoundingClientRect();
+		return card.left >= 0 && card.right <= 320 && [...document.querySelectorAll('input:not([type=hidden]), button')].every(e => {
+			const r = e.getBoundingClientRect();
+			return r.width > 150 && r.left >= card.left && r.right <= card.right;
+		});
+	})()`))
+	if err != nil || !inside {
+		t.Errorf("the login card does not fit a phone (%v)", err)
+	}
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#username"), "ann"), chromedp.SendKeys(chromedp.CSS("#password"), "wrong"))
+	b.click(t, "button", ".problem")
+	fits("login-refused")
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#password"), "p"))
+	b.click(t, "button", ".code")
+	fits("passcode")
 }
 
 // hostile is HTML that shows what it did, if it could do anything.

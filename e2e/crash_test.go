@@ -21,7 +21,7 @@ func TestAppFailures(t *testing.T) {
 				contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
 				contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
 				contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
-				s.reaches(t, "gone", "/", http.StatusServiceUnavailable)
+				s.reaches(t, "gone", "/", http.StatusNotFound)
 			}},
 			part{"never listens", func(t *testing.T) {
 				home := s.admin(t)
@@ -31,6 +31,12 @@ func TestAppFailures(t *testing.T) {
 				// The same app is fine when nobody expects it to listen.
 				cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
 				contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
+			}},
+			part{"listens elsewhere", func(t *testing.T) {
+				home := s.admin(t)
+				out := pushFails(t, home, pushProbe(t, "stray", "-c", "PORT=0 ./probe", "-t", "1")...)
+				contains(t, out, "Instance never healthy after 1s", "the app listens on port", "instead; make it listen on the port in $PORT")
+				contains(t, cfOK(t, home, "events", "stray"), "the app listens on port")
 			}},
 			part{"crashes", func(t *testing.T) {
 				appCrashes(t, s)

@@ -57,7 +57,8 @@ type load struct {
 	all  sync.WaitGroup
 
 	mu       sync.Mutex
-	answers  map[string]int // by version
+	round    int            // since the last take
+	answers  map[string]int // by version, of requests that began in this round
 	failures []string
 }
 
@@ -101,6 +102,9 @@ func (l *load) ask(method, path string) ([]byte, bool) {
 }
 
 func (l *load) version() {
+	l.mu.Lock()
+	round := l.round
+	l.mu.Unlock()
 	body, ok := l.ask(http.MethodGet, "/env")
 	if !ok {
 		return
@@ -112,12 +116,15 @@ func (l *load) version() {
 	if err != nil {
 		l.failures = append(l.failures, err.Error())
 	}
-	l.answers[env["VERSION"]]++
+	if round == l.round { // else it may have been answered before
+		l.answers[env["VERSION"]]++
+	}
 }
 
 func (l *load) slow() { l.ask(http.MethodPost, "/slow?for=200ms") }
 
-// seen returns the answers since the last call, once there are enough of them.
+// seen returns the answers to requests that begin now, once there are enough of
+// them.
 func (l *load) seen(t *testing.T) map[string]int {
 	t.Helper()
 	l.take()
@@ -140,6 +147,7 @@ func (l *load) take() map[string]int {
 	defer l.mu.Unlock()
 	got := l.answers
 	l.answers = map[string]int{}
+	l.round++
 	return got
 }
 

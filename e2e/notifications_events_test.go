@@ -28,13 +28,13 @@ func TestDevelopersAreTold(t *testing.T) {
 	// It exits again and again: one mail, which says how often.
 	pushFails(t, home, pushProbe(t, "restless", "-c", "./probe exit 3")...)
 	pushFails(t, home, "push", "mystery", "-p", probe(t))
-	contains(t, p.receive(t, "Staging mystery failed", "ann@example.org")[0].Text, "cf logs mystery --recent")
-	contains(t, p.receive(t, "restless crashed", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3")
+	contains(t, p.receive(t, "Staging mystery failed", "admin@localhost", "ann@example.org")[0].Text, "cf logs mystery --recent")
+	contains(t, p.receive(t, "restless crashed", "admin@localhost", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3", "Org:   demo", "Space: dev", "lines of its log", "You receive this as a developer of space dev in org demo.", "Unsubscribe: http")
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
-	contains(t, p.receive(t, "A deployment of smooth finished", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
-	if got := p.letters(t, ""); len(got) != 3 {
-		t.Errorf("%d mails, want 3: %+v", len(got), got)
+	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
+	if got := p.letters(t, ""); len(got) != 6 {
+		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
 }
 
@@ -56,12 +56,12 @@ func TestDevelopersAreToldOfServices(t *testing.T) {
 
 	cfOK(t, home, "create-service", "fake", "sync", "quick", "--wait")
 	cfFails(t, home, "it broke", "create-service", "fake", "breaks", "broken", "--wait")
-	contains(t, p.receive(t, "Creating the service instance broken failed", "ann@example.org")[0].Text, "it broke", "cf service broken")
+	contains(t, p.receive(t, "Creating the service instance broken failed", "admin@localhost", "ann@example.org")[0].Text, "it broke", "cf service broken")
 	cfOK(t, home, "create-service", "fake", "async", "later", "--wait")
-	p.receive(t, "Creating the service instance later succeeded", "ann@example.org")
+	p.receive(t, "Creating the service instance later succeeded", "admin@localhost", "ann@example.org")
 	cfOK(t, home, "delete-service", "later", "-f", "--wait")
-	p.receive(t, "Deleting the service instance later succeeded", "ann@example.org")
-	if got := p.letters(t, ""); len(got) != 3 {
-		t.Errorf("%d mails, want 3: %+v", len(got), got)
+	p.receive(t, "Deleting the service instance later succeeded", "admin@localhost", "ann@example.org")
+	if got := p.letters(t, ""); len(got) != 6 {
+		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
 }

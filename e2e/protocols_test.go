@@ -313,7 +313,7 @@ func destinationsTakeEffect(t *testing.T, s *site, app string) {
 	s.call(t, http.MethodGet, path, token, nil).want(t, http.StatusOK).into(t, &found)
 	for i := range 20 {
 		s.call(t, http.MethodDelete, path+"/"+found.Destinations[0].GUID, token, nil).want(t, http.StatusNoContent)
-		s.get(t, "mapped", "/proto").want(t, http.StatusServiceUnavailable)
+		s.get(t, "mapped", "/proto").want(t, http.StatusNotFound)
 		protocol := []string{"http1", "http2"}[i%2]
 		body := map[string]any{"destinations": []any{map[string]any{"app": map[string]any{"guid": app}, "protocol": protocol}}}
 		s.call(t, http.MethodPost, path, token, body).want(t, http.StatusOK).into(t, &found)

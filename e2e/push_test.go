@@ -3,6 +3,7 @@ package e2e
 import (
 	"archive/zip"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -75,7 +76,7 @@ func pushLife(t *testing.T, s *site) {
 	}
 
 	contains(t, cfOK(t, home, "stop", "life"), "OK")
-	s.reaches(t, "life", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "life", "/", http.StatusNotFound)
 	await(t, "the instances are down", func() bool {
 		return !slices.ContainsFunc(s.stats(t, app), func(r stat) bool { return r.State != "DOWN" })
 	})
@@ -189,7 +190,7 @@ func pushRoutes(t *testing.T, s *site) {
 		}
 	}
 	contains(t, cfOK(t, home, "unmap-route", "quiet", "apps.localhost", "--hostname", "loud"), "OK")
-	s.reaches(t, "loud", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "loud", "/", http.StatusNotFound)
 	s.get(t, "side", "/deep").want(t, http.StatusOK)
 	contains(t, cfOK(t, home, "delete-route", "apps.localhost", "--hostname", "loud", "-f"), "OK")
 	s.reaches(t, "loud", "/", http.StatusNotFound)
@@ -423,6 +424,25 @@ http.server.HTTPServer(("", int(os.environ["PORT"])), Handler).serve_forever()
 `,
 	}, args: []string{"-m", "128M"}},
 	{name: "static", buildpack: "staticfile", files: map[string]string{"Staticfile": "", "index.html": "static"}, args: []string{"-m", "64M"}},
+	{name: "page", buildpack: "staticfile", files: map[string]string{"index.html": "page"}, args: []string{"-m", "64M"}},
+	// As Cloud Foundry's documents have it: logs to the standard streams, a table
+	// of file types that comes from elsewhere.
+	{name: "nginx", buildpack: "nginx", program: "nginx", files: map[string]string{
+		"nginx.conf": `worker_processes 1;
+daemon off;
+error_log stderr;
+events { worker_connections 64; }
+http {
+  log_format cloudfoundry 'NginxLog "$request" $status';
+  access_log /dev/stdout cloudfoundry;
+  include mime.types;
+  server { listen {{port}}; root public; }
+}
+`, "public/index.html": "nginx",
+	}, args: []string{"-m", "64M"}},
+	{name: "war", buildpack: "java", program: "tomcat", files: map[string]string{
+		"WEB-INF/web.xml": `<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0"/>`, "index.jsp": `<%= "war" %>`,
+	}, args: []string{"-m", "512M"}},
 	{name: "jar", buildpack: "java", program: "java", files: map[string]string{"Main.java": javaMain}, prepare: makeJar, args: []string{"-m", "512M"}},
 	{name: "sources", buildpack: "java", program: "javac", files: map[string]string{"Main.java": strings.ReplaceAll(javaMain, `"jar"`, `"sources"`)}, args: []string{"-m", "512M"}},
 	{name: "ruby", buildpack: "ruby", program: "ruby", files: map[string]string{
@@ -481,7 +501,11 @@ func makeJar(t *testing.T, dir string) string {
 // onSystem says whether apps find a program: in the directories of the system,
 // not in somebody's own.
 func onSystem(program string) bool {
-	for _, dir := range []string{"/usr/bin", "/bin", "/usr/local/bin", "/usr/local/go/bin", "/usr/lib/go/bin"} {
+	if program == "tomcat" {
+		homes, err := filepath.Glob("/usr/share/tomcat*/bin/bootstrap.jar")
+		return err == nil && len(homes) > 0
+	}
+	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/go/bin", "/usr/lib/go/bin"} {
 		if _, err := os.Stat(filepath.Join(dir, program)); err == nil {
 			return true
 		}
@@ -506,7 +530,8 @@ func pushSample(t *testing.T, s *site, one sample) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range one.files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -520,7 +545,12 @@ func pushSample(t *testing.T, s *site, one sample) {
 		if code != 1 || !strings.Contains(out, "BuildpackCompileFailed") {
 			t.Errorf("without %s: exit code %d\n%s", one.program, code, out)
 		}
-		contains(t, recent, "is not installed on this machine: there is no program '"+one.program+"'", "Ask its operator to install it")
+		said := "is not installed on this machine: there is no program '" + one.program + "'"
+		if one.program == "tomcat" {
+			said = "Tomcat is not installed on this machine"
+		}
+		contains(t, recent, said, "Ask its operator to install it")
+		contains(t, out, said) // the last lines of the build
 		return
 	}
 	if code != 0 {

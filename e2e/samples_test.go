@@ -144,7 +144,7 @@ func sampleJavaWithoutMemory(t *testing.T, s *site) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	contains(t, out, `The sidecar "config-server" of web has no memory`, "Set `memory` of the sidecar", "FAILED")
-	s.get(t, "sidecar-java-app-without-memory", "/").want(t, http.StatusServiceUnavailable)
+	s.get(t, "sidecar-java-app-without-memory", "/").want(t, http.StatusNotFound)
 }
 
 // sampleDebug leads a route to the sidecar of a Java app, and protects it.

@@ -102,7 +102,6 @@ func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 	if uri, _ := credentials["uri"].(string); uri == "" || env["DATABASE_URL"] != strings.Replace(uri, "postgresql:", "postgres:", 1) {
 		t.Errorf("DATABASE_URL is %q, the uri %q", env["DATABASE_URL"], uri)
 	}
-	cfFails(t, home, "still bound: app 'svc'", "delete-service", "database", "-f")
 	cfOK(t, home, "unbind-service", "svc", "database", "--wait")
 	contains(t, cfOK(t, home, "unbind-service", "svc", "database"), "does not exist")
 
@@ -111,12 +110,16 @@ func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 	contains(t, cfOK(t, home, "service-keys", "database"), "k")
 	contains(t, cfOK(t, home, "service-key", "database", "k"), `"password": "secret-`, `"port": 5432`)
 	cfOK(t, home, "delete-service-key", "database", "k", "-f", "--wait")
+	// What is bound, has keys and is shared goes with all that.
+	cfOK(t, home, "bind-service", "svc", "database", "--wait")
+	cfOK(t, home, "create-service-key", "database", "k2", "--wait")
 
 	cfOK(t, home, "create-space", "second")
 	cfOK(t, home, "enable-feature-flag", "service_instance_sharing")
 	cfOK(t, home, "share-service", "database", "-s", "second")
 	contains(t, cfOK(t, home, "service", "database"), "second")
 	cfOK(t, home, "unshare-service", "database", "-s", "second", "-f")
+	cfOK(t, home, "share-service", "database", "-s", "second")
 	contains(t, cfOK(t, home, "delete-service", "database", "-f", "--wait"), "deleted")
 	cfOK(t, home, "delete-service", "dear", "-f", "--wait")
 }

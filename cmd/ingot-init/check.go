@@ -29,8 +29,8 @@ func needsLook(c launch.Check) bool {
 }
 
 // watchHealth looks until the instance is unhealthy or ctx ends. Its rules are
-// in the comment of launch.Check.
-func watchHealth(ctx context.Context, c launch.Check, post func(event)) {
+// in the comment of launch.Check. listening returns where the app listens.
+func watchHealth(ctx context.Context, c launch.Check, listening func() []socket, post func(event)) {
 	c = c.WithDefaults()
 	deadline := time.Now().Add(c.Startup)
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
@@ -40,7 +40,7 @@ func watchHealth(ctx context.Context, c launch.Check, post func(event)) {
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance never healthy after %s: %s", c.Startup, err)})
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance never healthy after %s: %s", c.Startup, explained(err, c.Ports, listening))})
 			return
 		}
 		if !sleep(ctx, min(pause, left)) {
@@ -55,7 +55,7 @@ func watchHealth(ctx context.Context, c launch.Check, post func(event)) {
 			continue
 		}
 		if failures++; failures == failedLooks {
-			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance became unhealthy: %s", err)})
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance became unhealthy: %s", explained(err, c.Ports, listening))})
 			return
 		}
 		pause = min(c.Interval, c.Invocation)
@@ -127,7 +127,7 @@ func connect(ctx context.Context, c launch.Check, port int) (net.Conn, error) {
 			return conn, nil
 		}
 	}
-	return nil, fmt.Errorf("port %d is not listening: %s", port, why(err, c.Invocation))
+	return nil, &closedPort{port, why(err, c.Invocation)}
 }
 
 // ownAddresses are those that others reach the instance by.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -298,6 +299,21 @@ func TestHealth(t *testing.T) {
 		}
 		if !strings.Contains(i.transcript(), "v0 unhealthy ("+want+")") || strings.Contains(i.transcript(), "v0 healthy") {
 			t.Error(i.transcript())
+		}
+	})
+	t.Run("another port", func(t *testing.T) {
+		t.Parallel()
+		port, other, sidecars := freePort(t), freePort(t), freePort(t)
+		s := spec(actor(t, "web", fmt.Sprintf("listen %s:%d", loopback, other)), actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, sidecars)))
+		s.Health = soon(launch.CheckPort, port)
+		s.Health.Startup = 2 * time.Second
+		want := fmt.Sprintf("Instance never healthy after 2s: port %d is not listening: connection refused: "+
+			"the app listens on port %d instead; make it listen on the port in $PORT", port, other)
+		if runtime.GOOS != "linux" {
+			want, _, _ = strings.Cut(want, ": the app")
+		}
+		if got := start(t, s).end(); got.Description != want {
+			t.Errorf("%+v\nwant %s", got, want)
 		}
 	})
 	t.Run("port", func(t *testing.T) {

@@ -67,9 +67,18 @@ func (h *host) start(m launch.Member, o *output) (pid int, failure *startFailure
 			return 0, failed(m, err)
 		}
 	}
+	sys := h.attributes()
+	if c := sys.Credential; c != nil {
+		// Who opens /dev/stdout, as web servers do to log, opens the pipe again by
+		// name. Where we may not give it away that fails, and nothing else.
+		_ = files[1].Chown(int(c.Uid), int(c.Gid))
+		_ = files[2].Chown(int(c.Uid), int(c.Gid))
+	}
+	restore := h.expose()
 	pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
-		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: h.attributes(),
+		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: sys,
 	})
+	restore()
 	if err != nil {
 		for _, f := range ends {
 			_ = f.Close() // nothing was written to it

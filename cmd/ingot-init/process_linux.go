@@ -32,6 +32,25 @@ func (h *host) tie(a *syscall.SysProcAttr) {
 	}
 }
 
+const (
+	oomScore = "/proc/self/oom_score_adj"
+	// killFirst is the score of what the kernel kills first for want of memory.
+	killFirst = "1000"
+)
+
+// expose makes the process that is started next the first to be killed for want
+// of memory, and restore undoes it for us. A process inherits its score, and any
+// process may raise its own and go back to where it began; to lower ours for good
+// would need privileges. So the kernel ends a member rather than the one process
+// that can tell how it ended. Members are supervised one start at a time.
+func (h *host) expose() (restore func()) {
+	before, err := os.ReadFile(oomScore)
+	if err != nil || os.WriteFile(oomScore, []byte(killFirst), 0) != nil {
+		return func() {} // the kernel then chooses by size alone
+	}
+	return func() { _ = os.WriteFile(oomScore, before, 0) } // what was allowed before is allowed again
+}
+
 // childless tells whether no child is left, dead or alive. Every descendant is a
 // child's, or was given to us when that ended: so none is left either.
 func (h *host) childless() bool {

@@ -13,6 +13,8 @@ func (h *host) prepare() error { return nil }
 
 func (h *host) tie(*syscall.SysProcAttr) {}
 
+func (h *host) expose() (restore func()) { return func() {} }
+
 func (h *host) childless() bool { return true }
 
 func (h *host) killAll(members []int) {
@@ -24,3 +26,5 @@ func (h *host) killAll(members []int) {
 }
 
 func (h *host) outOfMemory() bool { return false }
+
+func (h *host) listening(int) []socket { return nil }

@@ -146,7 +146,8 @@ func (s *supervisor) do(a action) (result event, ok bool) {
 	case doKill:
 		s.host.signalGroup(s.pids[a.member], syscall.SIGKILL)
 	case doCheck:
-		go watchHealth(s.checks, s.spec.Health, s.post)
+		main := s.pids[0]
+		go watchHealth(s.checks, s.spec.Health, func() []socket { return s.host.listening(main) }, s.post)
 	case doWatch:
 		go watchReadiness(s.checks, s.spec.Readiness, s.post)
 	case doUncheck:

@@ -9,6 +9,11 @@
 //
 // Names that begin with a dot, and the buildpack's own files, are not served,
 // and nothing outside of DIR is, whatever links say.
+//
+// For the nginx buildpack it fills in an application's nginx.conf (see
+// nginx.go):
+//
+//	ingot-static nginx-conf [-modules DIR:DIR] [-temp DIR] FILE
 package main
 
 import (
@@ -35,6 +40,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "nginx-conf" {
+		return nginxConf(args[1:])
+	}
 	flags := flag.NewFlagSet("ingot-static", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "the directory of the application")
 	configFile := flags.String("config", "", "the Staticfile")

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 
 	"ingot/internal/broker/check"
+	"ingot/internal/run"
 )
 
 // brokerOptions are the commands about service brokers.
@@ -34,13 +34,13 @@ func (p *process) checkBroker(o brokerCheckOptions) error {
 	defer cancel()
 	done := make(chan struct{})
 	defer close(done)
-	go func(signals <-chan os.Signal) {
+	run.Go("signals", func() {
 		select {
-		case <-signals:
+		case <-p.signals:
 			cancel()
 		case <-done:
 		}
-	}(p.signals)
+	})
 	report, err := check.Run(ctx, check.Options{
 		URL: o.Args.URL, Username: o.Username, Password: o.Password, Service: o.Service, Plan: o.Plan,
 	})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"ingot/internal/cli"
+	"ingot/internal/run"
 )
 
 // others are the commands beside the client's.
@@ -28,25 +29,39 @@ func others() []cli.Other {
 	return all
 }
 
-// forClient tells whether the client answers: always when the program is called
-// cf, otherwise for every word that is not one of the program's own commands.
+// forClient reports whether the client answers: always when the program is
+// called cf, otherwise without a command and for every word that is not one of
+// the program's own commands.
 func (p *process) forClient() bool {
 	if p.program() == "cf" {
-		return len(p.args) == 0 || p.args[0] != "version" && p.args[0] != "--version"
+		return len(p.args) == 0 || p.args[0] != "version"
 	}
 	if len(p.args) == 0 {
-		return false
+		return true
 	}
 	switch first := p.args[0]; {
 	case first == "help":
-		return len(p.args) == 1 || !isOther(p.args[1])
-	case first == "--help" || first == "-h":
+		return true
+	case first == "--help" || first == "-h" || first == "--version" || first == "-v":
 		return true
 	case isOther(first):
 		// A name can be both: then the client has what is below it.
 		return cli.IsCommand(first) && len(p.args) > 1 && !strings.HasPrefix(p.args[1], "-")
 	default:
 		return !strings.HasPrefix(first, "-")
+	}
+}
+
+// askedForHelp turns "help COMMAND" into "COMMAND --help" for the commands that
+// are not the client's.
+func (p *process) askedForHelp() {
+	if len(p.args) < 2 || p.args[0] != "help" || p.program() == "cf" {
+		return
+	}
+	about := slices.DeleteFunc(slices.Clone(p.args[1:]), func(a string) bool { return a == "-h" || a == "--help" })
+	if len(about) > 0 && about[0] != "help" && isOther(about[0]) && (len(about) == 1 || !cli.IsCommand(about[0])) {
+		about = append(about, "--help")
+		p.args = about
 	}
 }
 
@@ -69,18 +84,14 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		secret []byte
-		err    error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		secret, err := term.ReadPassword(fd)
-		got <- answer{secret, err}
-	}()
+	var secret []byte
+	got := run.Async("password", func() (err error) {
+		secret, err = term.ReadPassword(fd)
+		return err
+	})
 	select {
-	case a := <-got:
-		return string(a.secret), a.err
+	case err := <-got:
+		return string(secret), err
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
@@ -90,7 +101,7 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 func (p *process) client() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // the first signal ends the command, the second the process
+	run.Go("signals", func() { // the first signal ends the command, the second the process
 		for n := 0; ; n++ {
 			select {
 			case <-p.signals:
@@ -102,10 +113,10 @@ func (p *process) client() int {
 			}
 			cancel()
 		}
-	}()
+	})
 	w := &cli.World{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
-		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine,
+		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine, Version: strings.TrimSpace(versionText()),
 	}
 	if p.program() == "cf" {
 		w.Others = nil

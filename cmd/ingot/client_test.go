@@ -16,9 +16,10 @@ func TestName(t *testing.T) {
 		want string
 	}{
 		{"/usr/local/bin/cf", "push --help", 0, "cf push: "},
-		{"cf", "", 0, "Available commands"},
-		{"cf", "up", 2, "there is no command \"up\""},
+		{"cf", "", 0, "Everyday commands"},
+		{"cf", "up", 2, "\"up\" is not a command"},
 		{"cf", "version", 0, "ingot dev"},
+		{"cf", "--version", 0, "ingot dev"},
 		{"ingot", "up --help", 0, "$INGOT_LISTEN"},
 		{"ingot", "help", 0, "\n  up "},
 	} {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/cli/config"
+	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -21,8 +23,15 @@ import (
 type demoOptions struct {
 	DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the running server"`
 	Samples string `long:"samples" value-name:"DIR" default:"samples" description:"The sample apps, built with 'make samples'"`
-	Keep    bool   `long:"keep" description:"Leave everything there at the end"`
+	Keep    bool   `long:"keep" description:"Keep the apps and services at the end"`
 }
+
+// The tour has an org of its own, so that it neither depends on what is targeted
+// nor touches apps that are there already.
+const (
+	tourOrg   = "ingot-tour"
+	tourSpace = "tour"
+)
 
 // A step of the tour is a command of the client, or a request to an app.
 type step struct {
@@ -37,25 +46,30 @@ type step struct {
 	undo []string
 }
 
-// steps are the stories that the program tells.
+// steps are the steps of the tour.
 func steps(samples, domain string) []step {
-	app := func(name string) string { return filepath.Join(samples, name, "manifest.yml") }
+	manifest := func(name string) string { return filepath.Join(samples, name, "manifest.yml") }
+	const app, data = "tour-sidecar-app", "tour-database-app" // their routes are nobody else's either
+	at := func(name, path string) string { return name + ".apps." + domain + path }
 	return []step{
-		{say: "An app and its sidecar, in one container.", run: []string{"push", "-f", app("sidecar-app")}, want: "config-server", undo: []string{"delete", "sidecar-app", "-f", "-r"}},
-		{say: "The app asks the sidecar on localhost.", get: "sidecar-app.apps." + domain + "/config", want: "scope"},
-		{say: "They are codependent: without the sidecar the instance ends, and is started again.", run: []string{"ssh", "sidecar-app", "-c", "pkill -9 config-sidecar"}},
-		{get: "sidecar-app.apps." + domain + "/config", want: "scope"},
-		{say: "The record names who ended it.", run: []string{"logs", "sidecar-app", "--recent", "--no-router"}, want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
-		{say: "What can be bound to apps?", run: []string{"marketplace"}},
-		{say: "A database.", run: []string{"create-service", "postgres", "small", "demo-db", "--wait"}, undo: []string{"delete-service", "demo-db", "-f"}},
-		{say: "An app that uses it.", run: []string{"push", "-f", app("database-app"), "--no-start"}, undo: []string{"delete", "database-app", "-f", "-r"}},
-		{run: []string{"bind-service", "database-app", "demo-db"}, want: "OK"},
-		{run: []string{"start", "database-app"}, want: "running"},
-		{say: "Before there is a table, it says what is wrong.", get: "database-app.apps." + domain + "/users", want: "trace"},
-		{get: "database-app.apps." + domain + "/migrate", want: "migrated"},
-		{get: "database-app.apps." + domain + "/users/add/2", want: "users added"},
-		{get: "database-app.apps." + domain + "/users", want: `"count": 2`},
-		{say: "A notification: its kind is registered first.", run: []string{"notifications", "register", "demo-kind", "--source", "The demo", "--description", "Something to look at"}, want: "OK"},
+		{say: "An org and a space for this tour.", run: []string{"create-org", tourOrg}, undo: []string{"delete-org", tourOrg, "-f"}},
+		{run: []string{"create-space", tourSpace, "-o", tourOrg}},
+		{run: []string{"target", "-o", tourOrg, "-s", tourSpace}, want: tourSpace},
+		{say: "An app and its sidecar run in one container.", run: []string{"push", app, "-f", manifest("sidecar-app")}, want: "config-server", undo: []string{"delete", app, "-f", "-r"}},
+		{say: "The app asks its sidecar on localhost.", get: at(app, "/config"), want: "scope"},
+		{say: "When the sidecar dies, the instance is stopped and restarted.", run: []string{"ssh", app, "-c", "pkill -9 config-sidecar"}},
+		{get: at(app, "/config"), want: "scope"},
+		{say: "The log says why.", run: []string{"logs", app, "--recent", "--no-router"}, want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
+		{say: "Services for apps.", run: []string{"marketplace"}},
+		{say: "A database.", run: []string{"create-service", "postgres", "small", "demo-db", "--wait"}, undo: []string{"delete-service", "demo-db", "-f", "--wait"}},
+		{say: "An app that uses the database.", run: []string{"push", data, "-f", manifest("database-app"), "--no-start"}, undo: []string{"delete", data, "-f", "-r"}},
+		{run: []string{"bind-service", data, "demo-db"}, want: "OK"},
+		{run: []string{"start", data}, want: "running"},
+		{say: "Without its table the app answers with the error.", get: at(data, "/users"), want: "trace"},
+		{get: at(data, "/migrate"), want: "migrated"},
+		{get: at(data, "/users/add/2"), want: "users added"},
+		{get: at(data, "/users"), want: `"count": 2`},
+		{say: "A notification: register its kind first.", run: []string{"notifications", "register", "demo-kind", "--source", "The demo", "--description", "Something to look at"}, want: "OK"},
 		{run: []string{"notifications", "send", "demo-kind", "--email", "you@example.com", "--subject", "Hello from Ingot", "--text", "This is what a notification looks like."}, want: "queued"},
 	}
 }
@@ -67,33 +81,56 @@ func (p *process) demo(o demoOptions) error {
 	}
 	content, err := os.ReadFile(filepath.Join(o.DataDir, "endpoints.json"))
 	if err != nil {
-		return fmt.Errorf("no server runs in %s: start one with 'ingot up --demo' in another terminal", o.DataDir)
+		return fmt.Errorf("no server is running in %s: start one with 'ingot up --demo' in another terminal", o.DataDir)
 	}
 	t := &tour{process: p, options: o}
 	if err := json.Unmarshal(content, &t.at); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(o.DataDir, "endpoints.json"), err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Samples, "sidecar-app", "bin", "sidecar-app")); err != nil {
-		return fmt.Errorf("the samples are not built in %s: run 'make samples' in the folder of the source, or say where they are with --samples", o.Samples)
+		return fmt.Errorf("the samples are not built in %s: run 'make samples' in the source folder, or pass their folder with --samples", o.Samples)
 	}
 	if t.program, err = os.Executable(); err != nil {
 		return err
 	}
+	if t.home, err = p.tourHome(o.DataDir); err != nil {
+		return err
+	}
+	defer os.RemoveAll(t.home)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
+	run.Go("signals", func() {
 		select {
 		case <-p.signals:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return t.walk(ctx)
+}
+
+// tourHome makes the folder in which the client keeps its target during the
+// tour, so that the user's own stays as it is. On a server whose administrator
+// cannot log in by password, the user's login is taken along.
+func (p *process) tourHome(dataDir string) (string, error) {
+	home, err := os.MkdirTemp("", "ingot-tour-")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(dataDir, "secrets", "admin-password")); err == nil {
+		return home, nil
+	}
+	login, err := os.ReadFile(config.Path(p.getenv))
+	if err != nil {
+		return home, nil //nolint:nilerr // the client says that a login is needed
+	}
+	return home, os.WriteFile(filepath.Join(home, "config.json"), login, 0o600)
 }
 
 type tour struct {
 	*process
 	options demoOptions
+	home    string // of the client
 	at      system.Endpoints
 	program string
 	undo    [][]string
@@ -127,13 +164,16 @@ func (t *tour) walk(ctx context.Context) (err error) {
 			said, err = t.command(ctx, s.run)
 		}
 		if err == nil && !strings.Contains(said, s.want) {
-			err = fmt.Errorf("this should have said %q", s.want)
+			err = fmt.Errorf("the output should contain %q", s.want)
 		}
 		if err != nil {
-			return fmt.Errorf("the tour ends here: %w", err)
+			return fmt.Errorf("the tour stops here: %w", err)
 		}
 	}
-	fmt.Fprintf(t.out, "\nThe mail is on %s/mailbox\n", t.at.Admin)
+	fmt.Fprintf(t.out, "\nThe mail is in the mailbox: %s/mailbox\n", t.at.Admin)
+	if t.options.Keep {
+		fmt.Fprintf(t.out, "\nThe apps stay: 'ingot target -o %s -s %s' shows them, 'ingot delete-org %s' deletes all.\n", tourOrg, tourSpace, tourOrg)
+	}
 	return nil
 }
 
@@ -147,7 +187,7 @@ func (t *tour) command(ctx context.Context, words []string) (string, error) {
 	}
 	fmt.Fprintf(t.out, "$ ingot %s\n", strings.Join(shown, " "))
 	cmd := exec.CommandContext(ctx, t.program, words...) //nolint:gosec // it is this program
-	cmd.Env = append(os.Environ(), "INGOT_DATA_DIR="+t.options.DataDir)
+	cmd.Env = append(os.Environ(), "INGOT_DATA_DIR="+t.options.DataDir, "INGOT_HOME="+t.home)
 	var said strings.Builder
 	cmd.Stdout = io.MultiWriter(t.out, &said)
 	cmd.Stderr = cmd.Stdout

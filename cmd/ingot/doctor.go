@@ -17,14 +17,27 @@ import (
 func (p *process) machine(ctx context.Context) []cli.Finding {
 	findings := []cli.Finding{
 		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
-		{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir(serverName)},
-	}
-	if p.defaultDataDir(serverName) == "" {
-		findings[1] = cli.Finding{Name: "data directory", State: cli.FindingMissing, Get: "neither HOME nor XDG_DATA_HOME is set: give --data-dir to 'ingot up'"}
+		p.dataDirectory(),
 	}
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
-	findings = append(findings, tools()...)
+	findings = append(findings, withVersion(ctx, tools())...)
+	findings = append(findings, checkRuntimes(ctx)...)
 	return append(findings, p.engine(ctx))
+}
+
+// dataDirectory is where a server would keep its data, and whether it can.
+func (p *process) dataDirectory() cli.Finding {
+	f := cli.Finding{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir(serverName)}
+	if dir := p.getenv("INGOT_DATA_DIR"); dir != "" {
+		f.Found = dir + " (from INGOT_DATA_DIR)"
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			f.State, f.Get = cli.FindingMissing, dir+" is not a directory: set INGOT_DATA_DIR to another one"
+		}
+	}
+	if f.Found == "" {
+		f.State, f.Get = cli.FindingMissing, "neither HOME nor XDG_DATA_HOME is set: pass --data-dir to 'ingot up', or set INGOT_DATA_DIR"
+	}
+	return f
 }
 
 // programsDir is where the programs are that a server starts: the folder that
@@ -76,7 +89,6 @@ func tools() []cli.Finding {
 		{"runc", "runc", "apps run in containers with it"},
 		{"mkfs.ext4", "e2fsprogs", "containers have a disk limit with it"},
 		{"git", "git", "buildpacks can be named by the URL of a repository with it"},
-		{"java", "default-jre-headless", "apps on the process engine can be in Java with it"},
 		{"postgres", "postgresql", "the marketplace has PostgreSQL with it"},
 		{"mariadbd", "mariadb-server", "the marketplace has MariaDB with it"},
 		{"redis-server", "redis-server", "the marketplace has Redis with it"},
@@ -87,6 +99,27 @@ func tools() []cli.Finding {
 			f.State, f.Get = cli.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
 		}
 		all = append(all, f)
+	}
+	return all
+}
+
+// withVersion looks at the version of runc, on which the isolation of apps
+// depends.
+func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
+	for i := range all {
+		f := &all[i]
+		if f.Name != "runc" || f.State != cli.FindingOK {
+			continue
+		}
+		name, problem, err := system.RuncVersion(ctx)
+		switch {
+		case err != nil:
+			f.State, f.Get = cli.FindingNote, fmt.Sprintf("it does not run: %v", err)
+		case problem != "":
+			f.State, f.Get = cli.FindingNote, problem
+		default:
+			f.Found += " (" + name + ")"
+		}
 	}
 	return all
 }

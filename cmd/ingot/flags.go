@@ -21,17 +21,17 @@ import (
 // options are all commands with their flags.
 type options struct {
 	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
-	Down downOptions `command:"down" description:"End the server, and the apps that outlive it" long-description:"Ends the server of a data directory if it runs, and what goes on without it: instances of apps with their networks and mounts, and databases of services. The data stays: the next 'ingot up' brings the apps back."`
+	Down downOptions `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
 	Keys struct {
 		Rotate struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
 	} `command:"keys" description:"Manage encryption keys"`
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, against an authorization server and a platform that run elsewhere. Every flag can also be given by the environment variable named beside it."`
-	Demo          demoOptions          `command:"demo" description:"Show what it can do, on a running server" long-description:"Runs the stories of the README step by step on the server of this machine, with each command and what it really says, and cleans up."`
-	Broker        brokerOptions        `command:"broker" description:"Look at service brokers"`
-	Version       struct{}             `command:"version" description:"Say which version this is"`
-	Help          struct{}             `command:"help" description:"Say how a command is used"`
+	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
+	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
+	Version       struct{}             `command:"version" description:"Show the version"`
+	Help          struct{}             `command:"help" description:"Show help for a command"`
 }
 
 // upOptions are the flags of `ingot up`.
@@ -42,18 +42,21 @@ type upOptions struct {
 	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
 	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
-	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or containers when a trial container works"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or what the data directory remembers; on the first start auto means containers when a trial container works"`
+	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"How many times the machine's memory the memory limits of all instances may add up to; 10 when it is not given, 1 for Diego's rule"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot, or in the lib/ingot of a package"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
 	mailOptions
-	AuthURL       string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
-	PublicURL     string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
-	Demo          bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
-	PasswordGrant string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
-	PostgresURL   string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
-	DrainNetworks string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, beside those of --allow-networks"`
+	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
+	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
+	Demo           bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
+	PasswordGrant  string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
+	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
+	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
+	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, beside those of --allow-networks"`
+	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"How much of the data directory's disk stays free: with less, uploads, builds and starts are refused; a twentieth of the disk, at most 256, when it is not given"`
+	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of the proxies in front, such as 127.0.0.1,10.0.0.0/8; their X-Forwarded-For says which client a login comes from"`
 	logOptions
 }
 
@@ -66,7 +69,7 @@ type mailOptions struct {
 	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
 	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
 	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks that webhooks, log drains, route services and service brokers of developers may be in, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
-	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long what became of a message can be asked for"`
+	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
 }
 
 func (o mailOptions) mailing() system.MailConfig {
@@ -130,9 +133,6 @@ func (p *process) parse() (*options, string, error) {
 	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
 		return nil, command, &errHelp{help.Message}
 	}
-	if err == nil && command == "help" {
-		return nil, command, p.help(parser, rest)
-	}
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	}
@@ -158,20 +158,6 @@ func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 		}
 	}
 	return nil
-}
-
-// help is the help of the whole, or of the command named.
-func (p *process) help(parser *flags.Parser, about []string) error {
-	if len(about) > 0 {
-		other := *p
-		other.args = append(slices.Clone(about), "--help")
-		_, _, err := other.parse()
-		return err
-	}
-	var b strings.Builder
-	parser.Active = nil
-	parser.WriteHelp(&b)
-	return &errHelp{b.String()}
 }
 
 // applyDefaults tells the parser the defaults, and the environment as we are
@@ -225,10 +211,10 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig:    o.mailing(),
-		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
+		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}
 	switch {

@@ -57,8 +57,10 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		"password off": {"--password-grant off", env(), 1000, with(func(c *system.Config) {
 			c.PasswordGrant = false
 		})},
-		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ENCRYPTION_KEY", "k"), 1000,
-			with(func(c *system.Config) { c.AdminPassword, c.AdminClientSecret, c.EncryptionKey = "p", "s", "k" })},
+		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ADMIN_EMAIL", "ops@example.org", "INGOT_ENCRYPTION_KEY", "k"), 1000,
+			with(func(c *system.Config) {
+				c.AdminPassword, c.AdminClientSecret, c.AdminEmail, c.EncryptionKey = "p", "s", "ops@example.org", "k"
+			})},
 		"all others": {
 			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process " +
 				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env(), 1000,
@@ -108,8 +110,19 @@ func TestExitCodes(t *testing.T) {
 		out  string // part of standard output
 		err  string // part of standard error
 	}{
-		"no command":       {nil, env(), 2, "", "ingot help"},
-		"unknown command":  {[]string{"upp"}, env(), 2, "", "there is no command \"upp\"; did you mean up?"},
+		"no command":       {nil, env(), 0, "Everyday commands:", ""},
+		"version flag":     {[]string{"--version"}, env(), 0, "ingot dev", ""},
+		"unknown command":  {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
+		"help help":        {[]string{"help", "help"}, env(), 0, "Available commands", ""},
+		"help --help":      {[]string{"help", "--help"}, env(), 0, "Available commands", ""},
+		"help up --help":   {[]string{"help", "up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
+		"both":             {[]string{"help", "notifications"}, env(), 0, "send KIND", ""},
+		"both with flag":   {[]string{"notifications", "--help"}, env(), 0, "$INGOT_NOTIFICATIONS_LISTEN", ""},
+		"below":            {[]string{"help", "notifications", "send"}, env(), 0, "--reply-to", ""},
+		"below keys":       {[]string{"help", "keys", "rotate-encryption"}, env(), 0, "data-dir", ""},
+		"no such below":    {[]string{"notifications", "foo"}, env(), 2, "", "Commands: register, kinds"},
+		"cf alone":         {[]string{"revisions"}, env(), 2, "", "the cf CLI has it"},
+		"another's word":   {[]string{"deploy"}, env(), 2, "", "did you mean push?"},
 		"unknown flag":     {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
 		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
 		"short flag":       {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},

@@ -42,7 +42,8 @@ func TestConfigurationReference(t *testing.T) {
 		fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
 	}
 	b.WriteString("\nOnly by the environment: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` are the first secrets, instead of\n" +
-		"generated ones; `INGOT_ENCRYPTION_KEY` is the key of the encrypted columns, instead of `DIR/secrets/encryption-keys`.\n")
+		"generated ones, and `INGOT_ADMIN_EMAIL` is the address of the user admin, instead of `admin@DOMAIN`;\n" +
+		"`INGOT_ENCRYPTION_KEY` is the key of the encrypted columns, instead of `DIR/secrets/encryption-keys`.\n")
 
 	file := filepath.Join("..", "..", "docs", "configuration.md")
 	if *update {

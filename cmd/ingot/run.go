@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ingot/internal/cli"
 	"ingot/internal/footprint"
 	"ingot/internal/run"
 	"ingot/internal/system"
@@ -13,6 +14,7 @@ import (
 
 // run does what the arguments say and returns the exit code.
 func (p *process) run() int {
+	p.askedForHelp()
 	if p.forClient() {
 		return p.client()
 	}
@@ -43,6 +45,10 @@ func (p *process) run() int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &help):
+		// A name can be both: then the commands of the client come first.
+		if own := cli.Help(&cli.World{Program: p.program()}, command); own != "" {
+			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
+		}
 		fmt.Fprintln(p.out, help.text)
 		return exitOK
 	case errors.As(err, &usage):
@@ -76,6 +82,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
+	slog.SetDefault(log) // for what has no other logger: recovered panics, libraries
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
@@ -99,7 +106,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() {
+	run.Go("signals", func() {
 		for first := true; ; first = false {
 			select {
 			case sig := <-p.signals:
@@ -113,7 +120,7 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		cancel()
 		close(done)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
-	"ingot/internal/cli/suggest"
+	"ingot/internal/suggest"
 )
 
 // unknownFlag says that there is no such flag, and which one may be meant.

@@ -60,6 +60,9 @@ func port(address string) string {
 
 // engineText says in a few words how apps run.
 func engineText(d engine.Description) string {
+	if d.Held != "" {
+		return "in containers, but NO INSTANCE STARTS until containers work again: " + d.Held
+	}
 	if d.Isolated {
 		return "in containers"
 	}

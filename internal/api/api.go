@@ -33,6 +33,9 @@ type Options struct {
 	Blobs     Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
+	// InspectDroplet looks into a droplet that is uploaded, and returns what it
+	// says of itself. A *fault.Error means that it could not run.
+	InspectDroplet func(ctx context.Context, r io.Reader) (*cf.Droplet, error)
 	// Scratch is where uploads lie until they are stored; empty means the
 	// system's temporary directory.
 	Scratch string
@@ -63,6 +66,7 @@ type API struct {
 	blobs     Blobs
 	verifier  *token.Verifier
 	log       *slog.Logger
+	inspect   func(context.Context, io.Reader) (*cf.Droplet, error)
 	authURL   func(*http.Request) string
 	now       func() time.Time
 
@@ -184,7 +188,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
 	}
 }
 
@@ -192,7 +196,7 @@ func New(o Options) *API {
 func (a *API) Routes(m *web.Mux) {
 	g := m.Group("platform", web.FormatV3, a.verifier)
 	for _, register := range []func(*web.Group){
-		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
+		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
 		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.emptyRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,

@@ -65,9 +65,9 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", read, apps.getter(a))
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}", write, a.updateApp)
 	g.Handle(http.MethodDelete, "/v3/apps/{guid}", write, a.deleteApp)
-	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(a.platform.StartApp))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(a.platform.StartApp))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", write, a.appAction(a.platform.StopApp))
-	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(a.platform.RestartApp))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(a.platform.RestartApp))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", read, a.getEnvironment)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", write, a.setEnvironment)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", read, a.appPermissions)
@@ -102,26 +102,29 @@ func (a *API) appNamed(p *presenter, guid string, roles ...cf.RoleType) (*cf.App
 // manages are the roles that may start, stop and scale apps.
 var manages = []cf.RoleType{cf.SpaceDeveloper, cf.SpaceSupporter}
 
-type lifecycleRequest struct {
+type lifecycleRequest = loose[lifecycleMembers]
+
+type lifecycleMembers struct {
 	Type string `json:"type"`
-	Data struct {
+	Data strict[struct {
 		Buildpacks optional[[]string] `json:"buildpacks"` // null means to detect
 		Stack      *string            `json:"stack"`
-	} `json:"data"`
+	}] `json:"data"`
 }
 
-func (l *lifecycleRequest) apply(to *cf.Lifecycle) {
+func applyLifecycle(l *lifecycleRequest, to *cf.Lifecycle) {
 	if l == nil {
 		return
 	}
-	if l.Type != "" {
-		to.Type = l.Type
+	if l.value.Type != "" {
+		to.Type = l.value.Type
 	}
-	if l.Data.Buildpacks.set {
-		to.Buildpacks = l.Data.Buildpacks.value
+	data := l.value.Data.value
+	if data.Buildpacks.set {
+		to.Buildpacks = data.Buildpacks.value
 	}
-	if l.Data.Stack != nil {
-		to.Stack = *l.Data.Stack
+	if data.Stack != nil {
+		to.Stack = *data.Stack
 	}
 }
 
@@ -155,7 +158,7 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		app := &cf.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
-		body.Lifecycle.apply(&app.Lifecycle)
+		applyLifecycle(body.Lifecycle, &app.Lifecycle)
 		if err := body.Metadata.apply(&app.Metadata); err != nil {
 			return nil, err
 		}
@@ -198,10 +201,10 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 			request["name"] = *body.Name
 		}
 		if body.Lifecycle != nil {
-			if body.Lifecycle.Type != "" && body.Lifecycle.Type != app.Lifecycle.Type {
+			if body.Lifecycle.value.Type != "" && body.Lifecycle.value.Type != app.Lifecycle.Type {
 				return nil, fault.Invalid("Lifecycle type cannot be changed")
 			}
-			body.Lifecycle.apply(&app.Lifecycle)
+			applyLifecycle(body.Lifecycle, &app.Lifecycle)
 			if err := a.platform.CheckLifecycle(p.tx, &app.Lifecycle); err != nil {
 				return nil, err
 			}
@@ -332,10 +335,14 @@ var appFeatures = []struct {
 	enabled           bool
 }{
 	{"ssh", "Enable SSHing into the app.", true},
-	{"revisions", "Enable versioning of an application", true},
+	{"revisions", "Enable versioning of an application", false},
 	{"service-binding-k8s", "Enable k8s service bindings for the app", false},
 	{"file-based-vcap-services", "Enable file-based VCAP service bindings for the app", false},
 }
+
+// absentFeatures are those of Cloud Foundry that clients ask for and that cannot
+// be switched on here.
+var absentFeatures = map[string]string{"revisions": "The feature 'revisions' is not supported by this platform and stays disabled."}
 
 func appFeature(app *cf.App, name string) (featureBody, error) {
 	for _, f := range appFeatures {
@@ -343,7 +350,7 @@ func appFeature(app *cf.App, name string) (featureBody, error) {
 			continue
 		}
 		enabled, set := app.Features[name]
-		if !set {
+		if !set || absentFeatures[name] != "" {
 			enabled = f.enabled
 		}
 		return featureBody{f.name, f.description, enabled}, nil
@@ -401,6 +408,9 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 		}
 		if _, err := appFeature(app, name); err != nil {
 			return nil, err
+		}
+		if reason := absentFeatures[name]; reason != "" && *body.Enabled {
+			return nil, fault.Invalid(reason)
 		}
 		if app.Features == nil {
 			app.Features = map[string]bool{}

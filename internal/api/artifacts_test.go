@@ -41,6 +41,10 @@ func TestPackageScenarios(t *testing.T) {
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": "[]"}, step{want: 422, has: []string{"Upload must include either resources or bits"}})
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": "{"}, step{want: 422, has: []string{"Resources is not a valid JSON list"}})
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": `[{"path":"a","checksum":{"value":"x"}}]`}, step{want: 422, has: []string{"SHA-1"}})
+	for _, at := range []string{"/v3/packages/$pkg/upload?bits_path=%2Fetc%2Fpasswd", "/v3/packages/$pkg/upload?bits_path="} {
+		w.file("dev", at, "p.zip", "zip", nil, step{want: 422, has: []string{"Bits path is invalid"}})
+	}
+	w.file("dev", "/v3/packages/$pkg/upload", "p.zip", "zip", map[string]string{"bits_path": "/etc/passwd"}, step{want: 422, has: []string{"Bits path is invalid"}})
 	w.file("auditor", "/v3/packages/$pkg/upload", "p.zip", "zip", nil, step{want: 403})
 	w.file("member", "/v3/packages/$pkg/upload", "p.zip", "zip", nil, step{want: 404, has: []string{"Package not found"}})
 	w.one(step{do: "PATCH /v3/feature_flags/app_bits_upload", body: `{"enabled":false}`, want: 200})

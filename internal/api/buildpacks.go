@@ -25,13 +25,13 @@ func (a *API) buildpackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/buildpacks/{guid}", web.Scope(readers...), buildpacks.getter(a))
 	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.updateBuildpack)
 	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.deleteBuildpack)
-	g.Within(uploads).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", web.Scope(scopeAdmin), a.uploadBuildpack)
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", web.Scope(scopeAdmin), a.uploadBuildpack)
 }
 
 type buildpackRequest struct {
 	Name      *string        `json:"name"`
 	Stack     *string        `json:"stack"`
-	Position  *int           `json:"position"`
+	Position  *whole[int]    `json:"position"`
 	Enabled   *bool          `json:"enabled"`
 	Locked    *bool          `json:"locked"`
 	Lifecycle *string        `json:"lifecycle"`
@@ -56,7 +56,7 @@ func (b *buildpackRequest) apply(bp *cf.Buildpack) error {
 	if !buildpackName.MatchString(bp.Name) {
 		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
 	}
-	if b.Position != nil && *b.Position < 1 {
+	if b.Position != nil && b.Position.value < 1 {
 		return fault.Invalid("Position must be greater than or equal to 1")
 	}
 	return b.Metadata.apply(&bp.Metadata)
@@ -83,7 +83,7 @@ func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
 		}
 		position := 1
 		if body.Position != nil {
-			position = *body.Position
+			position = body.Position.value
 		}
 		return bp, moveBuildpack(p.tx, bp, position)
 	})
@@ -153,7 +153,7 @@ func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if body.Position != nil {
-			err = moveBuildpack(p.tx, bp, *body.Position)
+			err = moveBuildpack(p.tx, bp, body.Position.value)
 		}
 		return bp, err
 	})

@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -18,19 +19,19 @@ var builds = resource[cf.Build, buildBody]{
 func (a *API) buildRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/builds", read, builds.lister(a))
-	g.Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
+	g.Storing().Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", read, builds.getter(a))
 	g.Handle(http.MethodPatch, "/v3/builds/{guid}", write, a.updateBuild)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", read, listerOf(a, builds, cf.Tx.Apps, "App", "app_guid"))
 }
 
 type buildRequest struct {
-	Package  *relationData     `json:"package"`
-	Life     *lifecycleRequest `json:"lifecycle"`
-	MemoryMB *int              `json:"staging_memory_in_mb"`
-	DiskMB   *int              `json:"staging_disk_in_mb"`
-	LogRate  *int64            `json:"staging_log_rate_limit_bytes_per_second"`
-	Metadata *metadataPatch    `json:"metadata"`
+	Package  *loose[relationData] `json:"package"`
+	Life     *lifecycleRequest    `json:"lifecycle"`
+	MemoryMB *whole[int]          `json:"staging_memory_in_mb"`
+	DiskMB   *whole[int]          `json:"staging_disk_in_mb"`
+	LogRate  *whole[int64]        `json:"staging_log_rate_limit_bytes_per_second"`
+	Metadata *metadataPatch       `json:"metadata"`
 }
 
 func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
@@ -38,12 +39,12 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if body.Package == nil || body.Package.GUID == "" {
+	if body.Package == nil || body.Package.value.GUID == "" {
 		return fault.Invalid("Package can't be blank")
 	}
-	var guid string
-	err := answer(a, w, r, builds, http.StatusCreated, func(p *presenter) (*cf.Build, error) {
-		pkg, err := find(p.caller, p.tx.Packages(), body.Package.GUID, "Package")
+	var guid, warning string
+	err := answer(a, warned{w, &warning}, r, builds, http.StatusCreated, func(p *presenter) (*cf.Build, error) {
+		pkg, err := find(p.caller, p.tx.Packages(), body.Package.value.GUID, "Package")
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
@@ -56,6 +57,11 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		guid = build.GUID
+		sidecars, _, err := p.tx.Sidecars().List(cf.Where("app_guid", app.GUID))
+		if err != nil {
+			return nil, err
+		}
+		warning = platform.SidecarWarning(build.Lifecycle, deref(sidecars))
 		return build, nil
 	})
 	if err == nil {
@@ -68,19 +74,15 @@ func (a *API) newBuild(p *presenter, app *cf.App, pkg *cf.Package, body *buildRe
 	if pkg.State != cf.Ready {
 		return nil, fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
 	}
-	running, err := p.tx.Builds().Count(cf.Where("app_guid", app.GUID).And(cf.In("state", cf.Staging)))
-	if err != nil {
+	if err := a.platform.MakeWayForBuild(p.tx, app, p.caller.actor()); err != nil {
 		return nil, err
-	}
-	if running > 0 {
-		return nil, fault.New(fault.Unprocessable, "Only one build can be STAGING at a time per application.")
 	}
 	build := &cf.Build{
 		AppGUID: app.GUID, PackageGUID: pkg.GUID, State: cf.Staging, Lifecycle: app.Lifecycle,
 		MemoryMB: a.platform.StagingMemoryMB, DiskMB: a.platform.StagingDiskMB, LogRate: cf.DefaultLogRate,
 		CreatorGUID: p.caller.guid, CreatorName: p.caller.name, CreatorMail: p.caller.mail,
 	}
-	body.Life.apply(&build.Lifecycle)
+	applyLifecycle(body.Life, &build.Lifecycle)
 	if err := a.platform.CheckLifecycle(p.tx, &build.Lifecycle); err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (a *API) newBuild(p *presenter, app *cf.App, pkg *cf.Package, body *buildRe
 		from *int
 		to   *int
 		name string
-	}{{body.MemoryMB, &build.MemoryMB, "Staging memory in mb"}, {body.DiskMB, &build.DiskMB, "Staging disk in mb"}} {
+	}{{body.MemoryMB.get(), &build.MemoryMB, "Staging memory in mb"}, {body.DiskMB.get(), &build.DiskMB, "Staging disk in mb"}} {
 		if set.from == nil {
 			continue
 		}
@@ -98,7 +100,7 @@ func (a *API) newBuild(p *presenter, app *cf.App, pkg *cf.Package, body *buildRe
 		*set.to = *set.from
 	}
 	if body.LogRate != nil {
-		build.LogRate = *body.LogRate
+		build.LogRate = body.LogRate.value
 	}
 	if err := body.Metadata.apply(&build.Metadata); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ var deployments = resource[cf.Deployment, deploymentBody]{
 func (a *API) deploymentRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/deployments", read, deployments.lister(a))
-	g.Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
+	g.Storing().Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
 	g.Handle(http.MethodGet, "/v3/deployments/{guid}", read, deployments.getter(a))
 	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", write, a.updateDeployment)
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", write, a.deploymentAction(a.platform.CancelDeployment))
@@ -29,11 +29,11 @@ func (a *API) deploymentRoutes(g *web.Group) {
 }
 
 type deploymentRequest struct {
-	Strategy      *string            `json:"strategy"`
-	Droplet       *relationData      `json:"droplet"`
-	Revision      *relationData      `json:"revision"`
-	Options       *deploymentOptions `json:"options"`
-	Metadata      *metadataPatch     `json:"metadata"`
+	Strategy      *string              `json:"strategy"`
+	Droplet       *loose[relationData] `json:"droplet"`
+	Revision      *loose[relationData] `json:"revision"`
+	Options       *deploymentOptions   `json:"options"`
+	Metadata      *metadataPatch       `json:"metadata"`
 	Relationships *struct {
 		App relation `json:"app"`
 	} `json:"relationships"`
@@ -43,10 +43,10 @@ type deploymentRequest struct {
 // about.
 type deploymentOptions struct {
 	MaxInFlight  *int             `json:"max_in_flight"`
-	WebInstances *int             `json:"web_instances"`
-	MemoryMB     *int             `json:"memory_in_mb"`
-	DiskMB       *int             `json:"disk_in_mb"`
-	LogRate      *int64           `json:"log_rate_limit_in_bytes_per_second"`
+	WebInstances *whole[int]      `json:"web_instances"`
+	MemoryMB     *whole[int]      `json:"memory_in_mb"`
+	DiskMB       *whole[int]      `json:"disk_in_mb"`
+	LogRate      *whole[int64]    `json:"log_rate_limit_in_bytes_per_second"`
 	Canary       *deploymentSteps `json:"canary"`
 }
 
@@ -86,7 +86,7 @@ func (b *deploymentRequest) read() (*cf.Deployment, error) {
 		problems = append(problems, "Revisions are not supported by this platform; name a droplet instead")
 	}
 	if b.Droplet != nil {
-		d.DropletGUID = b.Droplet.GUID
+		d.DropletGUID = b.Droplet.value.GUID
 	}
 	if o := b.Options; o != nil {
 		if o.MaxInFlight != nil {
@@ -95,8 +95,8 @@ func (b *deploymentRequest) read() (*cf.Deployment, error) {
 		if d.MaxInFlight < 1 {
 			problems = append(problems, "Max in flight must be an integer greater than 0")
 		}
-		d.Options = cf.DeploymentOptions{WebInstances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}
-		if o.WebInstances != nil && *o.WebInstances < 1 {
+		d.Options = cf.DeploymentOptions{WebInstances: o.WebInstances.get(), MemoryMB: o.MemoryMB.get(), DiskMB: o.DiskMB.get(), LogRate: o.LogRate.get()}
+		if o.WebInstances != nil && o.WebInstances.value < 1 {
 			problems = append(problems, "Web instances must be greater than 0")
 		}
 		if o.Canary != nil {

@@ -50,12 +50,10 @@ type destinationsRequest struct {
 }
 
 type destinationRequest struct {
-	App *struct {
-		GUID    string `json:"guid"`
-		Process *struct {
-			Type string `json:"type"`
-		} `json:"process"`
-	} `json:"app"`
+	App *loose[struct {
+		GUID    string                      `json:"guid"`
+		Process *strict[destinationProcess] `json:"process"`
+	}] `json:"app"`
 	Port     *int    `json:"port"`
 	Weight   *int    `json:"weight"`
 	Protocol *string `json:"protocol"`
@@ -64,15 +62,15 @@ type destinationRequest struct {
 // destination checks one entry of a request and gives it its defaults.
 func (b *destinationRequest) destination(i int) (*cf.Destination, error) {
 	bad := func(problem string) error { return fault.Invalid(fmt.Sprintf("Destinations[%d]: %s", i, problem)) }
-	if b.App == nil || b.App.GUID == "" {
+	if b.App == nil || b.App.value.GUID == "" {
 		return nil, bad("must have the structure \"destinations: [{\"app\": {\"guid\": \"app_guid\"}}]\"")
 	}
-	d := &cf.Destination{AppGUID: b.App.GUID, ProcessType: cf.WebProcess, Protocol: "http1"}
-	if b.App.Process != nil {
-		if b.App.Process.Type == "" {
+	d := &cf.Destination{AppGUID: b.App.value.GUID, ProcessType: cf.WebProcess, Protocol: "http1"}
+	if process := b.App.value.Process; process != nil {
+		if process.value.Type == "" {
 			return nil, bad("process must have the structure {\"type\": \"process_type\"}")
 		}
-		d.ProcessType = b.App.Process.Type
+		d.ProcessType = process.value.Type
 	}
 	if b.Port != nil {
 		if *b.Port < 1024 || *b.Port > 65535 {

@@ -1,6 +1,10 @@
 package api
 
 import (
+	"context"
+	"errors"
+	"io"
+	"maps"
 	"net/http"
 
 	"ingot/internal/cf"
@@ -56,14 +60,14 @@ var dropletList = listing{
 func (a *API) dropletRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
-	g.Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
+	g.Storing().Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
 	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplet.getter(a))
 	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, cf.Tx.Packages, "Package", "package_guid"))
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
-	g.Within(uploads).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
 }
 
 // appDroplets knows ?current=true besides the usual.
@@ -343,17 +347,34 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	if upload.file == nil {
 		return fault.Invalid("Upload must include the file 'bits'")
 	}
-	sum, size, err := a.blobs.PutDroplet(r.Context(), d.GUID, upload.file)
-	if err != nil {
+	said, err := a.inspectDroplet(r.Context(), upload.file)
+	var refused *fault.Error
+	if err != nil && !errors.As(err, &refused) {
 		return err
 	}
+	var sum string
+	var size int64
+	if refused == nil {
+		if sum, size, err = a.blobs.PutDroplet(r.Context(), d.GUID, upload.file); err != nil {
+			return err
+		}
+	}
 	job := &cf.Job{Operation: "droplet.upload", State: cf.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
+	if refused != nil {
+		job.State = cf.JobFailed
+		job.Errors = []cf.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
+	}
 	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
 		fresh, err := lookup(tx.Droplets(), d.GUID, "Droplet")
 		if err != nil {
 			return err
 		}
-		fresh.State, fresh.Checksum, fresh.Size = cf.Staged, sum, size
+		if refused != nil {
+			fresh.State, fresh.Error = cf.Failed, refused.Message
+		} else {
+			fresh.State, fresh.Checksum, fresh.Size = cf.Staged, sum, size
+			adopt(fresh, said)
+		}
 		if fresh.Stack == "" {
 			fresh.Stack = a.platform.Stack
 		}
@@ -369,4 +390,30 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
 	return answer(a, w, r, droplet, http.StatusAccepted, func(*presenter) (*cf.Droplet, error) { return d, nil })
+}
+
+// inspectDroplet looks into a file and leaves it as if it was not read.
+func (a *API) inspectDroplet(ctx context.Context, file io.ReadSeeker) (*cf.Droplet, error) {
+	if a.inspect == nil {
+		return &cf.Droplet{}, nil
+	}
+	said, err := a.inspect(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return said, err
+}
+
+// adopt takes over what an uploaded droplet says of itself. Commands that its
+// creator named when it was made count more.
+func adopt(d, said *cf.Droplet) {
+	types := map[string]string{}
+	maps.Copy(types, said.ProcessTypes)
+	for kind, command := range d.ProcessTypes {
+		if _, known := types[kind]; command != "" || !known {
+			types[kind] = command
+		}
+	}
+	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, said.Buildpacks, said.Sidecars, said.ExecutionMetadata
 }

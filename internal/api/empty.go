@@ -8,13 +8,11 @@ import (
 )
 
 // emptyRoutes answer for what there is none of yet and clients list on their
-// way to something else: `cf space` asks for quotas and security groups. The
+// way to something else: `cf space` asks for security groups. The
 // lists are true.
 func (a *API) emptyRoutes(g *web.Group) {
 	for path, l := range map[string]listing{
-		"/v3/security_groups":     {extra: []string{"names", "globally_enabled_running", "globally_enabled_staging", "running_space_guids", "staging_space_guids"}},
-		"/v3/organization_quotas": {extra: []string{"names", "organization_guids"}},
-		"/v3/space_quotas":        {extra: []string{"names", "organization_guids", "space_guids"}},
+		"/v3/security_groups": {extra: []string{"names", "globally_enabled_running", "globally_enabled_staging", "running_space_guids", "staging_space_guids"}},
 	} {
 		g.Handle(http.MethodGet, path, web.Scope(readers...), emptyList(l))
 	}

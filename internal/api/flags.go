@@ -16,8 +16,11 @@ var featureFlags = map[string]bool{
 	"route_sharing": false, "service_instance_creation": true, "diego_docker": false, "diego_cnb": false, "set_roles_by_username": true,
 	"unset_roles_by_username": true, "task_creation": true, "env_var_visibility": true, "space_scoped_private_broker_creation": true,
 	"space_developer_env_var_visibility": true, "service_instance_sharing": false, "hide_marketplace_from_unauthenticated_users": false,
-	"resource_matching": true, "hash_based_routing": false,
+	"resource_matching": true, flagHashRouting: false,
 }
+
+// flagHashRouting allows routes that are balanced by a header.
+const flagHashRouting = "hash_based_routing"
 
 func (a *API) flagRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/feature_flags", web.Scope(readers...), a.listFlags)

@@ -25,6 +25,8 @@ type listing struct {
 	// includes are the values of include; fields are the keys of fields[…].
 	includes []string
 	fields   []string
+	// embeds are the values of embed, which the endpoint reads itself.
+	embeds []string
 	// extra are parameters that the endpoint reads itself.
 	extra []string
 	// labels says whether label_selector is understood; plain lists of things
@@ -115,6 +117,14 @@ func (l listing) parseOne(out *list, name, value string) error {
 	if name == "include" {
 		return l.include(out, value)
 	}
+	if name == "embed" && len(l.embeds) > 0 {
+		for _, v := range splitValues(value) {
+			if !slices.Contains(l.embeds, v) {
+				return badQuery("Invalid embedded resource: '%s'. Valid embedded resources are: %s", v, strings.Join(quoted(l.embeds), ", "))
+			}
+		}
+		return nil
+	}
 	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") && slices.Contains(l.fields, strings.TrimSuffix(key, "]")) {
 		out.fields[strings.TrimSuffix(key, "]")] = splitValues(value)
 		return nil
@@ -172,6 +182,9 @@ func (l listing) known() string {
 	}
 	if len(l.includes) > 0 {
 		names = append(names, "include")
+	}
+	if len(l.embeds) > 0 {
+		names = append(names, "embed")
 	}
 	for _, f := range l.fields {
 		names = append(names, "fields["+f+"]")

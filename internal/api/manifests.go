@@ -22,7 +22,7 @@ func (a *API) manifestRoutes(g *web.Group) {
 }
 
 // readManifest reads the body, which must say that it is YAML.
-func readManifest(r *http.Request) (*manifest.Manifest, error) {
+func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
 		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
@@ -31,7 +31,19 @@ func readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Parse(text)
+	var rules []manifest.Rule
+	err = a.store.View(r.Context(), func(tx cf.Tx) error {
+		rules = nil
+		hash, err := a.flagOn(tx, flagHashRouting)
+		if hash {
+			rules = append(rules, manifest.HashRouting)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
@@ -44,7 +56,7 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 		names = append(names, f.name)
 	}
 	return &manifest.Applier{
-		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names,
+		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
 		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
 		Bind: func(tx cf.Tx, app *cf.App, i *cf.ServiceInstance, s manifest.Service) (*cf.Job, error) {
 			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
@@ -55,39 +67,23 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 	}, nil
 }
 
-// applyManifest makes missing apps at once, applies each app by itself, all or
-// nothing, and answers with a job that says how it went.
+// applyManifest applies the whole manifest or nothing of it, and answers with a
+// job that says how it went. What is wrong with the apps themselves is answered
+// at once.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
-	if err != nil {
-		return err
-	}
-	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
-		applier, err := a.applier(newPresenter(tx, r))
-		if err != nil {
-			return err
-		}
-		for _, app := range m.Apps {
-			if err := applier.Create(tx, app); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
 	job := &cf.Job{Operation: "space.apply_manifest", State: cf.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
-	var failed error
-	var pending []services.Child
 	for _, app := range m.Apps {
-		var jobs []*cf.Job
-		if jobs, failed = a.applyOne(r, app); failed != nil {
-			break
-		}
-		for _, j := range jobs {
-			pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
-		}
+		job.Warnings = append(job.Warnings, app.Warnings...)
+	}
+	pending, warnings, failed := a.applyAll(r, m)
+	job.Warnings = append(job.Warnings, warnings...)
+	var refused *refusedApp
+	if errors.As(failed, &refused) {
+		return refused.error
 	}
 	if failed != nil {
 		if job.Errors, err = a.jobErrors(r, failed); err != nil {
@@ -95,11 +91,15 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 		}
 		job.State = cf.JobFailed
 	}
-	a.signals.RoutesChanged()
 	err = a.store.Update(r.Context(), func(tx cf.Tx) (err error) {
 		if failed == nil && len(pending) > 0 {
+			warnings := job.Warnings
 			job, err = a.services.Follow(tx, newPresenter(tx, r).caller.actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending)
-			return err
+			if err != nil || len(warnings) == 0 {
+				return err
+			}
+			job.Warnings = warnings
+			return tx.Jobs().Update(job)
 		}
 		job.GUID = ""
 		return tx.Jobs().Insert(job)
@@ -111,31 +111,64 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// applyOne applies the entry of one app and returns the jobs that complete it.
-func (a *API) applyOne(r *http.Request, app *manifest.App) ([]*cf.Job, error) {
-	var guid string
-	var pending []*cf.Job
-	err := a.store.Update(r.Context(), func(tx cf.Tx) error {
+// refusedApp is an app that cannot be created, which is no matter of a job.
+type refusedApp struct{ error }
+
+// applyAll creates and changes all apps of a manifest in one transaction, so
+// that a mistake in one of them leaves none half made. It returns the jobs that
+// complete the bindings, and what to warn of.
+func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
+	var guids []string
+	err = a.store.Update(r.Context(), func(tx cf.Tx) error {
+		pending, guids = nil, nil // it may run again
 		p := newPresenter(tx, r)
 		applier, err := a.applier(p)
 		if err != nil {
-			return err
+			return &refusedApp{err}
 		}
-		if err := applier.Apply(tx, app); err != nil {
-			return err
+		for _, app := range m.Apps {
+			if err := applier.Create(tx, app); err != nil {
+				return &refusedApp{err}
+			}
 		}
-		pending = applier.Pending
-		found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
-		if err != nil {
-			return err
+		for _, app := range m.Apps {
+			applier.Pending = nil
+			guid, err := a.applyOne(tx, p, applier, app)
+			if err != nil {
+				return err
+			}
+			guids = append(guids, guid)
+			for _, j := range applier.Pending {
+				pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
+			}
 		}
-		guid = found.GUID
-		return a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, nil)
+		warnings = applier.Warnings
+		return nil
 	})
-	if err == nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, guid := range guids {
 		a.signals.AppsChanged(guid)
 	}
-	return pending, err
+	a.signals.RoutesChanged()
+	return pending, warnings, nil
+}
+
+// applyOne applies the entry of one app and returns its guid.
+func (a *API) applyOne(tx cf.Tx, p *presenter, applier *manifest.Applier, app *manifest.App) (string, error) {
+	if err := applier.Apply(tx, app); err != nil {
+		return "", err
+	}
+	found, err := tx.Apps().First(cf.Where("space_guid", applier.Space.GUID).And(cf.In("name", app.Name)))
+	if err != nil {
+		return "", err
+	}
+	var data map[string]any
+	if len(app.Warnings) > 0 {
+		data = map[string]any{"warnings": app.Warnings}
+	}
+	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, data)
 }
 
 // jobErrors are what a client may know of a failure; unknown ones stay what
@@ -154,7 +187,7 @@ func (a *API) jobErrors(r *http.Request, err error) ([]cf.JobError, error) {
 }
 
 func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
-	m, err := readManifest(r)
+	m, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -100,8 +101,7 @@ func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// usageOf sums what an organization or space takes: memory and instances of
-// started apps, and the number of what counts against quotas.
+// usageOf answers with what an organization or space takes.
 func usageOf[T any](a *API, repo func(cf.Tx) cf.Repo[T], noun, field string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return a.show(w, r, func(p *presenter) (any, error) {
@@ -109,46 +109,26 @@ func usageOf[T any](a *API, repo func(cf.Tx) cf.Repo[T], noun, field string) web
 			if _, err := find(p.caller, repo(p.tx), guid, noun); err != nil {
 				return nil, err
 			}
-			instances, memory, err := started(p.tx, cf.Where(field, guid))
-			if err != nil {
-				return nil, err
-			}
-			routes, err := p.tx.Routes().Count(cf.Where(field, guid))
-			if err != nil {
-				return nil, err
-			}
-			domains := 0
-			if field == "organization_guid" {
-				domains, err = p.tx.Domains().Count(cf.Where(field, guid))
-			}
+			u, err := platform.UsageOf(p.tx, field, guid)
 			place := strings.TrimSuffix(r.URL.Path, "/usage_summary")
-			return map[string]any{
-				"usage_summary": map[string]int{
-					"started_instances": instances, "memory_in_mb": memory, "routes": routes, "domains": domains,
-					"service_instances": 0, "reserved_ports": 0, "per_app_tasks": 0, "service_keys": 0,
-				},
-				"links": links{"self": href(p.base, r.URL.Path), strings.ToLower(noun): href(p.base, place)},
-			}, err
+			return usageBody(u, links{"self": href(p.base, r.URL.Path), strings.ToLower(noun): href(p.base, place)}), err
 		})
 	}
 }
 
-// started counts instances and memory of the started apps that q selects.
-func started(tx cf.Tx, q cf.Query) (instances, memoryMB int, err error) {
-	apps, _, err := tx.Apps().List(q.And(cf.In("state", string(cf.AppStarted))))
-	if err != nil {
-		return 0, 0, err
-	}
-	guids := make([]string, 0, len(apps))
-	for _, app := range apps {
-		guids = append(guids, app.GUID)
-	}
-	processes, _, err := tx.Processes().List(cf.Query{Where: []cf.Cond{cf.InStrings("app_guid", guids)}})
-	for _, process := range processes {
-		instances += process.Instances
-		memoryMB += process.Instances * process.MemoryMB
-	}
-	return instances, memoryMB, err
+// platformUsage answers with what everybody takes together.
+func (a *API) platformUsage(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		u, err := platform.UsageOf(p.tx, "", "")
+		return usageBody(u, links{"self": href(p.base, r.URL.Path)}), err
+	})
+}
+
+func usageBody(u platform.Usage, l links) any {
+	return map[string]any{"links": l, "usage_summary": map[string]int{
+		"started_instances": u.Instances, "memory_in_mb": u.MemoryMB, "routes": u.Routes, "domains": u.Domains,
+		"service_instances": u.ServiceInstances, "reserved_ports": u.ReservedPorts, "per_app_tasks": u.Tasks, "service_keys": u.ServiceKeys,
+	}}
 }
 
 type organizationBody struct {

@@ -25,12 +25,12 @@ var packages = resource[cf.Package, packageBody]{
 func (a *API) packageRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/packages", read, packages.lister(a))
-	g.Handle(http.MethodPost, "/v3/packages", write, a.createPackage)
+	g.Storing().Handle(http.MethodPost, "/v3/packages", write, a.createPackage)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}", read, packages.getter(a))
 	g.Handle(http.MethodPatch, "/v3/packages/{guid}", write, a.updatePackage)
 	g.Handle(http.MethodDelete, "/v3/packages/{guid}", write, a.deletePackage)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", read, listerOf(a, packages, cf.Tx.Apps, "App", "app_guid"))
-	g.Within(uploads).Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
 	g.Within(downloads).Handle(http.MethodGet, "/v3/packages/{guid}/download", read, a.downloadPackage)
 	g.Within(web.Limits{Body: 8 << 20, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}).
 		Handle(http.MethodPost, "/v3/resource_matches", write, a.resourceMatches)

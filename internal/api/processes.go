@@ -18,7 +18,7 @@ func (a *API) processes() resource[cf.Process, processBody] {
 				"types": byText("type"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
 				"organization_guids": byText("organization_guid"),
 			},
-			extra: []string{"embed"},
+			embeds: []string{embedInstances},
 		},
 	}
 }
@@ -67,22 +67,20 @@ func (a *API) processFor(p *presenter, roles ...cf.RoleType) (*cf.Process, *cf.A
 	return process, app, err
 }
 
+// checkRequest is a health check of a request.
 type checkRequest struct {
 	Type *cf.CheckType `json:"type"`
 	Data *struct {
-		Endpoint          *string `json:"endpoint"`
-		Timeout           *int    `json:"timeout"`
-		InvocationTimeout *int    `json:"invocation_timeout"`
-		Interval          *int    `json:"interval"`
+		Endpoint          *string              `json:"endpoint"`
+		Timeout           optional[whole[int]] `json:"timeout"`
+		InvocationTimeout optional[whole[int]] `json:"invocation_timeout"`
+		Interval          optional[whole[int]] `json:"interval"`
 	} `json:"data"`
 }
 
-// apply changes a check; what is not given stays, and what belongs to another
-// type goes.
+// apply changes a check; what is not given stays, null is the default, and what
+// belongs to another type goes.
 func (b *checkRequest) apply(h *cf.HealthCheck) error {
-	if b == nil {
-		return nil
-	}
 	if b.Type != nil && *b.Type != h.Type {
 		h.Type = *b.Type
 		if h.Type != cf.CheckHTTP {
@@ -95,32 +93,39 @@ func (b *checkRequest) apply(h *cf.HealthCheck) error {
 		return nil
 	}
 	if b.Data.Endpoint != nil {
-		if h.Type != cf.CheckHTTP {
+		if b.Type != nil && h.Type != cf.CheckHTTP {
 			return fault.Invalid("Health check type must be \"http\" to set a health check endpoint")
 		}
+		if !platform.ValidEndpoint(*b.Data.Endpoint) {
+			return fault.Invalid("Health check endpoint must be a valid URI path")
+		}
+		// Without a type it is kept for the day on which the check is one of http.
 		h.Endpoint = *b.Data.Endpoint
 	}
-	for _, set := range []struct{ from, to *int }{
+	for _, set := range []struct {
+		from optional[whole[int]]
+		to   *int
+	}{
 		{b.Data.Timeout, &h.Timeout}, {b.Data.InvocationTimeout, &h.InvocationTimeout}, {b.Data.Interval, &h.Interval},
 	} {
-		if set.from == nil {
+		if !set.from.set {
 			continue
 		}
-		if *set.from < 1 {
+		if set.from.given && set.from.value.value < 1 {
 			return fault.Invalid("Health check timeouts and intervals must be greater than or equal to 1")
 		}
-		*set.to = *set.from
+		*set.to = set.from.value.value
 	}
 	return nil
 }
 
 func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Command   optional[string] `json:"command"`
-		User      optional[string] `json:"user"`
-		Health    *checkRequest    `json:"health_check"`
-		Readiness *checkRequest    `json:"readiness_health_check"`
-		Metadata  *metadataPatch   `json:"metadata"`
+		Command   optional[string]    `json:"command"`
+		User      optional[string]    `json:"user"`
+		Health    loose[checkRequest] `json:"health_check"`
+		Readiness loose[checkRequest] `json:"readiness_health_check"`
+		Metadata  *metadataPatch      `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -145,10 +150,10 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 			process.User = body.User.value
 			request["user"] = body.User.value
 		}
-		if err := body.Health.apply(&process.Health); err != nil {
+		if err := body.Health.value.apply(&process.Health); err != nil {
 			return nil, err
 		}
-		if err := body.Readiness.apply(&process.Readiness); err != nil {
+		if err := body.Readiness.value.apply(&process.Readiness); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.apply(&process.Metadata); err != nil {
@@ -160,10 +165,10 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Instances *int   `json:"instances"`
-		MemoryMB  *int   `json:"memory_in_mb"`
-		DiskMB    *int   `json:"disk_in_mb"`
-		LogRate   *int64 `json:"log_rate_limit_in_bytes_per_second"`
+		Instances *whole[int]   `json:"instances"`
+		MemoryMB  *whole[int]   `json:"memory_in_mb"`
+		DiskMB    *whole[int]   `json:"disk_in_mb"`
+		LogRate   *whole[int64] `json:"log_rate_limit_in_bytes_per_second"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -179,7 +184,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		}
 		appGUID = app.GUID
 		return process, a.platform.ScaleProcess(p.tx, p.caller.actor(), app, process,
-			platform.Scale{Instances: body.Instances, MemoryMB: body.MemoryMB, DiskMB: body.DiskMB, LogRate: body.LogRate}, false)
+			platform.Scale{Instances: body.Instances.get(), MemoryMB: body.MemoryMB.get(), DiskMB: body.DiskMB.get(), LogRate: body.LogRate.get()}, false)
 	})
 	if err == nil {
 		a.signals.AppsChanged(appGUID)
@@ -236,44 +241,48 @@ const (
 
 // presentProcesses is for lists.
 func (a *API) presentProcesses(p *presenter, items []*cf.Process) ([]processBody, error) {
-	var byProcess map[string][]runningBody
-	if slices.Contains(splitValues(p.r.URL.Query().Get("embed")), "process_instances") {
-		running, err := runningOf(p, items, a.now())
-		if err != nil {
-			return nil, err
+	out, err := a.presentProcessesBare(p, items)
+	for i := range out {
+		if items[i].Command != "" {
+			out[i].Command = orNull(hiddenInLists)
 		}
-		byProcess = running
 	}
+	return out, err
+}
+
+// presentProcessesBare leaves out the commands. It embeds what the request asks
+// for.
+func (a *API) presentProcessesBare(p *presenter, items []*cf.Process) ([]processBody, error) {
 	spaces, err := spacesOf(p, items)
 	if err != nil {
 		return nil, err
 	}
-	return presentAll(items, func(process *cf.Process) processBody {
-		b := presentProcess(p, process, spaces[process.AppGUID])
-		if process.Command != "" {
-			b.Command = orNull(hiddenInLists)
+	out := presentAll(items, func(process *cf.Process) processBody { return presentProcess(p, process, spaces[process.AppGUID]) })
+	if p.r.Method != http.MethodGet || !slices.Contains(splitValues(p.r.URL.Query().Get("embed")), embedInstances) {
+		return out, nil
+	}
+	running, err := runningOf(p, items, a.now())
+	for i := range out {
+		rows := running[items[i].GUID]
+		if rows == nil {
+			rows = []runningBody{}
 		}
-		if byProcess != nil {
-			rows := byProcess[process.GUID]
-			if rows == nil {
-				rows = []runningBody{}
-			}
-			b.Running = &rows
-		}
-		return b
-	}), nil
+		out[i].Running = &rows
+	}
+	return out, err
 }
+
+// embedInstances is what can be embedded into a process.
+const embedInstances = "process_instances"
 
 // presentProcessesWhole shows commands, those of the droplet where the user
 // set none.
 func (a *API) presentProcessesWhole(p *presenter, items []*cf.Process) ([]processBody, error) {
-	out := make([]processBody, 0, len(items))
-	spaces, err := spacesOf(p, items)
+	out, err := a.presentProcessesBare(p, items)
 	if err != nil {
 		return nil, err
 	}
-	for _, process := range items {
-		b := presentProcess(p, process, spaces[process.AppGUID])
+	for i, process := range items {
 		command, err := commandOf(p.tx, process)
 		if err != nil {
 			return nil, err
@@ -285,8 +294,7 @@ func (a *API) presentProcessesWhole(p *presenter, items []*cf.Process) ([]proces
 		if command != "" && !show {
 			command = hidden
 		}
-		b.Command = orNull(command)
-		out = append(out, b)
+		out[i].Command = orNull(command)
 	}
 	return out, nil
 }

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +143,54 @@ func TestPushConversation(t *testing.T) {
 	f.want(f.call(admin, "GET", "/v3/apps/"+app, nil), 404)
 	if left := f.want(f.call(admin, "GET", "/v3/routes?space_guids="+space, nil), 200); left.at("resources.0.url") != "web.apps.localhost" {
 		t.Errorf("the route stays: %s", left.body)
+	}
+}
+
+// A sidecar without memory beside a buildpack of which nothing is known.
+func TestSidecarWarnings(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	space, admin := f.space(f.org("o"), "s"), f.admin()
+	warning := func(a *answer) string {
+		t.Helper()
+		text, err := url.QueryUnescape(a.header.Get("X-Cf-Warnings"))
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+	for name, test := range map[string]struct {
+		buildpack string
+		sidecar   map[string]any
+		warns     bool
+	}{
+		"custom":      {"https://user:secret@example.org/mine.zip", map[string]any{}, true},
+		"with memory": {"https://example.org/mine.zip", map[string]any{"memory_in_mb": 64}, false},
+		"detected":    {"", map[string]any{}, false},
+	} {
+		buildpacks := []string{}
+		if test.buildpack != "" {
+			buildpacks = append(buildpacks, test.buildpack)
+		}
+		app := f.want(f.call(admin, "POST", "/v3/apps", map[string]any{
+			"name": name, "relationships": rel("space", space),
+			"lifecycle": map[string]any{"type": "buildpack", "data": map[string]any{"buildpacks": buildpacks}},
+		}), 201).guid()
+		body := map[string]any{"name": "config server", "command": "./c", "process_types": []string{"web"}}
+		maps.Copy(body, test.sidecar)
+		texts := []string{warning(f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", body), 201))}
+		pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}), 201)
+		f.want(f.upload(admin, "/v3/packages/"+pkg.guid()+"/upload", "package.zip", "zip", map[string]string{"resources": "[]"}), 200)
+		build := map[string]any{"package": map[string]string{"guid": pkg.guid()}}
+		texts = append(texts, warning(f.want(f.call(admin, "POST", "/v3/builds", build), 201)))
+		for _, text := range texts {
+			if test.warns != strings.Contains(text, `The sidecar "config server" has no memory, which is required with a custom buildpack`) || strings.Contains(text, "secret") {
+				t.Errorf("%s: warning %q", name, text)
+			}
+		}
+		// No warning of something that did not happen.
+		if a := f.call(admin, "POST", "/v3/builds", build); a.status != 422 || warning(a) != "" {
+			t.Errorf("%s: refused: %d %q", name, a.status, warning(a))
+		}
 	}
 }

@@ -111,7 +111,7 @@ func (s resource[T, B]) getter(a *API) web.Handler {
 
 // getterBy is getter for resources that are found in another way.
 func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web.Handler {
-	one := listing{includes: s.list.includes, fields: s.list.fields, extra: s.list.extra, single: true}
+	one := listing{includes: s.list.includes, fields: s.list.fields, embeds: s.list.embeds, extra: s.list.extra, single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		l, err := one.parse(r)
 		if err != nil {
@@ -243,20 +243,6 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f
 	}
 	acceptJob(w, r, job)
 	return nil
-}
-
-// optional is a member of a request that may be null, which is not the same as
-// being absent. The value of null is zero.
-type optional[T any] struct {
-	set   bool // it is there
-	given bool // and not null
-	value T
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *optional[T]) UnmarshalJSON(b []byte) error {
-	o.set, o.given = true, string(b) != "null"
-	return json.Unmarshal(b, &o.value)
 }
 
 // guidsOf collects what resources refer to, each once.

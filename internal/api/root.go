@@ -14,6 +14,7 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/", web.Public(discovery), a.root)
 	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
+	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
 // root tells a client where everything is. A link that is null names something
@@ -31,15 +32,15 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"self":                href(base),
 		"cloud_controller_v2": nil,
 		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
-		"network_policy_v0":   href(base, "/networking/v0/external"),
-		"network_policy_v1":   href(base, "/networking/v1/external"),
+		"network_policy_v0":   nil,
+		"network_policy_v1":   nil,
 		"login":               href(auth),
 		"uaa":                 href(auth),
 		"credhub":             nil,
-		"routing":             href(base, "/routing"),
+		"routing":             nil,
 		"logging":             nil,
 		"log_cache":           href(base),
-		"log_stream":          nil,
+		"log_stream":          href(base),
 		"app_ssh":             ssh,
 	}
 	if a.notificationsURL != "" {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -54,11 +55,11 @@ func (a *API) routeRoutes(g *web.Group) {
 }
 
 type routeRequest struct {
-	Host          *string            `json:"host"`
-	Path          *string            `json:"path"`
-	Port          *int               `json:"port"`
-	Options       map[string]*string `json:"options"`
-	Metadata      *metadataPatch     `json:"metadata"`
+	Host          *string        `json:"host"`
+	Path          *string        `json:"path"`
+	Port          *int           `json:"port"`
+	Options       map[string]any `json:"options"`
+	Metadata      *metadataPatch `json:"metadata"`
 	Relationships struct {
 		Space  relation `json:"space"`
 		Domain relation `json:"domain"`
@@ -66,23 +67,31 @@ type routeRequest struct {
 }
 
 // mergeOptions applies route options; null removes one.
-func mergeOptions(dest map[string]string, patch map[string]*string) (map[string]string, error) {
-	if dest == nil {
-		dest = map[string]string{}
+func (a *API) mergeOptions(p *presenter, have map[string]string, patch map[string]any) (map[string]string, error) {
+	hash, err := a.flagOn(p.tx, flagHashRouting)
+	if err != nil {
+		return nil, err
 	}
-	for k, v := range patch {
-		switch {
-		case k != "loadbalancing":
-			return nil, fault.Invalid("Options contains unsupported keys: '" + k + "'. Valid keys are: 'loadbalancing'")
-		case v == nil:
-			delete(dest, k)
-			continue
-		case *v != "round-robin" && *v != "least-connection":
-			return nil, fault.Invalid("Options Loadbalancing must be one of 'round-robin, least-connection' if present")
+	var problems []string
+	if unknown := platform.UnknownRouteOptions(patch, hash); len(unknown) > 0 {
+		problems = append(problems, "Unknown field(s): '"+strings.Join(unknown, "', '")+"'")
+	}
+	allowed := platform.LoadBalancings(hash)
+	if v := patch[platform.OptionLoadBalancing]; v != nil {
+		if text, ok := v.(string); !ok || !slices.Contains(allowed, text) {
+			problems = append(problems, "Loadbalancing must be one of '"+strings.Join(allowed, ", ")+"' if present")
 		}
-		dest[k] = *v
 	}
-	return dest, nil
+	if hash && len(problems) == 0 {
+		problems = platform.CheckRouteOptions(patch)
+	}
+	for i := range problems {
+		problems[i] = "Options " + problems[i]
+	}
+	if err := fault.Invalid(problems...); err != nil {
+		return nil, err
+	}
+	return platform.MergeRouteOptions(have, patch)
 }
 
 func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
@@ -122,7 +131,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if body.Port != nil {
 			route.Port = *body.Port
 		}
-		if route.Options, err = mergeOptions(nil, body.Options); err != nil {
+		if route.Options, err = a.mergeOptions(p, nil, body.Options); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.apply(&route.Metadata); err != nil {
@@ -144,8 +153,8 @@ func (a *API) routeFor(p *presenter) (*cf.Route, error) {
 
 func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Options  map[string]*string `json:"options"`
-		Metadata *metadataPatch     `json:"metadata"`
+		Options  map[string]any `json:"options"`
+		Metadata *metadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -156,8 +165,10 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if route.Options, err = mergeOptions(route.Options, body.Options); err != nil {
-			return nil, err
+		if len(body.Options) > 0 {
+			if route.Options, err = a.mergeOptions(p, route.Options, body.Options); err != nil {
+				return nil, err
+			}
 		}
 		if err := body.Metadata.apply(&route.Metadata); err != nil {
 			return nil, err

@@ -4,7 +4,47 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"ingot/internal/api"
+	"ingot/internal/db"
 )
+
+// Names of the system domain are the operator's: nobody gets requests that are
+// meant for the server.
+func TestSystemDomainIsReserved(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, setupOptions(t, db.SQLite, func(o *api.Options) {
+		o.Platform.SystemDomain, o.Platform.Reserved = "cf.example.org", []string{"api.cf.example.org", "uaa.cf.example.org"}
+	}))
+	private := func(name string) string {
+		return `{"name":"` + name + `","relationships":{"organization":{"data":{"guid":"$org"}}}}`
+	}
+	route := func(host, domain string) string {
+		return `{"host":"` + host + `","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"` + domain + `"}}}}`
+	}
+	for _, name := range []string{"cf.example.org", "CF.example.ORG", "example.org", "mine.cf.example.org", "a.b.cf.example.org", "api.cf.example.org", "x.api.cf.example.org"} {
+		w.play([]step{{as: "orgmanager", do: "POST /v3/domains", body: private(name), want: 422, has: []string{"reserved for the platform"}}})
+	}
+	for _, name := range []string{"api.cf.example.org", "API.cf.example.org", "x.uaa.cf.example.org"} {
+		w.play([]step{{do: "POST /v3/domains", body: `{"name":"` + name + `"}`, want: 422, has: []string{"reserved for the platform"}}})
+	}
+	w.play([]step{
+		{as: "orgmanager", do: "POST /v3/domains", body: private("other.org"), want: 201},
+		{as: "orgmanager", do: "POST /v3/domains", body: private("xcf.example.org"), want: 201},
+		// An administrator may share the system domain with apps, as in Cloud
+		// Foundry; its own names stay what they are.
+		{do: "POST /v3/domains", body: `{"name":"cf.example.org"}`, want: 201, save: "system"},
+		{as: "dev", do: "POST /v3/routes", body: route("shop", "$system"), want: 201},
+		{as: "dev", do: "POST /v3/routes", body: route("api", "$system"), want: 422, has: []string{"Route conflicts with a reserved system route."}},
+		{as: "dev", do: "POST /v3/routes", body: route("UAA", "$system"), want: 422, has: []string{"reserved system route"}},
+		{do: "POST /v3/routes", body: route("api", "$system"), want: 422, has: []string{"reserved system route"}},
+		{do: "POST /v3/domains", body: private("example.org"), want: 201, save: "above"},
+		{do: "POST /v3/routes", body: route("cf", "$above"), want: 422},
+		{do: "POST /v3/domains", body: private("sub.cf.example.org"), want: 201, save: "below"},
+		{as: "dev", do: "POST /v3/routes", body: route("", "$below"), want: 201},
+		{as: "dev", do: "POST /v3/routes", body: route("api", "$below"), want: 201},
+	})
+}
 
 func TestDomainScenarios(t *testing.T) {
 	t.Parallel()
@@ -86,18 +126,19 @@ func TestRouteScenarios(t *testing.T) {
 		return s
 	}
 	first := try(on("$domain", `,"host":"Web","path":"/a","metadata":{"labels":{"k":"v"}},"options":{"loadbalancing":"least-connection"}`), 201,
-		`"host":"web"`, `"url":"web.apps.localhost/a"`, `"protocol":"http"`, `"port":null`, `"destinations":[]`, `"loadbalancing":"least-connection"`)
+		`"host":"Web"`, `"url":"Web.apps.localhost/a"`, `"protocol":"http"`, `"port":null`, `"destinations":[]`, `"loadbalancing":"least-connection"`)
 	first.save = "route"
 	w.play([]step{
 		first,
-		try(on("$domain", `,"host":"web","path":"/a"`), 422, "Route already exists with host 'web' and path '/a' for domain 'apps.localhost'."),
+		try(on("$domain", `,"host":"web","path":"/a"`), 422, "Route already exists with host 'Web' and path '/a' for domain 'apps.localhost'."),
 		// The router takes these for the same address.
-		try(on("$domain", `,"host":"web","path":"/A"`), 422, "Route already exists with host 'web' and path '/a'"),
-		try(on("$domain", `,"host":"web","path":"/a/"`), 422, "Route already exists with host 'web' and path '/a'"),
+		try(on("$domain", `,"host":"web","path":"/A"`), 422, "Route already exists with host 'Web' and path '/a'"),
+		try(on("$domain", `,"host":"web","path":"/a/"`), 422, "Route already exists with host 'Web' and path '/a'"),
 		// On a shared domain a host belongs to the space that has it.
 		{do: "POST /v3/routes", body: `{"host":"web","path":"/login","relationships":{"space":{"data":{"guid":"$space2"}},"domain":{"data":{"guid":"$domain"}}}}`, want: 422, has: []string{"Routes for this host and domain have been reserved for another space."}},
 		try(on("$domain", `,"host":"web"`), 201, `"path":""`),
 		try(on("$domain", `,"host":"WEB"`), 422, "Route already exists with host 'web' for domain 'apps.localhost'."),
+		{as: "dev", do: "GET /v3/routes?hosts=wEB&paths=/a", want: 200, has: []string{`"total_results":1`, `"host":"Web"`}},
 		try(on("$private", ``), 201, `"host":""`, `"url":"mine.org"`),
 		try(on("$private", ``), 422, "Route already exists for domain 'mine.org'."),
 		try(on("$private", `,"path":"/p"`), 201),
@@ -116,7 +157,7 @@ func TestRouteScenarios(t *testing.T) {
 		try(on("$domain", `,"host":"p","path":"/a b"`), 422, "valid path"),
 		try(on("$domain", `,"host":"p","port":8080`), 422, "do not support ports"),
 		try(on("$domain", `,"host":"p","options":{"loadbalancing":"magic"}`), 422, "Options Loadbalancing must be one of"),
-		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options contains unsupported keys"),
+		try(on("$domain", `,"host":"p","options":{"nonsense":"x"}`), 422, "Options Unknown field(s): 'nonsense'"),
 		try(on("$internal", `,"host":"*"`), 422, "Wildcard host names are not supported for internal domains."),
 		try(on("$internal", `,"host":"x","path":"/a"`), 422, "Paths are not supported for internal domains."),
 		try(on("$internal", `,"host":"x"`), 201),
@@ -175,6 +216,8 @@ func TestDestinationScenarios(t *testing.T) {
 		add(dest(to("$app", `,"protocol":"http2"`)), 422, "different protocol"),
 		add(dest(to("$app", `,"port":9090,"protocol":"http2"`)), 200, `"port":9090`, `"protocol":"http2"`, `"port":8080`),
 		add(dest(`{"app":{"guid":"$app","process":{"type":"worker"}}}`), 200, `"type":"worker"`),
+		// Clients send back what they were given: of the app only guid and process count.
+		add(dest(`{"app":{"guid":"$app","name":"app","links":{"self":{"href":"x"}},"process":{"type":"cron"}}}`), 200, `"type":"cron"`),
 		add(dest(), 422, "between 1 and 100 destination objects"),
 		add(`{}`, 422, "between 1 and 100 destination objects"),
 		add(many(101, func(i int) string { return to("$app", fmt.Sprintf(`,"port":%d`, 2000+i)) }), 422, "between 1 and 100"),

@@ -40,7 +40,12 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, dialect db.Dialect) *world {
 	t.Helper()
-	w := &world{setupOn(t, dialect), map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
+	return newWorldIn(t, setupOn(t, dialect))
+}
+
+func newWorldIn(t *testing.T, f *fixture) *world {
+	t.Helper()
+	w := &world{f, map[string]string{"none": "00000000-0000-4000-8000-000000000000"}}
 	w.vars["org"] = w.org("o")
 	w.vars["space"] = w.space(w.vars["org"], "s")
 	w.vars["app"] = w.app(w.vars["space"], "app", map[string]any{"environment_variables": map[string]string{"SECRET": "hunter2"}})
@@ -263,11 +268,43 @@ func TestManifestScenarios(t *testing.T) {
 			t.Errorf("%s: %s", text, job.body)
 		}
 	}
-	// What must exist at once does, whatever the job says.
-	w.one(step{as: "dev", do: "GET /v3/apps?names=late", want: 200, has: []string{`"total_results":1`}})
+	// A manifest that fails leaves nothing behind, also of the apps before.
+	w.one(step{as: "dev", do: "GET /v3/apps?names=late", want: 200, has: []string{`"total_results":0`}})
+	half := w.job(step{as: "dev", do: apply, body: "applications: [{name: first, default-route: true}, {name: app, env: {HALF: made}}, {name: late, services: [db]}]", want: 202})
+	if half.at("state") != "FAILED" {
+		t.Errorf("job %s", half.body)
+	}
+	w.one(step{as: "dev", do: "GET /v3/apps?names=first,late", want: 200, has: []string{`"total_results":0`}})
+	w.one(step{as: "dev", do: "GET /v3/routes?hosts=first", want: 200, has: []string{`"total_results":0`}})
+	w.one(step{as: "dev", do: "GET /v3/apps/$app/environment_variables", want: 200, not: []string{"HALF"}})
+	// Keys that do nothing are told.
+	odd := w.job(step{as: "dev", do: apply, body: "applications: [{name: odd, memroy: 64M, host: odd, processes: [{type: worker, instnaces: 1}]}]", want: 202})
+	if odd.at("state") != "COMPLETE" || odd.at("warnings.0.detail") != "For application 'odd': manifest key 'host' is ignored: removed from Cloud Foundry; use 'routes'" ||
+		odd.at("warnings.1.detail") != "For application 'odd': manifest key 'memroy' is unknown and ignored; did you mean 'memory'?" ||
+		odd.at("warnings.2.detail") != "For application 'odd': manifest key 'instnaces' is unknown and ignored; did you mean 'instances'?" {
+		t.Errorf("job %s", odd.body)
+	}
+	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{"did you mean 'memory'?"}})
 	done := w.job(step{as: "dev", do: apply, body: "applications: [{name: late, random-route: true}, {name: two, instances: 0}]", want: 202})
 	if done.at("state") != "COMPLETE" || done.at("links.space.href") != "http://example.com/v3/spaces/"+w.vars["space"] {
 		t.Errorf("job %s", done.body)
 	}
 	w.one(step{as: "dev", do: "GET /v3/audit_events?types=audit.app.apply_manifest", want: 200, has: []string{`"name":"two"`}})
+	// Every application leaves its events, also when it changes nothing, and the
+	// case of hosts stays.
+	text := "applications: [{name: two, instances: \"2\", features: {revisions: true}, routes: [{route: MiXed.apps.localhost}]}]"
+	for range 2 {
+		job := w.job(step{as: "dev", do: apply, body: text, want: 202})
+		if warning, _ := job.at("warnings.0.detail").(string); !strings.Contains(warning, "For application 'two': The feature 'revisions' is not supported") || job.at("state") != "COMPLETE" {
+			t.Errorf("job %s", job.body)
+		}
+	}
+	w.play([]step{
+		{as: "dev", do: "GET /v3/apps?names=two", want: 200, save: "two"},
+		{as: "dev", do: "GET /v3/audit_events?types=audit.app.update&target_guids=$two", want: 200, has: []string{`"total_results":3`, `"manifest_triggered":true`}},
+		{as: "dev", do: "GET /v3/apps/$two/routes", want: 200, has: []string{`"url":"MiXed.apps.localhost"`, `"total_results":1`}},
+		{as: "dev", do: "GET /v3/apps/$two/processes/web", want: 200, has: []string{`"instances":2`}},
+		{as: "dev", do: "GET /v3/apps/$two/features/revisions", want: 200, has: []string{`"enabled":false`}},
+		{as: "dev", do: diff, body: "applications: [{name: two, instances: \"2\", routes: [{route: mixed.apps.localhost}]}]", want: 201, has: []string{`"diff":[]`}},
+	})
 }

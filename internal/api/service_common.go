@@ -87,6 +87,33 @@ func warn(w http.ResponseWriter, text string) {
 	w.Header().Add("X-Cf-Warnings", url.QueryEscape(text))
 }
 
+// warned is a response with a warning that becomes known while the request is
+// carried out.
+type warned struct {
+	http.ResponseWriter
+	text *string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w warned) WriteHeader(status int) {
+	if *w.text != "" && status < 300 {
+		warn(w.ResponseWriter, *w.text)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w warned) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// deref returns the values that pointers lead to.
+func deref[T any](list []*T) []T {
+	out := make([]T, len(list))
+	for i, p := range list {
+		out[i] = *p
+	}
+	return out
+}
+
 type operationBody struct {
 	Type        string            `json:"type"`
 	State       cf.OperationState `json:"state"`

@@ -49,7 +49,7 @@ func includeOfServiceInstances(p *presenter, l *list, items []*cf.ServiceInstanc
 func (a *API) serviceInstanceRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/service_instances", read, serviceInstances.lister(a))
-	g.Handle(http.MethodPost, "/v3/service_instances", write, a.createServiceInstance)
+	g.Storing().Handle(http.MethodPost, "/v3/service_instances", write, a.createServiceInstance)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}", read, serviceInstances.getter(a))
 	g.Handle(http.MethodPatch, "/v3/service_instances/{guid}", write, a.updateServiceInstance)
 	g.Handle(http.MethodDelete, "/v3/service_instances/{guid}", write, a.deleteServiceInstance)
@@ -267,7 +267,7 @@ func (a *API) updateManaged(p *presenter, i *cf.ServiceInstance, body *serviceIn
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	defer a.signals.RoutesChanged()
+	defer func() { a.signals.AppsChanged(); a.signals.RoutesChanged() }()
 	return a.orJob(w, r, func(p *presenter) (*cf.Job, error) {
 		i, err := a.serviceInstanceFor(p)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ingot/internal/cf"
+	"ingot/internal/platform"
 	"ingot/internal/web"
 )
 
@@ -36,10 +37,10 @@ func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
 }
 
 type sidecarRequest struct {
-	Name         *string       `json:"name"`
-	Command      *string       `json:"command"`
-	ProcessTypes []string      `json:"process_types"`
-	MemoryMB     optional[int] `json:"memory_in_mb"` // null means not set
+	Name         *string              `json:"name"`
+	Command      *string              `json:"command"`
+	ProcessTypes []string             `json:"process_types"`
+	MemoryMB     optional[whole[int]] `json:"memory_in_mb"` // null means not set
 }
 
 func (b *sidecarRequest) apply(s *cf.Sidecar) {
@@ -53,7 +54,7 @@ func (b *sidecarRequest) apply(s *cf.Sidecar) {
 		s.ProcessTypes = slices.Clone(b.ProcessTypes)
 	}
 	if b.MemoryMB.set {
-		s.MemoryMB = b.MemoryMB.value
+		s.MemoryMB = b.MemoryMB.value.value
 		if b.MemoryMB.given && s.MemoryMB == 0 {
 			s.MemoryMB = -1 // not "not set": refused
 		}
@@ -65,13 +66,15 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, sidecars, http.StatusCreated, func(p *presenter) (*cf.Sidecar, error) {
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*cf.Sidecar, error) {
 		app, err := a.appFor(p)
 		if err != nil {
 			return nil, err
 		}
 		s := &cf.Sidecar{}
 		body.apply(s)
+		warning = platform.SidecarWarning(app.Lifecycle, []cf.Sidecar{*s})
 		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
 	})
 }
@@ -90,12 +93,14 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, sidecars, http.StatusOK, func(p *presenter) (*cf.Sidecar, error) {
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusOK, func(p *presenter) (*cf.Sidecar, error) {
 		s, app, err := a.sidecarFor(p)
 		if err != nil {
 			return nil, err
 		}
 		body.apply(s)
+		warning = platform.SidecarWarning(app.Lifecycle, []cf.Sidecar{*s})
 		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }

@@ -164,7 +164,7 @@ func presentSpaces(p *presenter, items []*cf.Space) ([]spaceBody, error) {
 
 func presentSpace(p *presenter, s *cf.Space) spaceBody {
 	self := "/spaces/" + escape(s.GUID)
-	return spaceBody{
+	b := spaceBody{
 		resourceBody: presentResource(&s.Resource), Name: s.Name, Metadata: presentMetadata(&s.Metadata),
 		Relationships: map[string]any{"organization": toOne(s.OrgGUID), "quota": toOne(s.QuotaGUID)},
 		Links: links{
@@ -172,6 +172,10 @@ func presentSpace(p *presenter, s *cf.Space) spaceBody {
 			"apply_manifest": {Href: p.v3(self, "/actions/apply_manifest").Href, Method: http.MethodPost},
 		},
 	}
+	if s.QuotaGUID != "" {
+		b.Links["quota"] = p.v3("/space_quotas/", escape(s.QuotaGUID))
+	}
+	return b
 }
 
 type featureBody struct {

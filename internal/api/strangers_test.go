@@ -32,6 +32,10 @@ func foreign(f *fixture) map[string]string {
 	create := func(kind string, body map[string]any) {
 		guids[kind] = f.want(f.call(admin, "POST", "/v3/"+kind, body), 201).guid()
 	}
+	create("organization_quotas", map[string]any{"name": "medium", "relationships": map[string]any{"organizations": map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}}})
+	ofOrg := rel("organization", guids["organizations"])
+	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
+	create("space_quotas", map[string]any{"name": marker, "relationships": ofOrg})
 	create("domains", map[string]any{"name": marker + ".example.org", "relationships": rel("organization", guids["organizations"])})
 	create("routes", map[string]any{"host": marker, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
 	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
@@ -70,63 +74,69 @@ func foreign(f *fixture) map[string]string {
 // attempts are bodies that would do something if they were let. $kind is the
 // guid of the foreign resource of that kind.
 var attempts = map[string]string{
-	"POST /v3/organizations":                                     `{"name":"new"}`,
-	"PATCH /v3/organizations/{guid}":                             `{"name":"taken"}`,
-	"POST /v3/spaces":                                            `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
-	"PATCH /v3/spaces/{guid}":                                    `{"name":"taken"}`,
-	"PATCH /v3/spaces/{guid}/features/{name}":                    `{"enabled":false}`,
-	"POST /v3/spaces/{guid}/actions/apply_manifest":              `applications: [{name: new}]`,
-	"POST /v3/spaces/{guid}/manifest_diff":                       `applications: [{name: zebra-app, env: {SECRET: guess}}]`,
-	"POST /v3/users":                                             `{"guid":"new"}`,
-	"PATCH /v3/users/{guid}":                                     `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/roles":                                             `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"stranger-guid"}},"organization":{"data":{"guid":"$organizations"}}}}`,
-	"PATCH /v3/feature_flags/{name}":                             `{"enabled":false}`,
-	"PATCH /v3/environment_variable_groups/{name}":               `{"var":{"A":"b"}}`,
-	"POST /v3/domains":                                           `{"name":"new.org","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
-	"PATCH /v3/domains/{guid}":                                   `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/domains/{guid}/relationships/shared_organizations": `{"data":[{"guid":"$organizations"}]}`,
-	"POST /v3/routes":                                            `{"host":"new","relationships":{"space":{"data":{"guid":"$spaces"}},"domain":{"data":{"guid":"$domains"}}}}`,
-	"PATCH /v3/routes/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/routes/{guid}/destinations":                        `{"destinations":[{"app":{"guid":"$apps"},"port":9000}]}`,
-	"PATCH /v3/routes/{guid}/destinations":                       `{"destinations":[]}`,
-	"PATCH /v3/routes/{guid}/destinations/{destination}":         `{"protocol":"http2"}`,
-	"POST /v3/apps":                                              `{"name":"new","relationships":{"space":{"data":{"guid":"$spaces"}}}}`,
-	"PATCH /v3/apps/{guid}":                                      `{"name":"taken"}`,
-	"PATCH /v3/apps/{guid}/environment_variables":                `{"var":{"A":"b"}}`,
-	"PATCH /v3/apps/{guid}/features/{name}":                      `{"enabled":false}`,
-	"PATCH /v3/apps/{guid}/relationships/current_droplet":        `{"data":{"guid":"$droplets"}}`,
-	"POST /v3/apps/{guid}/actions/start":                         ``,
-	"POST /v3/apps/{guid}/actions/stop":                          ``,
-	"POST /v3/apps/{guid}/actions/restart":                       ``,
-	"POST /v3/apps/{guid}/tasks":                                 `{"command":"evil"}`,
-	"PATCH /v3/tasks/{guid}":                                     `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/tasks/{guid}/actions/cancel":                       ``,
-	"PUT /v3/tasks/{guid}/actions/cancel":                        ``,
-	"PUT /v3/tasks/{guid}/cancel":                                ``,
-	"POST /v3/apps/{guid}/sidecars":                              `{"name":"new","command":"x","process_types":["web"]}`,
-	"PATCH /v3/sidecars/{guid}":                                  `{"command":"evil"}`,
-	"PATCH /v3/processes/{guid}":                                 `{"command":"evil"}`,
-	"PATCH /v3/apps/{guid}/processes/{type}":                     `{"command":"evil"}`,
-	"POST /v3/processes/{guid}/actions/scale":                    `{"instances":7}`,
-	"POST /v3/apps/{guid}/processes/{type}/actions/scale":        `{"instances":7}`,
-	"POST /v3/packages":                                          `{"type":"bits","relationships":{"app":{"data":{"guid":"$apps"}}}}`,
-	"PATCH /v3/packages/{guid}":                                  `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/packages/{guid}/upload":                            ``,
-	"POST /v3/resource_matches":                                  `{"resources":[{"path":"a","checksum":{"value":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},"size_in_bytes":1}]}`,
-	"POST /v3/builds":                                            `{"package":{"guid":"$packages"}}`,
-	"PATCH /v3/builds/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/droplets":                                          `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
-	"PATCH /v3/droplets/{guid}":                                  `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/droplets/{guid}/upload":                            ``,
-	"POST /v3/buildpacks":                                        `{"name":"new"}`,
-	"PATCH /v3/buildpacks/{guid}":                                `{"enabled":false}`,
-	"POST /v3/buildpacks/{guid}/upload":                          ``,
-	"POST /v3/deployments":                                       `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
-	"PATCH /v3/deployments/{guid}":                               `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/deployments/{guid}/actions/cancel":                 ``,
-	"POST /v3/deployments/{guid}/actions/continue":               ``,
-	"POST /v3/stacks":                                            `{"name":"new"}`,
-	"PATCH /v3/stacks/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/organizations":                                          `{"name":"new"}`,
+	"PATCH /v3/organizations/{guid}":                                  `{"name":"taken"}`,
+	"POST /v3/spaces":                                                 `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/spaces/{guid}":                                         `{"name":"taken"}`,
+	"PATCH /v3/spaces/{guid}/features/{name}":                         `{"enabled":false}`,
+	"POST /v3/spaces/{guid}/actions/apply_manifest":                   `applications: [{name: new}]`,
+	"POST /v3/spaces/{guid}/manifest_diff":                            `applications: [{name: zebra-app, env: {SECRET: guess}}]`,
+	"POST /v3/organization_quotas":                                    `{"name":"new"}`,
+	"PATCH /v3/organization_quotas/{guid}":                            `{"name":"taken"}`,
+	"POST /v3/organization_quotas/{guid}/relationships/organizations": `{"data":[{"guid":"$organizations"}]}`,
+	"POST /v3/space_quotas":                                           `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/space_quotas/{guid}":                                   `{"name":"taken"}`,
+	"POST /v3/space_quotas/{guid}/relationships/spaces":               `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/users":                                                  `{"guid":"new"}`,
+	"PATCH /v3/users/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"stranger-guid"}},"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/feature_flags/{name}":                                  `{"enabled":false}`,
+	"PATCH /v3/environment_variable_groups/{name}":                    `{"var":{"A":"b"}}`,
+	"POST /v3/domains":                                                `{"name":"new.org","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
+	"PATCH /v3/domains/{guid}":                                        `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/domains/{guid}/relationships/shared_organizations":      `{"data":[{"guid":"$organizations"}]}`,
+	"POST /v3/routes":                                                 `{"host":"new","relationships":{"space":{"data":{"guid":"$spaces"}},"domain":{"data":{"guid":"$domains"}}}}`,
+	"PATCH /v3/routes/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/routes/{guid}/destinations":                             `{"destinations":[{"app":{"guid":"$apps"},"port":9000}]}`,
+	"PATCH /v3/routes/{guid}/destinations":                            `{"destinations":[]}`,
+	"PATCH /v3/routes/{guid}/destinations/{destination}":              `{"protocol":"http2"}`,
+	"POST /v3/apps":                                                   `{"name":"new","relationships":{"space":{"data":{"guid":"$spaces"}}}}`,
+	"PATCH /v3/apps/{guid}":                                           `{"name":"taken"}`,
+	"PATCH /v3/apps/{guid}/environment_variables":                     `{"var":{"A":"b"}}`,
+	"PATCH /v3/apps/{guid}/features/{name}":                           `{"enabled":false}`,
+	"PATCH /v3/apps/{guid}/relationships/current_droplet":             `{"data":{"guid":"$droplets"}}`,
+	"POST /v3/apps/{guid}/actions/start":                              ``,
+	"POST /v3/apps/{guid}/actions/stop":                               ``,
+	"POST /v3/apps/{guid}/actions/restart":                            ``,
+	"POST /v3/apps/{guid}/tasks":                                      `{"command":"evil"}`,
+	"PATCH /v3/tasks/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/tasks/{guid}/actions/cancel":                            ``,
+	"PUT /v3/tasks/{guid}/actions/cancel":                             ``,
+	"PUT /v3/tasks/{guid}/cancel":                                     ``,
+	"POST /v3/apps/{guid}/sidecars":                                   `{"name":"new","command":"x","process_types":["web"]}`,
+	"PATCH /v3/sidecars/{guid}":                                       `{"command":"evil"}`,
+	"PATCH /v3/processes/{guid}":                                      `{"command":"evil"}`,
+	"PATCH /v3/apps/{guid}/processes/{type}":                          `{"command":"evil"}`,
+	"POST /v3/processes/{guid}/actions/scale":                         `{"instances":7}`,
+	"POST /v3/apps/{guid}/processes/{type}/actions/scale":             `{"instances":7}`,
+	"POST /v3/packages":                                               `{"type":"bits","relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/packages/{guid}":                                       `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/packages/{guid}/upload":                                 ``,
+	"POST /v3/resource_matches":                                       `{"resources":[{"path":"a","checksum":{"value":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},"size_in_bytes":1}]}`,
+	"POST /v3/builds":                                                 `{"package":{"guid":"$packages"}}`,
+	"PATCH /v3/builds/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/droplets":                                               `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/droplets/{guid}":                                       `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/droplets/{guid}/upload":                                 ``,
+	"POST /v3/buildpacks":                                             `{"name":"new"}`,
+	"PATCH /v3/buildpacks/{guid}":                                     `{"enabled":false}`,
+	"POST /v3/buildpacks/{guid}/upload":                               ``,
+	"POST /v3/deployments":                                            `{"relationships":{"app":{"data":{"guid":"$apps"}}}}`,
+	"PATCH /v3/deployments/{guid}":                                    `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/deployments/{guid}/actions/cancel":                      ``,
+	"POST /v3/deployments/{guid}/actions/continue":                    ``,
+	"POST /v3/stacks":                                                 `{"name":"new"}`,
+	"PATCH /v3/stacks/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
 }
 
 func init() {
@@ -193,7 +203,8 @@ func foreignServices(f *fixture, guids map[string]string) {
 // public are the routes that show everybody what is nobody's.
 var public = map[string]bool{
 	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
-	"GET /v3/feature_flags/{name}": true, "GET /v3/environment_variable_groups/{name}": true,
+	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
+	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself
 }
 
@@ -269,7 +280,7 @@ func (f *fixture) harmless(what, sent string, guids map[string]string, a *answer
 		f.t.Errorf("%s: a stranger sees names of others: %s", what, a.body)
 	}
 	for kind, guid := range guids {
-		if kind != "stacks" && kind != "buildpacks" && guid != "" && strings.Contains(a.body, guid) && !strings.Contains(sent, guid) {
+		if kind != "stacks" && kind != "buildpacks" && kind != "organization_quotas" && guid != "" && strings.Contains(a.body, guid) && !strings.Contains(sent, guid) {
 			f.t.Errorf("%s: a stranger sees the guid of one of the %s: %s", what, kind, a.body)
 		}
 	}
@@ -297,6 +308,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
 			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
+			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 		} {
 			if err := part(); err != nil {

@@ -35,7 +35,7 @@ func (a *API) taskRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", read, tasksWhole.getter(a))
 	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, a.updateTask)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, cf.Tx.Apps, "App", "app_guid"))
-	g.Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
 	// Clients up to now use the older ways.
 	g.Handle(http.MethodPut, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
@@ -43,12 +43,12 @@ func (a *API) taskRoutes(g *web.Group) {
 }
 
 type taskRequest struct {
-	Command  *string `json:"command"`
-	Name     *string `json:"name"`
-	MemoryMB *int    `json:"memory_in_mb"`
-	DiskMB   *int    `json:"disk_in_mb"`
-	LogRate  *int64  `json:"log_rate_limit_in_bytes_per_second"`
-	Droplet  string  `json:"droplet_guid"`
+	Command  *string       `json:"command"`
+	Name     *string       `json:"name"`
+	MemoryMB *whole[int]   `json:"memory_in_mb"`
+	DiskMB   *whole[int]   `json:"disk_in_mb"`
+	LogRate  *whole[int64] `json:"log_rate_limit_in_bytes_per_second"`
+	Droplet  string        `json:"droplet_guid"`
 	Template *struct {
 		Process *relationData `json:"process"`
 	} `json:"template"`
@@ -110,7 +110,11 @@ func taskName(asked *string) (string, error) {
 // taskOf is the task that a request describes: what it does not say is the
 // template's, if there is one, or the default.
 func (a *API) taskOf(p *presenter, app *cf.App, body *taskRequest) (*cf.Task, error) {
-	task := &cf.Task{DropletGUID: body.Droplet, MemoryMB: a.platform.MemoryMB, DiskMB: a.platform.DiskMB, LogRate: cf.DefaultLogRate}
+	memory, err := a.platform.DefaultMemory(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	task := &cf.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.platform.DiskMB, LogRate: cf.DefaultLogRate}
 	if body.Template != nil {
 		process, err := lookup(p.tx.Processes(), body.Template.Process.GUID, "Process")
 		if err != nil {
@@ -128,13 +132,13 @@ func (a *API) taskOf(p *presenter, app *cf.App, body *taskRequest) (*cf.Task, er
 		task.Command = *body.Command
 	}
 	if body.MemoryMB != nil {
-		task.MemoryMB = *body.MemoryMB
+		task.MemoryMB = body.MemoryMB.value
 	}
 	if body.DiskMB != nil {
-		task.DiskMB = *body.DiskMB
+		task.DiskMB = body.DiskMB.value
 	}
 	if body.LogRate != nil {
-		task.LogRate = *body.LogRate
+		task.LogRate = body.LogRate.value
 	}
 	return task, body.Metadata.apply(&task.Metadata)
 }

@@ -10,6 +10,8 @@ func TestOrganizationScenarios(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{
 		{do: "POST /v3/organizations", body: `{"name":"new","suspended":false,"metadata":{"labels":{"a":"b"},"annotations":{"n":"long text"}}}`, want: 201, has: []string{`"name":"new"`, `"a":"b"`, `"suspended":false`}, save: "new"},
+		// An admin needs no role, and is none of those who get mail for the organization.
+		{do: "GET /v3/roles?organization_guids=$new", want: 200, has: []string{`"total_results":0`}},
 		{do: "POST /v3/organizations", body: `{"name":"new"}`, want: 422, has: []string{"Organization 'new' already exists."}},
 		{do: "POST /v3/organizations", body: `{"name":"NEW"}`, want: 422, has: []string{"already exists."}},
 		{do: "POST /v3/organizations", body: `{"name":""}`, want: 422, has: []string{"Name is too short"}},
@@ -21,7 +23,7 @@ func TestOrganizationScenarios(t *testing.T) {
 		{as: "stranger", do: "POST /v3/organizations", body: `{"name":"mine"}`, want: 201, save: "mine"},
 		{as: "stranger", do: "PATCH /v3/organizations/$mine", body: `{"name":"mine too"}`, want: 200, has: []string{"mine too"}},
 		{as: "stranger", do: "PATCH /v3/organizations/$mine", body: `{"suspended":true}`, want: 403},
-		{as: "stranger", do: "GET /v3/roles?organization_guids=$mine", want: 200, has: []string{"organization_manager", "organization_user"}},
+		{as: "stranger", do: "GET /v3/roles?organization_guids=$mine", want: 200, has: []string{"organization_manager", "organization_user", `"total_results":2`}},
 		{do: "PATCH /v3/organizations/$mine", body: `{"suspended":true}`, want: 200, has: []string{`"suspended":true`}},
 		{as: "stranger", do: "PATCH /v3/organizations/$mine", body: `{"name":"x"}`, want: 403, has: []string{"suspended"}},
 		{as: "stranger", do: "POST /v3/spaces", body: `{"name":"x","relationships":{"organization":{"data":{"guid":"$mine"}}}}`, want: 403},

@@ -24,6 +24,13 @@ const (
 	maxResources = 16 << 20
 )
 
+// bitsPath is what Cloud Foundry's web server calls the file that it has stored
+// an upload in. From a client it would name any file of the server, so it is
+// refused, wherever it stands.
+const bitsPath = "bits_path"
+
+var errBitsPath = fault.Invalid("Bits path is invalid")
+
 // errTooMuch is that an upload is larger than is taken.
 var errTooMuch = errors.New("the upload is too large")
 
@@ -66,6 +73,9 @@ func (u *upload) Close() {
 // temporary file below scratch that has no name, so that it is gone whatever
 // happens.
 func (a *API) readUpload(r *http.Request) (*upload, error) {
+	if r.URL.Query().Has(bitsPath) {
+		return nil, errBitsPath
+	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
@@ -115,6 +125,8 @@ func (u *upload) take(part *multipart.Part) error {
 		}
 		_, err = file.Seek(0, io.SeekStart)
 		return err
+	case bitsPath:
+		return errBitsPath
 	case "resources":
 		text, err := io.ReadAll(io.LimitReader(part, maxResources+1))
 		if err == nil && len(text) > maxResources {

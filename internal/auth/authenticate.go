@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ingot/internal/fault"
+	"ingot/internal/web"
 )
 
 func unauthenticated() error {
@@ -40,14 +41,15 @@ func oauthError(kind, format string, args ...any) error {
 // credentials are a client's id and secret as a request gave them.
 type credentials struct {
 	id, secret string
-	given      bool // a secret was given, if only an empty one
+	given      bool   // a secret was given, if only an empty one
+	from       string // the address it came from
 }
 
 // clientCredentials reads HTTP Basic or the form, not both.
-func clientCredentials(r *http.Request, form url.Values) (credentials, error) {
+func (s *Server) clientCredentials(r *http.Request, form url.Values) (credentials, error) {
 	id, secret, basic := r.BasicAuth()
 	if !basic {
-		return credentials{form.Get("client_id"), form.Get("client_secret"), form.Has("client_secret")}, nil
+		return credentials{form.Get("client_id"), form.Get("client_secret"), form.Has("client_secret"), s.from(r)}, nil
 	}
 	// Clients that follow RFC 6749 to the letter encode both parts and say so
 	// by this header; others send them raw.
@@ -62,7 +64,18 @@ func clientCredentials(r *http.Request, form url.Values) (credentials, error) {
 	if inForm := form.Get("client_id"); inForm != "" && inForm != id {
 		return credentials{}, oauthError("invalid_request", "client_id in the form and in the Authorization header differ")
 	}
-	return credentials{id, secret, true}, nil
+	return credentials{id, secret, true, s.from(r)}, nil
+}
+
+// from is the address of the client, for limits.
+func (s *Server) from(r *http.Request) string {
+	if len(s.proxies) == 0 && r.Header.Get("X-Forwarded-For") != "" {
+		s.warnProxy.Do(func() {
+			s.log.Warn("requests come through a proxy that is not trusted: all its clients count as one address when logins are limited; name it with --trusted-proxies",
+				"address", r.RemoteAddr)
+		})
+	}
+	return web.AddressKey(s.proxies.Client(r))
 }
 
 // authenticateClient proves a client. Public clients need no secret; what
@@ -74,7 +87,7 @@ func (s *Server) authenticateClient(ctx context.Context, cred credentials) (*Cli
 	if len(cred.id) > maxNameBytes || len(cred.secret) > maxSecretBytes {
 		return nil, badClient() // before anything is remembered of it
 	}
-	if err := s.limits.client(cred.id); err != nil {
+	if err := s.limits.client(cred.id, cred.from); err != nil {
 		return nil, err
 	}
 	c, err := s.store.Client(ctx, cred.id)
@@ -87,59 +100,64 @@ func (s *Server) authenticateClient(ctx context.Context, cred credentials) (*Cli
 	if c.Public && !cred.given {
 		return c, nil
 	}
-	for _, hash := range c.Secrets {
-		if s.remembered.knows(hash, cred.secret) {
-			return c, nil
-		}
-	}
-	if err := s.limits.guess(c.ID); err != nil {
+	ok, err := s.guard.prove(ctx, clientSubject(c, cred.secret), cred.from, cred.secret)
+	if err != nil {
 		return nil, err
 	}
-	for _, hash := range c.Secrets {
-		ok, err := s.hash.matches(ctx, hash, cred.secret)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			s.remembered.add(hash, cred.secret)
-			return c, nil
-		}
+	if !ok {
+		s.log.InfoContext(ctx, "wrong client secret", "client", c.ID, "from", cred.from)
+		return nil, badClient()
 	}
-	s.log.InfoContext(ctx, "wrong client secret", "client", c.ID)
-	return nil, badClient()
+	return c, nil
 }
+
+// clientSubject is a client whose secret is to be checked. An empty secret, as
+// that of cf, is no guess.
+func clientSubject(c *Client, secret string) subject {
+	return subject{key: "client\x00" + c.ID, exists: true, client: true, hashes: c.Secrets, open: secret == ""}
+}
+
+func userSubject(u *User) subject {
+	return subject{key: userKey(u.UserName, u.Origin), exists: true, hashes: []string{u.PasswordHash}}
+}
+
+func userKey(name, origin string) string { return "user\x00" + origin + "\x00" + strings.ToLower(name) }
 
 // authenticateUser proves a user by name and password. Unknown names, users of
 // other origins and deactivated users answer alike and as slowly.
-func (s *Server) authenticateUser(ctx context.Context, name, password, origin string) (*User, error) {
+func (s *Server) authenticateUser(ctx context.Context, name, password, origin, from string) (*User, error) {
 	if origin == "" {
 		origin = OriginUAA
 	}
 	if name == "" || password == "" || len(name) > maxNameBytes || len(origin) > maxNameBytes {
 		return nil, badUser()
 	}
-	if err := s.limits.user(name); err != nil {
-		return nil, err
-	}
 	u, err := s.store.UserByName(ctx, name, origin)
-	if errors.Is(err, ErrNotFound) || err == nil && u.PasswordHash == "" {
-		return nil, s.refuseStranger(ctx, name, password)
+	var who subject
+	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && u.PasswordHash == "":
+		// A name that nobody has is treated as one with a wrong password: as
+		// slowly, and locked after as many tries, so that a lock does not tell
+		// who exists.
+		who = subject{key: userKey(name, origin), hashes: []string{s.decoy}}
+	case err != nil:
+		return nil, err
+	default:
+		who = userSubject(u)
 	}
+	ok, err := s.guard.prove(ctx, who, from, password)
 	if err != nil {
 		return nil, err
 	}
-	if u.Login.locked(s.now()) {
-		return nil, fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized")
-	}
-	ok, err := s.hash.matches(ctx, u.PasswordHash, password)
-	if err != nil {
-		return nil, err
+	if !ok {
+		if who.exists {
+			s.log.InfoContext(ctx, "wrong password", "user", u.ID, "from", from)
+		}
+		return nil, badUser()
 	}
 	updated, err := s.store.UpdateUser(ctx, u.ID, func(u *User) error {
-		if ok && u.Active {
+		if u.Active {
 			u.Login.succeeded(s.now())
-		} else if !ok {
-			u.Login.failed(s.now())
 		}
 		return nil
 	})
@@ -148,29 +166,11 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin st
 		return nil, badUser()
 	case err != nil:
 		return nil, err
-	case !ok:
-		s.log.InfoContext(ctx, "wrong password", "user", u.ID, "failures", updated.Login.Failures)
-		return nil, badUser()
-	case !updated.Active:
+	// A password that was changed meanwhile is not right any more.
+	case !updated.Active || updated.PasswordHash != u.PasswordHash:
 		return nil, badUser()
 	}
 	return updated, nil
-}
-
-// refuseStranger answers for a name that nobody has just as for one with a
-// wrong password: as slowly, and locked after as many tries.
-func (s *Server) refuseStranger(ctx context.Context, name, password string) error {
-	key := strings.ToLower(name)
-	state, _ := s.strangers.GetIfPresent(key)
-	if state.locked(s.now()) {
-		return fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized")
-	}
-	if _, err := s.hash.matches(ctx, s.decoy, password); err != nil {
-		return err
-	}
-	state.failed(s.now())
-	s.strangers.Set(key, state)
-	return badUser()
 }
 
 // groupNames returns all scopes a user has, defaults included.

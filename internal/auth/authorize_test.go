@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ingot/internal/auth"
 	"time"
 )
 
@@ -308,5 +310,62 @@ func TestLoginPrompts(t *testing.T) {
 	}
 	if !strings.Contains(a.body, f.url+"/passcode") {
 		t.Errorf("the passcode's address is missing: %s", a.body)
+	}
+}
+
+// GET /info is UAA's, whatever the caller accepts.
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for _, accept := range []string{"application/json", "text/html", "*/*"} {
+		a := f.want(f.call(http.MethodGet, "/info", nil, header("Accept", accept)), 200)
+		app, _ := a.json["app"].(map[string]any)
+		links, _ := a.json["links"].(map[string]any)
+		prompts, _ := a.json["prompts"].(map[string]any)
+		if app["version"] == "" || links["login"] != f.url || links["uaa"] != f.url || len(prompts) == 0 {
+			t.Errorf("%s: %s", accept, a.body)
+		}
+		for _, name := range []string{"zone_name", "entityID", "commit_id", "timestamp"} {
+			if a.text(name) == "" {
+				t.Errorf("%s is missing: %s", name, a.body)
+			}
+		}
+	}
+	if a := f.call(http.MethodGet, "/info", nil, header("X-Forwarded-Proto", "https")); !strings.Contains(a.body, strings.Replace(f.url, "http:", "https:", 1)) {
+		t.Errorf("behind a proxy that terminates TLS: %s", a.body)
+	}
+}
+
+// A server whose public URL is https gives out no cookie for http, although the
+// proxy in front asks by http.
+func TestSessionCookieIsSecure(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		base  string
+		edits []edit
+		want  bool
+	}{
+		"plain":         {"", nil, false},
+		"public URL":    {"https://uaa.example.org", nil, true},
+		"proxy says so": {"", []edit{header("X-Forwarded-Proto", "https")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, func(o *auth.Options) {
+				if tc.base != "" {
+					o.BaseURL = tc.base
+				}
+			})
+			form := url.Values{"username": {"admin"}, "password": {adminPassword}}
+			for _, a := range []*answer{
+				f.want(f.call(http.MethodPost, "/login.do", form, append([]edit{asBrowser}, tc.edits...)...), 303),
+				f.want(f.call(http.MethodGet, "/logout.do", nil, append([]edit{asBrowser}, tc.edits...)...), 302),
+			} {
+				cookie := a.header.Get("Set-Cookie")
+				if strings.Contains(cookie, "; Secure") != tc.want || !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") {
+					t.Errorf("cookie %q", cookie)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,14 +9,17 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // Secrets are those of the first user and clients.
 type Secrets struct {
 	AdminPassword     string
 	AdminClientSecret string
+	// AdminEmail is the address of the first user.
+	AdminEmail string
 	// Components holds the secret of each of our own components, by client id.
 	Components map[string]string
 }
@@ -51,7 +55,7 @@ func firstClients(consoleRedirects []string) []*Client {
 		},
 		{
 			ID: ClientPlatform, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
-			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write"},
+			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write", "notification_templates.read", "notification_templates.write"},
 		},
 		{
 			ID: ClientNotifications, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
@@ -76,25 +80,27 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 		}
 	}
 	// Hashes and the key take most of the time of a first start.
-	var work sync.WaitGroup
+	var work run.WaitGroup
 	clients := firstClients(consoleRedirects)
 	errs := make([]error, 2+len(clients))
-	work.Go(func() {
-		if err := b.admin(ctx, secrets.AdminPassword); err != nil {
-			errs[0] = fmt.Errorf("create the user admin: %w", err)
+	work.Try("auth bootstrap", &errs[0], func() error {
+		if err := b.admin(ctx, secrets.AdminPassword, secrets.AdminEmail); err != nil {
+			return fmt.Errorf("create the user admin: %w", err)
 		}
+		return nil
 	})
-	work.Go(func() { errs[1] = newKeyring(store, time.Now, false).load(ctx) })
+	work.Try("auth bootstrap", &errs[1], func() error { return newKeyring(store, time.Now, false).load(ctx) })
 	for i, c := range clients {
 		secret := secrets.Components[c.ID]
 		if c.ID == "admin" {
 			secret = secrets.AdminClientSecret
 		}
 		_, component := secrets.Components[c.ID]
-		work.Go(func() {
+		work.Try("auth bootstrap", &errs[2+i], func() error {
 			if err := b.client(ctx, c, secret, component); err != nil {
-				errs[2+i] = fmt.Errorf("create the client %s: %w", c.ID, err)
+				return fmt.Errorf("create the client %s: %w", c.ID, err)
 			}
+			return nil
 		})
 	}
 	work.Wait()
@@ -142,7 +148,7 @@ func (b *bootstrap) group(ctx context.Context, name string) error {
 	return err
 }
 
-func (b *bootstrap) admin(ctx context.Context, password string) error {
+func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 	u, err := b.store.UserByName(ctx, "admin", OriginUAA)
 	if errors.Is(err, ErrNotFound) {
 		hash, err := b.hash.hash(ctx, password)
@@ -150,7 +156,7 @@ func (b *bootstrap) admin(ctx context.Context, password string) error {
 			return err
 		}
 		u = &User{
-			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: "admin", Active: true, Verified: true,
+			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: cmp.Or(email, "admin@localhost"), Active: true, Verified: true,
 			PasswordHash: hash, PasswordChanged: b.now, Created: b.now, Modified: b.now,
 		}
 		// Another server may have been quicker; its admin counts.
@@ -182,6 +188,9 @@ const fingerprintsMember = "ingot_secret_fingerprints"
 func (b *bootstrap) client(ctx context.Context, c *Client, secret string, component bool) error {
 	have, err := b.store.Client(ctx, c.ID)
 	if err == nil && component {
+		if err := b.addAuthorities(ctx, have, c.Authorities); err != nil {
+			return err
+		}
 		return b.addSecret(ctx, have, secret)
 	}
 	if !errors.Is(err, ErrNotFound) {
@@ -205,6 +214,22 @@ func (b *bootstrap) client(ctx context.Context, c *Client, secret string, compon
 func fingerprintList(prints ...string) json.RawMessage {
 	raw, _ := json.Marshal(prints) // of strings: cannot fail
 	return raw
+}
+
+// addAuthorities gives a component created by an older version what it needs
+// since.
+func (b *bootstrap) addAuthorities(ctx context.Context, c *Client, wanted []string) error {
+	missing := func(c *Client) []string {
+		return slices.DeleteFunc(slices.Clone(wanted), func(a string) bool { return slices.Contains(c.Authorities, a) })
+	}
+	if len(missing(c)) == 0 {
+		return nil
+	}
+	_, err := b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
+		c.Authorities = append(c.Authorities, missing(c)...)
+		return nil
+	})
+	return err
 }
 
 // addSecret lets a further server of a shared database use its own secret.

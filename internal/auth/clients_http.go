@@ -200,7 +200,7 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 		if token.FromContext(r.Context()).ClientID != id {
 			return web.Insufficient("uaa.admin", "clients.admin")
 		}
-		if _, err := s.authenticateClient(r.Context(), credentials{id, body.OldSecret, true}); err != nil {
+		if _, err := s.authenticateClient(r.Context(), credentials{id, body.OldSecret, true, s.from(r)}); err != nil {
 			return err
 		}
 	}
@@ -218,7 +218,7 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return invalidClient("changeMode must be UPDATE, ADD or DELETE, not %q", body.ChangeMode)
 	}
-	_, err := s.store.UpdateClient(r.Context(), id, func(c *Client) error {
+	c, err := s.store.UpdateClient(r.Context(), id, func(c *Client) error {
 		c.Modified = s.now()
 		switch body.ChangeMode {
 		case "ADD":
@@ -245,6 +245,7 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.guard.unlock(clientSubject(c, ""))
 	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "message": message})
 	return nil
 }

@@ -45,7 +45,7 @@ func FuzzToken(f *testing.F) {
 	}
 	// Without the limits every input would soon be answered with 429.
 	s, err := auth.New(auth.Options{Store: store, BaseURL: "http://127.0.0.1", PasswordGrant: true, Limits: auth.Limits{
-		ClientRate: 1e9, ClientBurst: 1e9, UserRate: 1e9, UserBurst: 1e9,
+		ClientRate: 1e9, ClientBurst: 1e9, AddressRate: 1e9, AddressBurst: 1e9, AccountRate: 1e9, AccountBurst: 1e9,
 	}})
 	if err != nil {
 		f.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ingot/internal/fault"
 	"ingot/internal/web"
 )
@@ -28,7 +30,7 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	cred, err := clientCredentials(r, form)
+	cred, err := s.clientCredentials(r, form)
 	if err != nil {
 		return err
 	}
@@ -103,9 +105,9 @@ func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form ur
 		}
 		return s.mintClient(c, scopes)
 	case GrantPassword:
-		return s.grantPassword(ctx, c, form, origin, requested)
+		return s.grantPassword(ctx, c, form, origin, requested, cred.from)
 	case GrantRefreshToken:
-		return s.grantRefresh(ctx, c, form.Get("refresh_token"), requested)
+		return s.grantRefresh(ctx, c, form.Get("refresh_token"), requested, cred.from)
 	case GrantAuthorizationCode:
 		return s.grantCode(ctx, c, form, proven)
 	default:
@@ -115,32 +117,41 @@ func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form ur
 
 // grantPassword serves the password grant and UAA's passcodes, which travel in
 // the same grant.
-func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, origin string, requested []string) (*tokenResponse, error) {
+func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, origin string, requested []string, from string) (*tokenResponse, error) {
 	if form.Has("passcode") {
-		return s.grantPasscode(ctx, c, form.Get("passcode"), requested)
+		return s.grantPasscode(ctx, c, form.Get("passcode"), requested, from)
 	}
 	if !s.passwordGrant {
 		return nil, oauthError("unsupported_grant_type", "The password grant is switched off on this server. Use `cf login --sso`.")
 	}
-	u, err := s.authenticateUser(ctx, form.Get("username"), form.Get("password"), origin)
+	u, err := s.authenticateUser(ctx, form.Get("username"), form.Get("password"), origin, from)
 	if err != nil {
 		return nil, err
 	}
 	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.now()}, requested)
 }
 
-func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string) (*tokenResponse, error) {
-	if err := s.limits.user("passcode:" + c.ID); err != nil {
+// grantPasscode takes a passcode. They are random and long, so that guesses are
+// bounded by address alone: nobody can close the way in for others.
+func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string, from string) (*tokenResponse, error) {
+	right, err := s.guard.stranger(from)
+	if err != nil {
 		return nil, err
 	}
 	code, err := s.takeCode(ctx, passcode, CodePasscode)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		right()
+		return nil, err
+	}
 	if err != nil || !code.Used.IsZero() || s.revoked.code(code) {
 		return nil, fault.New(fault.Unauthenticated, "Invalid passcode").WithKind("unauthorized")
 	}
+	right()
 	u, err := s.activeUser(ctx, code.UserID)
 	if err != nil {
 		return nil, err
 	}
+	s.guard.proved(userSubject(u), from)
 	l := login{user: u, client: c, grant: GrantPassword, authTime: code.AuthTime, family: code.Family}
 	// A passcode that a token asked for gives no more than the token had.
 	if len(code.Scopes) > 0 {
@@ -237,7 +248,7 @@ func checkPKCE(challenge, verifier string, proven bool) error {
 // grantRefresh rotates a refresh token. The one it replaces keeps working for
 // a short while, because two cf processes share one configuration file; after
 // that its use means that it was stolen, and the whole login ends.
-func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string) (*tokenResponse, error) {
+func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string, from string) (*tokenResponse, error) {
 	gone := goneToken()
 	rc, err := s.parseRefresh(ctx, raw)
 	if err != nil {
@@ -268,6 +279,7 @@ func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, reques
 	if err != nil {
 		return nil, err
 	}
+	s.guard.proved(userSubject(u), from)
 	l := login{user: u, client: c, scopes: scopes, grant: old.Grant, authTime: old.AuthTime, family: old.Family}
 	return s.rotate(ctx, l, old)
 }
@@ -295,9 +307,11 @@ func (s *Server) narrow(ctx context.Context, c *Client, old *Refresh, requested 
 	return userScopes(c, names, still)
 }
 
+// rotate replaces a refresh token. One that was replaced before gives the
+// newest of its login, not another chain: two holders of one token get in each
+// other's way sooner or later, and that is noticed.
 func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenResponse, error) {
-	jti := newID()
-	next := s.newRefresh(l, jti)
+	next := s.newRefresh(l, successor(old.ID))
 	// A narrowed access token does not narrow the login.
 	next.Scopes = old.Scopes
 	// Rotation does not prolong a login for ever: the end stays.
@@ -309,7 +323,12 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 	if err != nil {
 		return nil, fmt.Errorf("rotate a refresh token: %w", err)
 	}
-	res, err := s.mintUser(l, jti)
+	if !before.Rotated.IsZero() {
+		if next, err = s.newest(ctx, next.ID); err != nil {
+			return nil, err
+		}
+	}
+	res, err := s.mintUser(l, strings.TrimSuffix(next.ID, "-r"))
 	if err != nil {
 		return nil, err
 	}
@@ -317,6 +336,30 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 		return nil, err
 	}
 	return res, nil
+}
+
+// successor is the jti of what follows a refresh token. It follows from the
+// token, so that whoever comes second finds it; it needs no secret, because
+// tokens are signed.
+func successor(id string) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("refresh token after "+id)).String()
+}
+
+// newest follows a chain of refresh tokens to its end.
+func (s *Server) newest(ctx context.Context, id string) (*Refresh, error) {
+	for {
+		r, err := s.store.Refresh(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return nil, goneToken()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Rotated.IsZero() {
+			return r, nil
+		}
+		id = successor(r.ID) + "-r"
+	}
 }
 
 // grantAssertion exchanges an access token of ours that names the client as

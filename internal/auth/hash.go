@@ -12,14 +12,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
 
-	"ingot/internal/fault"
+	"ingot/internal/run"
 )
 
 // The cost of one password check: OWASP's argon2id setting of 19 MiB and two
@@ -38,51 +37,34 @@ var argonMemory uint32 = productionMemory
 // maxSecretBytes bounds what is hashed for strangers.
 const maxSecretBytes = 1024
 
-// hasher makes and checks hashes of passwords and client secrets. Only a few
-// run at once: each takes 19 MiB, and strangers decide how often.
+// hasher makes and checks hashes of passwords and client secrets, a few at a
+// time.
 type hasher struct {
-	slots chan struct{}
-	// waiting bounds those who wait for a slot: a flood is refused, and does
-	// not make everybody wait behind it.
-	waiting atomic.Int32
+	slots *slots
 	// quiet gives the memory back to the system a moment after the last hash;
 	// the runtime by itself would keep it for minutes.
 	quiet *time.Timer
 }
 
-const (
-	quietAfter = 2 * time.Second
-	maxWaiting = 64
-)
+const quietAfter = 2 * time.Second
 
 func newHasher(parallel int) *hasher {
-	return &hasher{slots: make(chan struct{}, parallel), quiet: time.AfterFunc(quietAfter, debug.FreeOSMemory)}
+	return &hasher{slots: newSlots(parallel), quiet: run.AfterFunc("auth memory", quietAfter, debug.FreeOSMemory)}
 }
 
-func (h *hasher) enter(ctx context.Context) error {
-	defer h.waiting.Add(-1)
-	if h.waiting.Add(1) > maxWaiting {
-		return fault.New(fault.RateLimited, "Too many logins at once. Try again in a moment.").WithKind("too_many_requests").After(2 * time.Second)
-	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (h *hasher) leave() {
-	<-h.slots
+func (h *hasher) leave(t turn) {
+	h.slots.leave(t)
 	h.quiet.Reset(quietAfter)
 }
 
 // hash returns secret in PHC form: $argon2id$v=19$m=…,t=…,p=…$salt$key.
+// Its callers have proved themselves.
 func (h *hasher) hash(ctx context.Context, secret string) (string, error) {
-	if err := h.enter(ctx); err != nil {
+	own := turn{proven: true}
+	if err := h.slots.enter(ctx, own); err != nil {
 		return "", err
 	}
-	defer h.leave()
+	defer h.leave(own)
 	salt := make([]byte, argonSaltLen)
 	_, _ = rand.Read(salt)
 	key := argon2.IDKey([]byte(secret), salt, argonPasses, argonMemory, argonThreads, argonKeyLen)
@@ -93,14 +75,14 @@ func (h *hasher) hash(ctx context.Context, secret string) (string, error) {
 
 // matches reports whether secret has the given hash. Besides our own form it
 // knows bcrypt, for users imported from elsewhere.
-func (h *hasher) matches(ctx context.Context, hash, secret string) (bool, error) {
+func (h *hasher) matches(ctx context.Context, t turn, hash, secret string) (bool, error) {
 	if len(secret) > maxSecretBytes {
 		return false, nil
 	}
-	if err := h.enter(ctx); err != nil {
+	if err := h.slots.enter(ctx, t); err != nil {
 		return false, err
 	}
-	defer h.leave()
+	defer h.leave(t)
 	if strings.HasPrefix(hash, "$2") {
 		err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(secret))
 		return err == nil, nil
@@ -132,18 +114,24 @@ func parseArgon(hash string) (salt, key []byte, memory, passes uint32, threads u
 	return salt, key, memory, passes, threads, nil
 }
 
-// remembered spares clients the slow check each time: a secret that was right
-// once is remembered as a keyed hash, in memory only. The key of the entry
-// covers the stored hash, so that a changed secret is forgotten with it.
+// remembered spares users and clients the slow check each time: of the secret
+// that was right last, a keyed hash is kept, in memory only and for an hour after
+// its last use. It belongs to the stored hash, so that a changed password or
+// secret is forgotten with it, whichever process changed it. Only right secrets
+// get here, so that strangers cannot crowd others out.
+//
+// Whoever can read this process's memory finds the key beside it and can try
+// passwords faster than against the stored hash; he also finds the keys that sign
+// tokens there.
 type remembered struct {
 	key  [32]byte
-	seen *otter.Cache[[sha256.Size]byte, struct{}]
+	seen *otter.Cache[string, [sha256.Size]byte]
 }
 
 func newRemembered() *remembered {
-	r := &remembered{seen: otter.Must(&otter.Options[[sha256.Size]byte, struct{}]{
+	r := &remembered{seen: otter.Must(&otter.Options[string, [sha256.Size]byte]{
 		MaximumSize:      10_000,
-		ExpiryCalculator: otter.ExpiryAccessing[[sha256.Size]byte, struct{}](time.Hour),
+		ExpiryCalculator: otter.ExpiryAccessing[string, [sha256.Size]byte](time.Hour),
 	})}
 	_, _ = rand.Read(r.key[:])
 	return r
@@ -159,11 +147,21 @@ func (r *remembered) digest(hash, secret string) (d [sha256.Size]byte) {
 }
 
 func (r *remembered) knows(hash, secret string) bool {
-	_, ok := r.seen.GetIfPresent(r.digest(hash, secret))
-	return ok
+	want, ok := r.seen.GetIfPresent(hash)
+	got := r.digest(hash, secret)
+	return ok && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-func (r *remembered) add(hash, secret string) { r.seen.Set(r.digest(hash, secret), struct{}{}) }
+func (r *remembered) knowsAny(hashes []string, secret string) bool {
+	for _, hash := range hashes {
+		if r.knows(hash, secret) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *remembered) add(hash, secret string) { r.seen.Set(hash, r.digest(hash, secret)) }
 
 // fingerprint is how one-time codes and session cookies are stored: they are
 // random and long, so that a fast hash is enough.

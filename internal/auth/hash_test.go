@@ -24,13 +24,13 @@ func TestHashes(t *testing.T) {
 	}
 	for _, known := range []string{hash, again, string(old)} {
 		for secret, want := range map[string]bool{"s3cret": true, "S3cret": false, "": false, strings.Repeat("x", 5000): false} {
-			if ok, err := h.matches(t.Context(), known, secret); ok != want || err != nil {
+			if ok, err := h.matches(t.Context(), turn{}, known, secret); ok != want || err != nil {
 				t.Errorf("%.12s… %.10q: %v, %v", known, secret, ok, err)
 			}
 		}
 	}
 	for _, bad := range []string{"", "s3cret", "$argon2id$", "$argon2id$v=19$m=1,t=0,p=1$AAAA$AAAA", "$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", "$argon2i$v=19$m=1,t=1,p=1$AAAA$AAAA"} {
-		if ok, err := h.matches(t.Context(), bad, "s3cret"); ok || err == nil {
+		if ok, err := h.matches(t.Context(), turn{}, bad, "s3cret"); ok || err == nil {
 			t.Errorf("%q: %v, %v", bad, ok, err)
 		}
 	}

@@ -2,28 +2,25 @@ package auth
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
-
-	"ingot/internal/fault"
 )
 
 // Limits bound the token endpoint. Zero values mean the defaults.
 type Limits struct {
-	// ClientRate and ClientBurst bound requests of one client.
-	ClientRate  float64
-	ClientBurst int
-	// UserRate and UserBurst bound logins as one user.
-	UserRate  float64
-	UserBurst int
-	// GuessRate and GuessBurst bound secrets of one client that have not
-	// been right before, so that guessing neither succeeds nor keeps the
-	// processor busy, while the client itself goes on.
-	GuessRate  float64
-	GuessBurst int
+	// ClientRate and ClientBurst bound requests of one client from one address.
+	ClientRate  float64 // 500 a second
+	ClientBurst int     // 1000
+	// AddressRate and AddressBurst bound wrong passwords, secrets and passcodes
+	// from one address, for accounts that have not logged in from there.
+	AddressRate  float64 // 1 a second
+	AddressBurst int     // 100
+	// AccountRate and AccountBurst bound wrong passwords and secrets of one
+	// account, from all addresses that it has not logged in from.
+	AccountRate  float64 // 1 a minute
+	AccountBurst int     // 100
 }
 
 func (l Limits) withDefaults() Limits {
@@ -39,15 +36,62 @@ func (l Limits) withDefaults() Limits {
 	}
 	set(&l.ClientRate, 500)
 	setInt(&l.ClientBurst, 1000)
-	set(&l.UserRate, 2)
-	setInt(&l.UserBurst, 30)
-	set(&l.GuessRate, 1)
-	setInt(&l.GuessBurst, 20)
+	set(&l.AddressRate, 1)
+	setInt(&l.AddressBurst, 100)
+	set(&l.AccountRate, 1.0/60)
+	setInt(&l.AccountBurst, 100)
 	return l
 }
 
-// limiter keeps one token bucket for each name; names not heard of for a while
-// are forgotten.
+// Lockout: after a few wrong passwords in a row an account is closed to an
+// address for a while that doubles with each further failure. The count is
+// forgotten after a quiet hour or a right password.
+const (
+	lockoutAfter   = 5
+	lockoutFirst   = time.Minute
+	lockoutLongest = time.Hour
+	lockoutForget  = time.Hour
+)
+
+// bucket holds tries that come back with time. The zero value is full.
+type bucket struct {
+	used float64 // tries that are missing
+	at   time.Time
+}
+
+func (b *bucket) refill(now time.Time, perSecond float64) {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.used = max(0, b.used-passed.Seconds()*perSecond)
+		b.at = now
+	}
+}
+
+// has reports whether a try is left.
+func (b *bucket) has(now time.Time, burst int, perSecond float64) bool {
+	b.refill(now, perSecond)
+	return b.used <= float64(burst)-1
+}
+
+// take uses one try, if there is one.
+func (b *bucket) take(now time.Time, burst int, perSecond float64) bool {
+	if !b.has(now, burst, perSecond) {
+		return false
+	}
+	b.used++
+	return true
+}
+
+func (b *bucket) give() { b.used = max(0, b.used-1) }
+
+// wait is how long it takes until there is a try.
+func (b *bucket) wait(now time.Time, burst int, perSecond float64) time.Duration {
+	b.refill(now, perSecond)
+	missing := b.used + 1 - float64(burst)
+	return time.Duration(max(0, missing) / perSecond * float64(time.Second))
+}
+
+// limiter bounds the requests of clients by address: one client, such as cf,
+// may be that of everybody.
 type limiter struct {
 	l       Limits
 	now     func() time.Time
@@ -61,62 +105,14 @@ func newLimiter(l Limits, now func() time.Time) *limiter {
 	})}
 }
 
-func (l *limiter) client(id string) error {
-	return l.take("c:"+id, l.l.ClientRate, l.l.ClientBurst, "Too many requests of this client.")
-}
-
-func (l *limiter) user(name string) error {
-	return l.take("u:"+strings.ToLower(name), l.l.UserRate, l.l.UserBurst, "Too many logins of this user.")
-}
-
-func (l *limiter) guess(clientID string) error {
-	return l.take("g:"+clientID, l.l.GuessRate, l.l.GuessBurst, "Too many different secrets for this client.")
-}
-
-func (l *limiter) take(name string, perSecond float64, burst int, message string) error {
-	bucket, _ := l.buckets.ComputeIfAbsent(name, func() (*rate.Limiter, bool) {
-		return rate.NewLimiter(rate.Limit(perSecond), burst), false
+func (l *limiter) client(id, from string) error {
+	bucket, _ := l.buckets.ComputeIfAbsent(id+"\x00"+from, func() (*rate.Limiter, bool) {
+		return rate.NewLimiter(rate.Limit(l.l.ClientRate), l.l.ClientBurst), false
 	})
 	now := l.now()
 	if bucket.AllowN(now, 1) {
 		return nil
 	}
 	missing := 1 - bucket.TokensAt(now)
-	wait := time.Duration(math.Max(1, missing/perSecond) * float64(time.Second))
-	return fault.New(fault.RateLimited, "%s Try again in %d seconds.", message, int(math.Ceil(wait.Seconds()))).
-		WithKind("too_many_requests").After(wait)
+	return limited(time.Duration(math.Max(1, missing/l.l.ClientRate)*float64(time.Second)), "Too many requests of this client from this address.")
 }
-
-// Lockout of users: after a few wrong passwords the account is closed for a
-// while that doubles with each further failure. The count is forgotten after
-// a quiet hour or a right password.
-const (
-	lockoutAfter   = 5
-	lockoutFirst   = time.Minute
-	lockoutLongest = time.Hour
-	lockoutForget  = time.Hour
-)
-
-// failed records a wrong password.
-func (s *LoginState) failed(now time.Time) {
-	if now.Sub(s.LastFailure) > lockoutForget {
-		s.Failures = 0
-	}
-	s.Failures++
-	s.LastFailure = now
-	if over := s.Failures - lockoutAfter; over >= 0 {
-		wait := lockoutLongest
-		if over < 6 { // 1 minute doubled six times is more than the longest
-			wait = lockoutFirst << over
-		}
-		s.LockedUntil = now.Add(min(wait, lockoutLongest))
-	}
-}
-
-// succeeded records a login.
-func (s *LoginState) succeeded(now time.Time) {
-	s.Previous, s.Last = s.Last, now
-	s.Failures, s.LastFailure, s.LockedUntil = 0, time.Time{}, time.Time{}
-}
-
-func (s *LoginState) locked(now time.Time) bool { return now.Before(s.LockedUntil) }

@@ -62,25 +62,37 @@ func wantsJSON(r *http.Request) bool {
 // the page that asks.
 func (s *Server) getLogin(w http.ResponseWriter, r *http.Request) error {
 	if wantsJSON(r) {
-		base := requestBase(r)
-		web.WriteJSON(w, http.StatusOK, map[string]any{
-			// cf compares the version with 4.26.0 before it sends an origin.
-			"app":       map[string]string{"version": uaaVersion},
-			"commit_id": version.Version,
-			"entityID":  s.base,
-			"prompts": map[string][]string{
-				"username": {"text", "Email"},
-				"password": {"password", "Password"},
-				"passcode": {"password", "Temporary Authentication Code ( Get one at " + base + "/passcode )"},
-			},
-			"links":          map[string]string{"uaa": base, "login": base},
-			"zone_name":      ZoneID,
-			"idpDefinitions": map[string]string{},
-			"timestamp":      s.now().UTC().Format(time.RFC3339),
-		})
+		about := s.about(r)
+		about["idpDefinitions"] = map[string]string{}
+		web.WriteJSON(w, http.StatusOK, about)
 		return nil
 	}
 	return s.loginPage(w, r, http.StatusOK, "")
+}
+
+// getInfo is GET /info: what the server is, for programs and people alike.
+func (s *Server) getInfo(w http.ResponseWriter, r *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, s.about(r))
+	return nil
+}
+
+// about describes the server as UAA does.
+func (s *Server) about(r *http.Request) map[string]any {
+	base := s.requestBase(r)
+	return map[string]any{
+		// cf compares the version with 4.26.0 before it sends an origin.
+		"app":       map[string]string{"version": uaaVersion},
+		"commit_id": version.Version,
+		"entityID":  s.base,
+		"prompts": map[string][]string{
+			"username": {"text", "Email"},
+			"password": {"password", "Password"},
+			"passcode": {"password", "Temporary Authentication Code ( Get one at " + base + "/passcode )"},
+		},
+		"links":     map[string]string{"uaa": base, "login": base},
+		"zone_name": ZoneID,
+		"timestamp": s.now().UTC().Format(time.RFC3339),
+	}
 }
 
 // uaaVersion is the version of UAA whose behaviour clients may expect.
@@ -112,7 +124,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, err := s.authenticateUser(r.Context(), form.Get("username"), form.Get("password"), "")
+	u, err := s.authenticateUser(r.Context(), form.Get("username"), form.Get("password"), "", s.from(r))
 	var e *fault.Error
 	if errors.As(err, &e) && (e.Code == fault.Unauthenticated || e.Code == fault.RateLimited) {
 		problem := "Unable to verify email or password. Please try again."
@@ -151,8 +163,10 @@ func (s *Server) cookie(r *http.Request, value string, maxAge int) *http.Cookie 
 		Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		// Lax: the code flow of another site arrives here by a link.
 		SameSite: http.SameSiteLaxMode,
-		// Plain http is only served on loopback by default.
-		Secure: requestScheme(r) == "https",
+		// A server that is reached by https never gives out a cookie for http,
+		// although the proxy in front asks by it. Without one plain http is
+		// served on loopback by default.
+		Secure: strings.HasPrefix(s.base, "https://") || requestScheme(r) == "https",
 	}
 }
 
@@ -232,10 +246,19 @@ func (s *Server) passcode(w http.ResponseWriter, r *http.Request) error {
 }
 
 // requestBase is the address the caller used for this server.
-func requestBase(r *http.Request) string { return requestScheme(r) + "://" + r.Host }
+func (s *Server) requestBase(r *http.Request) string {
+	// A proxy that terminates TLS need not say so where the address is the
+	// public one.
+	if host, ok := strings.CutPrefix(s.base, "https://"); ok && strings.EqualFold(r.Host, host) {
+		return s.base
+	}
+	return requestScheme(r) + "://" + r.Host
+}
 
+// requestScheme believes a proxy that says it was asked by https. Whoever makes
+// that up gets links and a cookie that do not work for him.
 func requestScheme(r *http.Request) string {
-	if r.TLS != nil {
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return "https"
 	}
 	return "http"

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/run"
@@ -32,7 +32,10 @@ type Options struct {
 	// Registry takes the metrics; nil keeps them unregistered.
 	Registry prometheus.Registerer
 	Limits   Limits
-	Now      func() time.Time
+	// Proxies are those in front of the server: what they say of a client's
+	// address counts when logins are limited.
+	Proxies web.Proxies
+	Now     func() time.Time
 }
 
 // Server is the authorization server.
@@ -44,22 +47,21 @@ type Server struct {
 	grace         time.Duration
 	now           func() time.Time
 
-	keys       *keyring
-	hash       *hasher
-	remembered *remembered
-	revoked    *revocations
-	limits     *limiter
-	pages      *pages
-	verifier   *token.Verifier
+	keys      *keyring
+	hash      *hasher
+	guard     *guard
+	revoked   *revocations
+	limits    *limiter
+	proxies   web.Proxies
+	warnProxy sync.Once
+	pages     *pages
+	verifier  *token.Verifier
 	// decoy is checked when there is no such user, so that the answer takes
 	// as long as for one that exists.
-	decoy string
-	// strangers are names that failed and that nobody has: they are locked like
-	// users, so that a lock does not tell who exists.
-	strangers *otter.Cache[string, LoginState]
-	part      run.Part
-	parts     *run.Group
-	minted    *prometheus.CounterVec
+	decoy  string
+	part   run.Part
+	parts  *run.Group
+	minted *prometheus.CounterVec
 }
 
 // New returns a server; Start makes it ready.
@@ -83,15 +85,13 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		store: o.Store, base: o.BaseURL, issuer: o.BaseURL + "/oauth/token", log: o.Log,
 		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
-		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), remembered: newRemembered(),
+		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), proxies: o.Proxies,
 		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages,
-		strangers: otter.Must(&otter.Options[string, LoginState]{
-			MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[string, LoginState](lockoutForget),
-		}),
 		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
 		}, []string{"grant"}),
 	}
+	s.guard = newGuard(o.Limits, o.Now, s.hash)
 	if o.Registry != nil {
 		o.Registry.MustRegister(s.minted)
 	}
@@ -173,6 +173,7 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodPost, "/userinfo", web.Scope("openid"), s.userInfo)
 	g.Handle(http.MethodGet, "/.well-known/openid-configuration", web.Public("discovery"), s.discovery)
 
+	g.Handle(http.MethodGet, "/info", web.Public("says what the server is, and what to ask a user for"), s.getInfo)
 	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
 	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
 	g.Handle(http.MethodGet, "/logout.do", web.Public("ends the session of the cookie it is given"), s.logout)

@@ -84,9 +84,9 @@ type Store interface {
 
 	SaveRefresh(ctx context.Context, r *Refresh) error
 	Refresh(ctx context.Context, id string) (*Refresh, error)
-	// RotateRefresh stores next, and marks the refresh token id as rotated at
-	// now if it is not already; it returns the state before. ErrNotFound
-	// when id or its family is gone; then nothing is stored.
+	// RotateRefresh stores next and marks the refresh token id as rotated at
+	// now; it returns the state before. When it was rotated before, or with
+	// ErrNotFound when id or its family is gone, nothing is stored.
 	RotateRefresh(ctx context.Context, id string, now time.Time, next *Refresh) (*Refresh, error)
 	// DeleteFamily removes all refresh tokens of a login.
 	DeleteFamily(ctx context.Context, family string) error

@@ -60,7 +60,7 @@ func (s *Server) resourceServer(r *http.Request) error {
 	if !ok {
 		return unauthenticated()
 	}
-	c, err := s.authenticateClient(r.Context(), credentials{id, secret, true})
+	c, err := s.authenticateClient(r.Context(), credentials{id, secret, true, s.from(r)})
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (s *Server) userInfo(w http.ResponseWriter, r *http.Request) error {
 
 // discovery is OpenID Connect's configuration document.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request) error {
-	base := requestBase(r)
+	base := s.requestBase(r)
 	grants := slices.DeleteFunc(slices.Clone(knownGrants), func(g string) bool { return g == GrantPassword && !s.passwordGrant })
 	web.WriteJSON(w, http.StatusOK, map[string]any{
 		"issuer":                                s.issuer,

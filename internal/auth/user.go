@@ -33,10 +33,10 @@ type User struct {
 // of the user: version and modification time stay.
 type LoginState struct {
 	Last, Previous time.Time
-	Failures       int
-	LastFailure    time.Time
-	LockedUntil    time.Time
 }
+
+// succeeded records a login.
+func (s *LoginState) succeeded(now time.Time) { s.Previous, s.Last = s.Last, now }
 
 // Group is a named set of users and groups; its name is the scope that its
 // members have.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/mail"
 	"strings"
-	"time"
 
 	"ingot/internal/fault"
 	"ingot/internal/token"
@@ -350,10 +349,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return invalidScim("The password of a user of origin %q is not kept here.", u.Origin)
 	}
 	if self {
-		if err := s.limits.user(u.UserName); err != nil {
-			return err
-		}
-		ok, err := s.hash.matches(ctx, u.PasswordHash, body.Old)
+		ok, err := s.guard.prove(ctx, userSubject(u), s.from(r), body.Old)
 		if err != nil {
 			return err
 		}
@@ -376,7 +372,6 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		}
 		u.PasswordHash, u.PasswordChanged, u.Modified = hash, s.now(), s.now()
 		u.Version++
-		u.Login.Failures, u.Login.LockedUntil = 0, time.Time{}
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -385,6 +380,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.guard.unlock(userSubject(u))
 	if err := s.revoked.all(ctx, RevokeUser, id); err != nil {
 		return err
 	}
@@ -402,7 +398,7 @@ func (s *Server) userStatus(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"locked": u.Login.locked(s.now()), "passwordChangeRequired": false})
+	web.WriteJSON(w, http.StatusOK, map[string]any{"locked": s.guard.isLocked(userSubject(u)), "passwordChangeRequired": false})
 	return nil
 }
 
@@ -417,16 +413,14 @@ func (s *Server) setUserStatus(w http.ResponseWriter, r *http.Request) error {
 	if body.Locked == nil || *body.Locked {
 		return invalidScim("Cannot set user account to locked. User accounts only become locked through exceeding the allowed failed login attempts.")
 	}
-	_, err := s.store.UpdateUser(r.Context(), id, func(u *User) error {
-		u.Login.Failures, u.Login.LockedUntil = 0, time.Time{}
-		return nil
-	})
+	u, err := s.store.User(r.Context(), id)
 	if errors.Is(err, ErrNotFound) {
 		return userNotFound(id)
 	}
 	if err != nil {
 		return err
 	}
+	s.guard.unlock(userSubject(u))
 	web.WriteJSON(w, http.StatusOK, map[string]bool{"locked": false})
 	return nil
 }

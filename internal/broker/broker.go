@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"ingot/internal/run"
@@ -248,10 +247,10 @@ func (b *Broker) Stop() {
 }
 
 func (b *Broker) stopServers() {
-	var wait sync.WaitGroup
+	var wait run.WaitGroup
 	for _, list := range b.backends {
 		for _, s := range list {
-			wait.Go(s.stop)
+			wait.Go("broker stop", s.stop)
 		}
 	}
 	wait.Wait()

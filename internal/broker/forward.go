@@ -15,6 +15,7 @@ import (
 
 	"ingot/internal/connlimit"
 	"ingot/internal/outbound"
+	"ingot/internal/run"
 )
 
 // The bounds of connections through the forwarder. No plan allows more than 100
@@ -45,7 +46,7 @@ type forwarder struct {
 	ways    map[endpoint]*way
 	far     map[endpoint][]netip.AddrPort // the addresses of servers elsewhere
 	conns   map[net.Conn]struct{}         // both ends of all connections
-	work    sync.WaitGroup
+	work    run.WaitGroup
 	stopped bool
 }
 
@@ -117,7 +118,7 @@ func (f *forwarder) open(ctx context.Context, server endpoint, connections int) 
 	}
 	w := &way{l, connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections})}
 	f.ways[server] = w
-	f.work.Go(func() {
+	f.work.Loop(context.WithoutCancel(ctx), "broker forward", func() { // until l is closed
 		connlimit.Accept(l, f.log, func(c net.Conn) { f.admit(c, server, w.limiter) })
 	})
 	return nil
@@ -168,7 +169,7 @@ func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limite
 		refuse("this source, or all together, have too many connections")
 		return
 	}
-	f.work.Go(func() {
+	f.work.Go("broker connection", func() {
 		defer s.release()
 		f.connect(c, server, s.touch)
 	})
@@ -301,8 +302,8 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	p := passing{quiet: f.quiet, app: app, server: to}
 	p.begin(f.silent)
 	defer p.timer.Stop()
-	var both sync.WaitGroup
-	both.Go(func() { p.pass(to, app, func() { p.spoke.Store(true); touch() }) })
+	var both run.WaitGroup
+	both.Go("broker connection", func() { p.pass(to, app, func() { p.spoke.Store(true); touch() }) })
 	p.pass(app, to, func() {})
 	both.Wait()
 }
@@ -320,7 +321,7 @@ type passing struct {
 func (p *passing) begin(silent time.Duration) {
 	p.active.Store(time.Now().UnixNano())
 	armed := make(chan struct{})
-	p.timer = time.AfterFunc(silent, func() {
+	p.timer = run.AfterFunc("broker connection", silent, func() {
 		<-armed
 		left := p.quiet - time.Since(time.Unix(0, p.active.Load()))
 		if !p.spoke.Load() || left <= 0 {

@@ -75,9 +75,9 @@ func (r *redisServers) stop() {
 	all := r.running
 	r.running = map[string]*redisServer{}
 	r.mu.Unlock()
-	var wait sync.WaitGroup
+	var wait run.WaitGroup
 	for _, s := range all {
-		wait.Go(s.stop)
+		wait.Go("broker stop", s.stop)
 	}
 	wait.Wait()
 }

@@ -20,6 +20,8 @@ type Tx interface {
 
 	Organizations() Repo[Organization]
 	Spaces() Repo[Space]
+	OrganizationQuotas() Repo[OrganizationQuota]
+	SpaceQuotas() Repo[SpaceQuota]
 	Users() Repo[User]
 	Roles() Repo[Role]
 	Domains() Repo[Domain]

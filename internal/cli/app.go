@@ -17,6 +17,7 @@ type summary struct {
 	GUID       string           `json:"guid"`
 	State      string           `json:"requested_state"`
 	Routes     []string         `json:"routes"`
+	URLs       []string         `json:"urls"`
 	Uploaded   time.Time        `json:"last_uploaded,omitzero"`
 	Stack      string           `json:"stack,omitempty"`
 	Buildpacks []string         `json:"buildpacks,omitempty"`
@@ -55,7 +56,7 @@ func (a *summary) show(p *term.Printer) {
 	p.Println("")
 	p.Pairs(
 		[2]string{"name", p.Bold(a.Name)}, [2]string{"requested state", p.State(a.State)},
-		[2]string{"routes", strings.Join(a.Routes, ", ")}, [2]string{"last uploaded", date(a.Uploaded)},
+		[2]string{"routes", strings.Join(a.URLs, ", ")}, [2]string{"last uploaded", date(a.Uploaded)},
 		[2]string{"stack", a.Stack}, [2]string{"buildpacks", strings.Join(a.Buildpacks, ", ")},
 	)
 	for _, pr := range a.Processes {
@@ -67,13 +68,13 @@ func (a *summary) show(p *term.Printer) {
 		}
 		p.Pairs(rows...)
 		if len(pr.Instances) == 0 {
-			p.Println("There are no instances of this process.")
+			p.Println("There are no running instances of this process.")
 			continue
 		}
 		t := term.Table{Heading: []string{"", "state", "since", "cpu", "memory", "disk", "details"}}
 		for _, i := range pr.Instances {
 			t.Rows = append(t.Rows, []term.Cell{
-				{Text: "#" + strconv.Itoa(i.Index)}, {Text: i.State, Paint: p.State}, {Text: i.Since}, {Text: fmt.Sprintf("%.1f%%", i.CPU*100)},
+				{Text: "#" + strconv.Itoa(i.Index)}, {Text: i.State, Paint: p.State}, {Text: shownTime(i.Since)}, {Text: fmt.Sprintf("%.1f%%", i.CPU*100)},
 				{Text: term.Size(i.Memory) + " of " + term.Size(i.MemMax)}, {Text: term.Size(i.Disk) + " of " + term.Size(i.DiskMax)}, {Text: i.Details},
 			})
 		}
@@ -108,7 +109,7 @@ func (pr *processSummary) showRequests(p *term.Printer) {
 	}
 	p.Println("")
 	if len(t.Rows) == 0 {
-		p.Println("There are no figures of requests.")
+		p.Println("No request statistics yet.")
 		return
 	}
 	p.Table(t)
@@ -116,7 +117,7 @@ func (pr *processSummary) showRequests(p *term.Printer) {
 
 // summarize asks for everything about an app, side by side.
 func (s *session) summarize(ctx context.Context, app client.App) (*summary, error) {
-	a := &summary{Name: app.Name, GUID: app.GUID, State: strings.ToLower(app.State), Routes: []string{}}
+	a := &summary{Name: app.Name, GUID: app.GUID, State: strings.ToLower(app.State), Routes: []string{}, URLs: []string{}}
 	var routes []client.Route
 	var droplet client.Droplet
 	err := together(
@@ -143,7 +144,7 @@ func (s *session) summarize(ctx context.Context, app client.App) (*summary, erro
 		return nil, err
 	}
 	for _, r := range routes {
-		a.Routes = append(a.Routes, r.URL)
+		a.Routes, a.URLs = append(a.Routes, r.URL), append(a.URLs, s.address(r))
 	}
 	a.Uploaded, a.Stack = droplet.CreatedAt, droplet.Stack
 	for _, b := range droplet.Buildpacks {
@@ -206,8 +207,8 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 }
 
 type appCommand struct {
-	GUID     bool `long:"guid" description:"Show the guid alone"`
-	Requests bool `long:"requests" description:"Show the requests of each instance, too: how many, how they were answered, how long they took"`
+	GUID     bool `long:"guid" description:"Show only the guid"`
+	Requests bool `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
 	Args     struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`

@@ -29,6 +29,7 @@ type appRow struct {
 	State     string         `json:"requested_state"`
 	Processes []processCount `json:"processes"`
 	Routes    []string       `json:"routes"`
+	URLs      []string       `json:"urls"`
 }
 
 type processCount struct {
@@ -54,7 +55,7 @@ func (l *appList) show(p *term.Printer) {
 		}
 		t.Rows = append(t.Rows, []term.Cell{
 			{Text: a.Name, Paint: p.Bold}, {Text: a.State, Paint: p.State},
-			{Text: strings.Join(processes, ", ")}, {Text: strings.Join(a.Routes, ", ")},
+			{Text: strings.Join(processes, ", ")}, {Text: strings.Join(a.URLs, ", ")},
 		})
 	}
 	p.Println("")
@@ -82,10 +83,10 @@ func (c *appsCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	for _, a := range apps {
-		row := appRow{a.Name, a.GUID, strings.ToLower(a.State), counts[a.GUID], []string{}}
+		row := appRow{a.Name, a.GUID, strings.ToLower(a.State), counts[a.GUID], []string{}, []string{}}
 		for _, r := range routes {
 			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID == a.GUID }) {
-				row.Routes = append(row.Routes, r.URL)
+				row.Routes, row.URLs = append(row.Routes, r.URL), append(row.URLs, s.address(r))
 			}
 		}
 		list.Apps = append(list.Apps, row)
@@ -160,7 +161,7 @@ func (s *session) stats(ctx context.Context, process string) ([]client.Stat, err
 }
 
 type createAppCommand struct {
-	Type string `long:"app-type" choice:"buildpack" choice:"docker" description:"What kind of app it is" default:"buildpack"` //nolint:staticcheck // go-flags wants one tag a choice
+	Type string `long:"app-type" choice:"buildpack" choice:"docker" description:"App type" default:"buildpack"` //nolint:staticcheck // go-flags wants one tag a choice
 	Args struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`
@@ -175,7 +176,7 @@ func (c *createAppCommand) run(ctx context.Context, s *session) (result, error) 
 	var app client.App
 	_, err := s.api.Post(ctx, "/v3/apps", body, &app)
 	if client.Says(err, "already exists") {
-		s.say("App %s is there already.", c.Args.App)
+		s.say("App %s already exists.", c.Args.App)
 		s.ok()
 		return &made{"app", c.Args.App, "", true}, nil
 	}
@@ -207,8 +208,8 @@ func (c *renameCommand) run(ctx context.Context, s *session) (result, error) {
 }
 
 type deleteCommand struct {
-	Force  bool `short:"f" description:"Do not ask"`
-	Routes bool `short:"r" description:"Delete its routes too"`
+	Force  bool `short:"f" description:"Do not ask for confirmation"`
+	Routes bool `short:"r" description:"Also delete the app's routes"`
 	Args   struct {
 		App string `positional-arg-name:"APP" required:"yes"`
 	} `positional-args:"yes"`
@@ -248,7 +249,7 @@ func (c *deleteCommand) run(ctx context.Context, s *session) (result, error) {
 		for _, r := range routes {
 			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID != app.GUID }) {
 				return nil, &problem{
-					What: "Nothing was deleted.", Why: "the route " + r.URL + " also leads to another app",
+					What: "Nothing was deleted.", Why: "the route " + r.URL + " is also mapped to another app",
 					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.w.Program, c.Args.App),
 				}
 			}

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// confirm asks before something is lost. Without a terminal nobody can answer.
+// confirm asks before something is lost. Without a terminal it fails, because
+// the question cannot be answered.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !s.w.InTerminal {
-		return &problem{What: "Nothing was done.", Why: "this has to be confirmed, and input is no terminal", Try: "-f does it without asking"}
+		return &problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal", Try: "use -f to skip the confirmation"}
 	}
 	fmt.Fprintf(s.w.Err, "%s? [y/N] ", question)
 	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.w.In).ReadString('\n') }) // nothing is no
@@ -19,7 +20,10 @@ func (s *session) confirm(ctx context.Context, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return &problem{What: "Nothing was done.", Why: "it was not confirmed"}
+	return errDeclined
 }
+
+// errDeclined means that the user answered no, which is not a failure.
+var errDeclined = errors.New("canceled")
 
 func isNotFound(err error) bool { return errors.Is(err, errNotFound) }

@@ -12,9 +12,9 @@ import (
 )
 
 type bindServiceCommand struct {
-	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
-	Name       string `long:"binding-name" value-name:"NAME" description:"The name by which the app finds it"`
-	Wait       bool   `long:"wait" description:"Wait until it is bound"`
+	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
+	Name       string `long:"binding-name" value-name:"NAME" description:"Name of the binding in VCAP_SERVICES"`
+	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
@@ -54,7 +54,7 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	}
 	reply, err := s.api.Post(ctx, "/v3/service_credential_bindings", body, nil)
 	if client.Says(err, "already bound") {
-		s.say("App %s is bound to service instance %s already.", app.Name, instance.Name)
+		s.say("App %s is already bound to service instance %s.", app.Name, instance.Name)
 		s.ok()
 		return &operation{"binding", instance.Name, false, true}, nil
 	}
@@ -65,13 +65,13 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	if err == nil {
 		// An app that does not run sees it when it starts.
 		how := map[bool]string{true: "restage", false: "start"}[app.State == "STARTED"]
-		s.say("TIP: '%s %s %s' lets the app see it.", s.w.Program, how, app.Name)
+		s.say("TIP: Use '%s %s %s' to make the credentials available to the app.", s.w.Program, how, app.Name)
 	}
 	return res, err
 }
 
 type unbindServiceCommand struct {
-	Wait bool `long:"wait" description:"Wait until it is unbound"`
+	Wait bool `long:"wait" description:"Wait for the operation to complete"`
 	Args struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
@@ -108,8 +108,8 @@ func (c *unbindServiceCommand) run(ctx context.Context, s *session) (result, err
 }
 
 type createServiceKeyCommand struct {
-	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
-	Wait       bool   `long:"wait" description:"Wait until it is there"`
+	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
+	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 		Key     string `positional-arg-name:"KEY" required:"yes"`
@@ -132,7 +132,7 @@ func (c *createServiceKeyCommand) run(ctx context.Context, s *session) (result, 
 	}
 	reply, err := s.api.Post(ctx, "/v3/service_credential_bindings", body, nil)
 	if client.Says(err, "Key binding names must be unique") {
-		s.say("Service key %s is there already.", c.Args.Key)
+		s.say("Service key %s already exists.", c.Args.Key)
 		s.ok()
 		return &operation{"key", c.Args.Key, false, true}, nil
 	}

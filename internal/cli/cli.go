@@ -13,8 +13,8 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
-	"ingot/internal/cli/suggest"
 	"ingot/internal/cli/term"
+	"ingot/internal/suggest"
 )
 
 // The exit codes.
@@ -43,6 +43,8 @@ type World struct {
 	Now     func() time.Time
 	// Others are the commands that the program has beside the client.
 	Others []Other
+	// Version is the program's version, as the flag --version shows it.
+	Version string
 	// Machine looks at this machine, for doctor.
 	Machine func(context.Context) []Finding
 }
@@ -61,8 +63,8 @@ type runner interface {
 
 // output is how every command shows things.
 type output struct {
-	JSON  bool `long:"json" description:"Write the result as JSON, and nothing else, to standard output"`
-	Quiet bool `short:"q" long:"quiet" description:"Say nothing on the way"`
+	JSON  bool `long:"json" description:"Write the result as JSON to standard output, and nothing else"`
+	Quiet bool `short:"q" long:"quiet" description:"Suppress progress output"`
 }
 
 // exitError ends with a code of its own, such as that of a remote command.
@@ -78,25 +80,26 @@ type usage struct {
 
 func (e *usage) Error() string { return e.problem }
 
-// IsCommand tells whether a word is a command of the client.
+// IsCommand reports whether a word is a command of the client.
 func IsCommand(name string) bool { return find(name) != nil || name == completeCommand }
 
 // Run runs the command that the arguments name, and returns the exit code.
 func Run(ctx context.Context, w *World) int {
-	if len(w.Args) == 0 || slices.Contains([]string{"help", "-h", "--help"}, w.Args[0]) {
-		if len(w.Args) > 1 {
-			if c := find(w.Args[1]); c != nil {
-				fmt.Fprint(w.Out, c.help(w))
-				return ExitOK
-			}
-			return w.fail(output{}, w.unknown(w.Args[1]))
-		}
-		fmt.Fprint(w.Out, Overview(w))
+	if len(w.Args) == 0 {
+		fmt.Fprint(w.Out, Brief(w))
 		return ExitOK
 	}
-	if w.Args[0] == completeCommand {
+	switch first := w.Args[0]; {
+	case first == "help" || isHelp(first):
+		return w.runHelp(w.Args[1:])
+	case first == "--version" || first == "-v":
+		fmt.Fprintln(w.Out, w.Version)
+		return ExitOK
+	case first == completeCommand:
 		w.complete(ctx, w.Args[1:])
 		return ExitOK
+	case strings.HasPrefix(first, "-"):
+		return w.fail(output{}, &usage{fmt.Sprintf("unknown flag %s: flags come after the command", first), ""})
 	}
 	c := find(w.Args[0])
 	args := w.Args[1:]
@@ -104,24 +107,58 @@ func Run(ctx context.Context, w *World) int {
 		return w.fail(output{}, w.unknown(w.Args[0]))
 	}
 	if len(c.sub) > 0 {
-		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+		if len(args) == 0 || isHelp(args[0]) {
 			fmt.Fprint(w.Out, c.help(w))
 			if len(args) == 0 {
 				return ExitUsage
 			}
 			return ExitOK
 		}
-		i := slices.IndexFunc(c.sub, func(s *command) bool { return s.name == c.name+" "+args[0] })
-		if i < 0 {
-			var names []string
-			for _, s := range c.sub {
-				names = append(names, strings.TrimPrefix(s.name, c.name+" "))
-			}
-			return w.fail(output{}, &usage{didYouMean(fmt.Sprintf("%s has no command %q", c.name, args[0]), args[0], names), c.name})
+		below, err := c.below(args[0])
+		if err != nil {
+			return w.fail(output{}, err)
 		}
-		c, args = c.sub[i], args[1:]
+		c, args = below, args[1:]
 	}
 	return w.runCommand(ctx, c, args)
+}
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
+
+// runHelp shows the help of the command that the arguments name, or of all.
+func (w *World) runHelp(about []string) int {
+	about = slices.DeleteFunc(slices.Clone(about), isHelp)
+	if len(about) == 0 || about[0] == "help" {
+		fmt.Fprint(w.Out, Overview(w))
+		return ExitOK
+	}
+	c := find(about[0])
+	if c == nil {
+		return w.fail(output{}, w.unknown(about[0]))
+	}
+	if len(about) > 1 && len(c.sub) > 0 {
+		below, err := c.below(about[1])
+		if err != nil {
+			return w.fail(output{}, err)
+		}
+		c = below
+	}
+	fmt.Fprint(w.Out, c.help(w))
+	return ExitOK
+}
+
+// below returns the subcommand of a name.
+func (c *command) below(name string) (*command, error) {
+	var names []string
+	for _, s := range c.sub {
+		word := strings.TrimPrefix(s.name, c.name+" ")
+		if word == name {
+			return s, nil
+		}
+		names = append(names, word)
+	}
+	what := didYouMean(fmt.Sprintf("%q is not a command of %s", name, c.name), name, names)
+	return nil, &usage{what + ". Commands: " + strings.Join(names, ", "), c.name}
 }
 
 func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
@@ -139,7 +176,11 @@ func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
 	case err != nil:
 		return w.fail(out, &usage{firstLine(err.Error()), c.name})
 	case len(rest) > 0:
-		return w.fail(out, &usage{fmt.Sprintf("unexpected argument %q", rest[0]), c.name})
+		what := fmt.Sprintf("unexpected argument %q", rest[0])
+		if c.stray != "" {
+			what += "; " + c.stray
+		}
+		return w.fail(out, &usage{what, c.name})
 	}
 	s, err := w.session(ctx, c, out)
 	if err != nil {
@@ -153,7 +194,12 @@ func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
 			err = showErr
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errDeclined) && out.JSON:
+		fmt.Fprintln(w.Out, `{"canceled": true}`)
+	case errors.Is(err, errDeclined):
+		s.say("Canceled. Nothing was changed.")
+	case err != nil:
 		return w.fail(out, s.explain(err))
 	}
 	return ExitOK
@@ -206,7 +252,35 @@ func (w *World) unknown(name string) error {
 	for _, c := range commands {
 		names = append(names, c.name)
 	}
-	return &usage{didYouMean(fmt.Sprintf("there is no command %q", name), name, names), ""}
+	what := fmt.Sprintf("%q is not a command", name)
+	if known, ok := otherWords[strings.ToLower(name)]; ok {
+		return &usage{what + "; did you mean " + known + "?", ""}
+	}
+	if near := suggest.Closest(name, names); near != "" {
+		return &usage{what + "; did you mean " + near + "?", ""}
+	}
+	if isCF(name) {
+		return &usage{what + " of this client; the cf CLI has it and works with the same server", ""}
+	}
+	return &usage{what, ""}
+}
+
+// otherWords are what other tools call the commands of this one.
+var otherWords = map[string]string{
+	"deploy": "push", "upload": "push", "publish": "push", "launch": "push", "create": "push", "init": "push",
+	"ls": "apps", "list": "apps", "ps": "apps", "status": "app", "info": "app", "show": "app", "describe": "app", "open": "app",
+	"rm": "delete", "remove": "delete", "destroy": "delete", "undeploy": "delete", "kill": "stop", "log": "logs", "tail": "logs",
+	"exec": "ssh", "shell": "ssh", "sh": "ssh", "bash": "ssh", "console": "ssh", "connect": "ssh", "run": "run-task", "build": "restage", "rebuild": "restage",
+	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace", "catalog": "marketplace", "market": "marketplace",
+	"whoami": "target", "context": "target", "use": "target", "signin": "login", "signout": "logout", "env-vars": "env", "vars": "env",
+	"route": "routes", "org": "orgs", "space": "spaces", "domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
+	"notify": "notifications send", "mail": "notifications send", "server": "up", "serve": "up", "shutdown": "down",
+	"add-client": "create-client", "oauth-clients": "clients", "rotate-client-secret": "set-client-secret",
+}
+
+// isCF reports whether the cf CLI has a command of this name.
+func isCF(name string) bool {
+	return slices.ContainsFunc(CFCommands, func(g CFGroup) bool { return slices.Contains(g.Commands, name) })
 }
 
 func didYouMean(problem, word string, names []string) string {
@@ -216,12 +290,20 @@ func didYouMean(problem, word string, names []string) string {
 	return problem
 }
 
+// didYouMeanOr suggests the nearest name, or says something else.
+func didYouMeanOr(otherwise, word string, names []string) string {
+	if near := suggest.Closest(word, names); near != "" {
+		return "did you mean '" + near + "'?"
+	}
+	return otherwise
+}
+
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.ReplaceAll(s, "`", "'")
 }
 
-// fail tells an error and returns the exit code.
+// fail shows an error and returns the exit code.
 func (w *World) fail(out output, err error) int {
 	var exit *exitError
 	var wrong *usage
@@ -250,17 +332,25 @@ func (w *World) fail(out output, err error) int {
 	if known.Why != "" {
 		p.Println("  Why: " + known.Why)
 	}
+	if len(known.Log) > 0 {
+		p.Println("  Last lines of the log:")
+	}
+	for _, l := range known.Log {
+		p.Println("    " + p.Dim(l.prefix()) + " " + l.Text)
+	}
 	if known.Try != "" {
 		p.Println("  Try: " + known.Try)
 	}
 	return ExitFailure
 }
 
-// problem is a failure as it is told: what happened, why, what to do.
+// problem is a failure as it is shown: what happened, why, what to do.
 type problem struct {
 	What string `json:"what"`
 	Why  string `json:"why,omitempty"`
 	Try  string `json:"try,omitempty"`
+	// Log are the last lines of the app or build that failed.
+	Log []logLine `json:"log,omitempty"`
 
 	cause error
 }

@@ -55,7 +55,7 @@ complete -c NAME -a '(__NAME_complete)'
 func (c *completionCommand) run(_ context.Context, s *session) (result, error) {
 	text, ok := scripts[c.Args.Shell]
 	if !ok {
-		return nil, &usage{didYouMean(fmt.Sprintf("there is no completion for %q, only for bash, zsh and fish", c.Args.Shell), c.Args.Shell, []string{"bash", "zsh", "fish"}), "completion"}
+		return nil, &usage{didYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", c.Args.Shell), c.Args.Shell, []string{"bash", "zsh", "fish"}), "completion"}
 	}
 	return &script{c.Args.Shell, strings.ReplaceAll(text, "NAME", s.w.Program)}, nil
 }

@@ -27,7 +27,7 @@ func (c *createRouteCommand) run(ctx context.Context, s *session) (result, error
 	}
 	route, err := c.create(ctx, s, domain.GUID)
 	if client.Says(err, "Route already exists") {
-		s.say("Route %s is there already.", c.address(domain.Name))
+		s.say("Route %s already exists.", c.address(domain.Name))
 		s.ok()
 		return &made{"route", c.address(domain.Name), "", true}, nil
 	}
@@ -35,13 +35,13 @@ func (c *createRouteCommand) run(ctx context.Context, s *session) (result, error
 		return nil, err
 	}
 	s.ok()
-	s.say("TIP: '%s map-route APP %s' leads it to an app.", s.w.Program, domain.Name)
+	s.say("TIP: Use '%s map-route APP %s' to map the route to an app.", s.w.Program, domain.Name)
 	return &made{"route", route.URL, route.GUID, false}, nil
 }
 
 type deleteRouteCommand struct {
 	routeFlags
-	Force bool `short:"f" description:"Do not ask"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Args  struct {
 		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
 	} `positional-args:"yes"`

@@ -14,12 +14,12 @@ import (
 )
 
 type curlCommand struct {
-	Method  string   `short:"X" value-name:"METHOD" description:"GET, POST, PUT, PATCH, DELETE"`
-	Data    *string  `short:"d" value-name:"BODY" description:"What is sent; @FILE sends a file"`
-	Headers []string `short:"H" value-name:"NAME:VALUE" description:"A header; may be repeated"`
-	Include bool     `short:"i" description:"Show the headers of the answer"`
-	Fail    bool     `short:"f" long:"fail" description:"Leave with code 22 when the answer is an error"`
-	Output  string   `long:"output" value-name:"FILE" description:"Write the answer to a file"`
+	Method  string   `short:"X" value-name:"METHOD" description:"HTTP method: GET, POST, PUT, PATCH or DELETE"`
+	Data    *string  `short:"d" value-name:"BODY" description:"Request body, or @FILE"`
+	Headers []string `short:"H" value-name:"NAME:VALUE" description:"Request header (can be repeated)"`
+	Include bool     `short:"i" description:"Show response headers"`
+	Fail    bool     `short:"f" long:"fail" description:"Exit with 22 on an HTTP error"`
+	Output  string   `long:"output" value-name:"FILE" description:"Write the response to a file"`
 	Args    struct {
 		Path string `positional-arg-name:"PATH" required:"yes"`
 	} `positional-args:"yes"`

@@ -15,10 +15,10 @@ import (
 // deployFlags are those of commands that can replace instances while the old
 // ones serve.
 type deployFlags struct {
-	Strategy    string `long:"strategy" value-name:"rolling|canary" description:"Replace instances while the old ones serve"`
-	MaxInFlight *int   `long:"max-in-flight" value-name:"N" description:"How many instances are replaced at a time; 1 by default"`
-	Steps       string `long:"instance-steps" value-name:"PERCENT,..." description:"How many instances are new when a canary deployment pauses"`
-	NoWait      bool   `long:"no-wait" description:"Do not wait until all instances are replaced"`
+	Strategy    string `long:"strategy" value-name:"rolling|canary" description:"Replace instances without downtime"`
+	MaxInFlight *int   `long:"max-in-flight" value-name:"N" description:"Number of instances replaced at a time (default: 1)"`
+	Steps       string `long:"instance-steps" value-name:"PERCENT,..." description:"Percentages of new instances at which a canary deployment pauses"`
+	NoWait      bool   `long:"no-wait" description:"Do not wait for the deployment to complete"`
 }
 
 // deployOptions are the options of a deployment; empty means none.
@@ -143,6 +143,10 @@ func (s *session) followDeployment(ctx context.Context, app client.App, d client
 }
 
 func (s *session) awaitDeployment(ctx context.Context, app client.App, d *client.Deployment) error {
+	return s.withLog(ctx, app, "APP", s.waitForDeployment(ctx, app, d))
+}
+
+func (s *session) waitForDeployment(ctx context.Context, app client.App, d *client.Deployment) error {
 	s.progress.Step("Deploying "+app.Name, 0)
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
 	defer cancel()
@@ -166,11 +170,11 @@ func (s *session) awaitDeployment(ctx context.Context, app client.App, d *client
 	if errors.Is(err, errTooLong) {
 		why := told
 		if _, err := s.api.Post(ctx, "/v3/deployments/"+d.GUID+"/actions/cancel", nil, nil); err != nil {
-			why = strings.TrimPrefix(why+"; it could not be canceled: "+err.Error(), "; ")
+			why = strings.TrimPrefix(why+"; canceling failed: "+err.Error(), "; ")
 		}
 		return &problem{
-			What: "The deployment of " + app.Name + " takes too long. It was canceled; what ran before goes on.", Why: why,
-			Try: logs + " says what it does; CF_STARTUP_TIMEOUT is the number of minutes to wait", cause: err,
+			What: "The deployment of " + app.Name + " timed out and was canceled. The previous version keeps running.", Why: why,
+			Try: logs + " shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", cause: err,
 		}
 	}
 	if err != nil {
@@ -180,7 +184,7 @@ func (s *session) awaitDeployment(ctx context.Context, app client.App, d *client
 	case "DEPLOYED", "PAUSED":
 		return nil
 	}
-	return &problem{What: "The deployment ended without success.", Why: strings.ToLower(d.Status.Reason), Try: logs}
+	return &problem{What: "The deployment failed.", Why: strings.ToLower(d.Status.Reason), Try: logs}
 }
 
 // deploymentSummary is a deployment that goes on.
@@ -202,7 +206,7 @@ func (d *deploymentSummary) show(p *term.Printer) {
 		return
 	}
 	p.Println("")
-	p.Println(fmt.Sprintf("Active deployment with status %s (since %s)", p.Bold(d.Status), d.Since))
+	p.Println(fmt.Sprintf("Active deployment with status %s (since %s)", p.Bold(d.Status), shownTime(d.Since)))
 	rows := [][2]string{{"strategy", d.Strategy}, {"max-in-flight", strconv.Itoa(d.MaxInFlight)}}
 	if d.Steps > 0 {
 		rows = append(rows, [2]string{"canary-steps", fmt.Sprintf("%d/%d", d.Step, d.Steps)})
@@ -233,7 +237,7 @@ func (s *session) activeDeployment(ctx context.Context, app client.App) (*deploy
 		out.Step, out.Steps = d.Status.Canary.Steps.Current, d.Status.Canary.Steps.Total
 	}
 	if out.Status == "PAUSED" {
-		out.help = fmt.Sprintf("'%s continue-deployment %s' goes on, '%s cancel-deployment %s' goes back.", s.w.Program, app.Name, s.w.Program, app.Name)
+		out.help = fmt.Sprintf("Use '%s continue-deployment %s' to continue or '%s cancel-deployment %s' to roll back.", s.w.Program, app.Name, s.w.Program, app.Name)
 	}
 	return out, nil
 }
@@ -246,13 +250,13 @@ func (s *session) deploymentOf(ctx context.Context, name string) (client.App, *d
 	}
 	d, err := s.activeDeployment(ctx, app)
 	if err == nil && d == nil {
-		err = &problem{What: "No active deployment found for app " + app.Name + ".", Try: fmt.Sprintf("'%s push %s --strategy rolling' begins one", s.w.Program, app.Name)}
+		err = &problem{What: "No active deployment found for app " + app.Name + ".", Try: fmt.Sprintf("'%s push %s --strategy rolling' starts one", s.w.Program, app.Name)}
 	}
 	return app, d, err
 }
 
 type continueDeploymentCommand struct {
-	NoWait bool `long:"no-wait" description:"Do not wait until all instances are replaced"`
+	NoWait bool `long:"no-wait" description:"Do not wait for the deployment to complete"`
 	oneApp
 }
 
@@ -284,7 +288,7 @@ func (c *cancelDeploymentCommand) run(ctx context.Context, s *session) (result, 
 		return nil, err
 	}
 	s.ok()
-	s.say("TIP: '%s app %s' shows how far the app is on its way back.", s.w.Program, app.Name)
+	s.say("TIP: Use '%s app %s' to watch the rollback.", s.w.Program, app.Name)
 	return s.jsonOnly(&made{"deployment", app.Name, active.GUID, true}), nil
 }
 

@@ -62,7 +62,7 @@ func (c *doctorCommand) run(ctx context.Context, s *session) (result, error) {
 }
 
 func (s *session) checkLocal() Finding {
-	f := Finding{Name: "server on this machine", State: FindingNote, Get: "none runs from " + or(s.w.DataDir, "a known directory") + ": 'ingot up --demo' starts one"}
+	f := Finding{Name: "server on this machine", State: FindingNote, Get: "none is running in " + or(or(s.w.Getenv("INGOT_DATA_DIR"), s.w.DataDir), "a known directory") + ": 'ingot up --demo' starts one"}
 	if local, err := config.FindLocal(or(s.w.Getenv("INGOT_DATA_DIR"), s.w.DataDir)); err == nil {
 		f = Finding{Name: f.Name, State: FindingOK, Found: local.API + " (data in " + local.Dir + ")"}
 	}

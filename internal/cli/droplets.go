@@ -35,7 +35,7 @@ func (s *session) bitsOf(ctx context.Context, app client.App, kind, current stri
 		if b.Current {
 			state += " (current)"
 		}
-		return []string{b.GUID, state, b.Created}
+		return []string{b.GUID, state, shownTime(b.Created)}
 	}}
 	for _, d := range found {
 		out.rows = append(out.rows, bitsRow{d.GUID, d.State, d.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), d.GUID == current})
@@ -96,13 +96,13 @@ func (c *setDropletCommand) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	s.ok()
-	s.say("TIP: '%s restart %s' runs it.", s.w.Program, app.Name)
+	s.say("TIP: Takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
 	return &made{"droplet", app.Name, c.Args.Droplet, true}, nil
 }
 
 type downloadDropletCommand struct {
-	Path    string `long:"path" short:"p" value-name:"FILE" description:"Where to; without it droplet_GUID.tgz in this folder"`
-	Droplet string `long:"droplet" value-name:"GUID" description:"Which one; without it the one that the app runs"`
+	Path    string `long:"path" short:"p" value-name:"FILE" description:"File to write (default: droplet_GUID.tgz in this folder)"`
+	Droplet string `long:"droplet" value-name:"GUID" description:"Droplet guid (default: the current droplet)"`
 	oneApp
 }
 
@@ -127,7 +127,7 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 		}
 	}
 	if droplet == "" {
-		return nil, &problem{What: "App " + app.Name + " has no droplet to download.", Why: "it was not staged yet", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
+		return nil, &problem{What: "App " + app.Name + " has no droplet to download.", Why: "it has not been staged", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
 	}
 	name := dropletFile(droplet)
 	path := s.w.path(or(c.Path, name))
@@ -136,7 +136,7 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may hold what was compiled from secrets
 	if errors.Is(err, os.ErrExist) {
-		return nil, &problem{What: path + " is there already.", Why: "nothing is overwritten", Try: "name another file with --path", cause: err}
+		return nil, &problem{What: path + " already exists.", Why: "files are never overwritten", Try: "choose another file with --path", cause: err}
 	}
 	if err != nil {
 		return nil, err
@@ -167,17 +167,17 @@ func dropletFile(guid string) string {
 // checkDroplet sees that a file can be a droplet before anything is changed.
 func (f *pushFlags) checkDroplet(w *World) error {
 	if f.Path != "" || f.DockerImage != "" || len(f.Buildpacks) > 0 {
-		return &usage{"--droplet does not go with -p, -b or -o: a droplet is built already", "push"}
+		return &usage{"--droplet cannot be combined with -p, -b or -o", "push"}
 	}
 	path := w.path(f.Droplet)
 	file, err := os.Open(path)
 	if err != nil {
-		return &problem{What: "There is no droplet at " + path + ".", Why: err.Error(), Try: fmt.Sprintf("'%s download-droplet APP' gets one", w.Program), cause: err}
+		return &problem{What: "No droplet found at " + path + ".", Why: err.Error(), Try: fmt.Sprintf("'%s download-droplet APP' downloads one", w.Program), cause: err}
 	}
 	defer file.Close()
 	var magic [2]byte
 	if _, err := io.ReadFull(file, magic[:]); err != nil || magic != [2]byte{0x1f, 0x8b} {
-		return &problem{What: path + " is no droplet.", Why: "a droplet is a gzipped tar archive", Try: fmt.Sprintf("'%s download-droplet APP' gets one; files to build are pushed with -p", w.Program)}
+		return &problem{What: path + " is not a droplet.", Why: "a droplet is a gzipped tar archive", Try: fmt.Sprintf("'%s download-droplet APP' downloads one; use -p to push files", w.Program)}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ingot/internal/cli/term"
+	"ingot/internal/suggest"
 )
 
 // environment is what an app finds in its environment.
@@ -101,6 +102,22 @@ type unsetEnvCommand struct {
 
 func (c *unsetEnvCommand) run(ctx context.Context, s *session) (result, error) {
 	s.doing("Removing env variable %s from app %s", c.Args.Name, c.Args.App)
+	app, err := s.app(ctx, c.Args.App)
+	if err != nil {
+		return nil, err
+	}
+	var now variables
+	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/environment_variables", nil, &now); err != nil {
+		return nil, err
+	}
+	if _, set := now.Var[c.Args.Name]; !set {
+		s.say("Env variable %s was not set.", c.Args.Name)
+		if near := suggest.Closest(c.Args.Name, sortedKeys(now.Var)); near != "" {
+			s.say("Did you mean %s?", near)
+		}
+		s.ok()
+		return s.jsonOnly(&now), nil
+	}
 	return s.changeEnv(ctx, c.Args.App, c.Args.Name, nil)
 }
 
@@ -110,7 +127,7 @@ func (s *session) changeEnv(ctx context.Context, name, variable string, value *s
 		return nil, err
 	}
 	if value != nil && (strings.HasPrefix(variable, "VCAP_") || variable == "PORT") {
-		return nil, &problem{What: variable + " cannot be set.", Why: "the platform sets it itself"}
+		return nil, &problem{What: variable + " cannot be set.", Why: "it is reserved for the platform"}
 	}
 	var out struct {
 		Var map[string]string `json:"var"`
@@ -119,7 +136,7 @@ func (s *session) changeEnv(ctx context.Context, name, variable string, value *s
 		return nil, err
 	}
 	s.ok()
-	s.say("%s", fmt.Sprintf("TIP: it counts from the next start: '%s restart %s' ('restage' when a buildpack reads it).", s.w.Program, app.Name))
+	s.say("%s", fmt.Sprintf("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the variable).", s.w.Program, app.Name))
 	return s.jsonOnly(&variables{out.Var}), nil
 }
 

@@ -30,7 +30,7 @@ func (l *eventList) show(p *term.Printer) {
 	}
 	t := term.Table{Heading: []string{"time", "event", "actor", "description"}}
 	for _, e := range l.Events {
-		t.Rows = append(t.Rows, term.Cells(e.Time.Local().Format("2006-01-02T15:04:05.00-0700"), e.Event, e.Actor, e.Description))
+		t.Rows = append(t.Rows, term.Cells(date(e.Time), e.Event, e.Actor, e.Description))
 	}
 	p.Println("")
 	p.Table(t)

@@ -18,6 +18,14 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 	metadata := object{"metadata": object{"labels": object{"team": "blue", "tier": "1"}}}
 	droplet := object{"guid": "droplet-guid", "state": "STAGED", "created_at": stamp}
 	switch call {
+	case "GET /oauth/clients":
+		return 200, object{"resources": []any{sender(), object{"client_id": "admin", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"clients.admin", "scim.read", "scim.write", "uaa.admin"}}}, "totalResults": 2}
+	case "GET /oauth/clients/sender", "PUT /oauth/clients/sender", "DELETE /oauth/clients/sender":
+		return 200, sender()
+	case "GET /oauth/clients/sendr", "DELETE /oauth/clients/nothing":
+		return 404, object{"error": "not_found", "error_description": "No client with requested id"}
+	case "PUT /oauth/clients/sender/secret":
+		return 200, object{"status": "ok", "message": "Secret is updated"}
 	case "POST /v3/droplets":
 		return 201, object{"guid": "droplet-guid", "state": "AWAITING_UPLOAD"}
 	case "GET /v3/droplets":
@@ -69,6 +77,13 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		return 200, object{"type": "public"}
 	}
 	return 0, nil
+}
+
+func sender() object {
+	return object{
+		"client_id": "sender", "name": "Disk watch", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"},
+		"authorities": []string{"notifications.write"}, "autoapprove": []string{}, "resource_ids": []string{}, "lastModified": 1767323045000, "token_salt": "kept",
+	}
 }
 
 func init() { //nolint:gochecknoinits // more rows of the table in fake_test.go

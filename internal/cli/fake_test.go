@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ type fake struct {
 	deploying string
 	// droplet is the guid of the app's droplet; "" is droplet-guid.
 	droplet string
+	// instead are other answers to some calls.
+	instead map[string]func(*http.Request) (int, any)
 }
 
 const (
@@ -57,7 +60,7 @@ func userToken(lives time.Duration) string {
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{bodies: map[string]string{}}
+	f := &fake{bodies: map[string]string{}, instead: map[string]func(*http.Request) (int, any){}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -75,6 +78,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, answer := f.answer(call, r)
+	if other := f.instead[call]; other != nil {
+		status, answer = other(r)
+	}
 	if f.droplet != "" {
 		switch call {
 		case "GET /v3/apps/app-guid/droplets/current":
@@ -174,6 +180,11 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			return 200, object{"access_token": token(object{"client_id": "sender", "exp": time.Now().Add(time.Hour).Unix()}), "token_type": "bearer"}
 		}
 		return 200, object{"access_token": userToken(time.Hour), "refresh_token": "refresh", "token_type": "bearer"}
+	case "POST /oauth/clients":
+		if f.body(call, `"sender"`) {
+			return 409, object{"error": "invalid_client", "error_description": "Client already exists: sender"}
+		}
+		return 201, object{"client_id": "mailer", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"emails.write", "notifications.write"}}
 	case "GET /v3/organizations":
 		return 200, one(r, object{"guid": guidOrg, "name": "acme"})
 	case "GET /v3/spaces":
@@ -224,6 +235,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"system_env_json": object{"VCAP_SERVICES": object{}}, "application_env_json": object{"VCAP_APPLICATION": object{"name": "shop"}},
 			"environment_variables": object{"GREETING": "hello"}, "running_env_json": object{}, "staging_env_json": object{},
 		}
+	case "GET /v3/apps/app-guid/environment_variables":
+		return 200, object{"var": object{"GREETING": "hello"}}
 	case "PATCH /v3/apps/app-guid/environment_variables":
 		return 200, object{"var": object{"GREETING": "good morning"}}
 	case "GET /v3/audit_events":
@@ -376,4 +389,11 @@ func logBatch(r *http.Request) any {
 		}
 	}
 	return object{"envelopes": object{"batch": batch}}
+}
+
+// called reports whether a call was made.
+func (f *fake) called(call string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.calls, call)
 }

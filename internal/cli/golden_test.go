@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -31,6 +32,8 @@ type world struct {
 	env      map[string]string
 	in       string
 	terminal bool
+	asks     bool   // standard input is a terminal
+	program  string // its name, ingot when empty
 }
 
 func newWorld(t *testing.T) *world {
@@ -80,14 +83,15 @@ func (w *world) file(t *testing.T, name, content string) {
 func (w *world) run(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	code = cli.Run(context.Background(), &cli.World{
-		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
-		Out: &o, Err: &e, OutTerminal: w.terminal, Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
+		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
+		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
 		Machine: func(context.Context) []cli.Finding {
 			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"}, {Name: "engine", Found: "process", State: cli.FindingNote}}
 		},
 	})
-	clean := strings.NewReplacer(w.api.URL, "http://api.test", w.dir, "DIR", w.home, "HOME", "\x1b", "^[")
+	port := w.api.URL[strings.LastIndex(w.api.URL, ":"):]
+	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT", w.dir, "DIR", w.home, "HOME", "\x1b", "^[")
 	return accessToken.ReplaceAllString(clean.Replace(o.String()), "bearer TOKEN"), clean.Replace(e.String()), code
 }
 
@@ -132,6 +136,12 @@ var scenarios = []struct {
 	{"env", []string{"env", "shop"}},
 	{"set-env", []string{"set-env", "shop", "GREETING", "good morning"}},
 	{"unset-env", []string{"unset-env", "shop", "GREETING"}},
+	{"unset-env-none", []string{"unset-env", "shop", "GREETNG"}},
+	{"scale-wrong", []string{"scale", "shop", "-m", "1X"}},
+	{"push-wrong-size", []string{"push", "shop", "--no-manifest", "-m", "lots"}},
+	{"login-stray", []string{"login", "127.0.0.1:8080"}},
+	{"logs-since-wrong", []string{"logs", "shop", "--since", "yesterday"}},
+	{"logs-since-future", []string{"logs", "shop", "--since", "2999-01-01"}},
 	{"apps", []string{"apps"}},
 	{"app", []string{"app", "shop"}},
 	{"app-requests", []string{"app", "shop", "--requests"}},
@@ -216,6 +226,17 @@ var scenarios = []struct {
 	{"unset-org-role", []string{"unset-org-role", "admin", "acme", "OrgManager"}},
 	{"set-space-role", []string{"set-space-role", "ann", "acme", "dev", "SpaceDeveloper"}},
 	{"unset-space-role", []string{"unset-space-role", "nobody", "acme", "dev", "SpaceDeveloper"}},
+	{"clients", []string{"clients"}},
+	{"client", []string{"client", "sender"}},
+	{"client-none", []string{"client", "sendr"}},
+	{"create-client", []string{"create-client", "mailer", "--authorities", "notifications.write,emails.write", "--secret", "hidden-word"}},
+	{"create-client-exists", []string{"create-client", "sender", "--secret", "hidden-word"}},
+	{"update-client", []string{"update-client", "sender", "--authorities", "emails.write", "--access-token-validity", "600"}},
+	{"update-client-nothing", []string{"update-client", "sender"}},
+	{"set-client-secret", []string{"set-client-secret", "sender", "--add", "--secret", "hidden-word"}},
+	{"set-client-secret-old", []string{"set-client-secret", "sender", "--delete-old"}},
+	{"delete-client", []string{"delete-client", "sender", "-f"}},
+	{"delete-client-none", []string{"delete-client", "nothing", "-f"}},
 	{"buildpacks", []string{"buildpacks"}},
 	{"stacks", []string{"stacks"}},
 	{"feature-flags", []string{"feature-flags"}},
@@ -230,6 +251,10 @@ var scenarios = []struct {
 	{"help-push", []string{"help", "push"}},
 	{"help-notifications", []string{"help", "notifications"}},
 	{"unknown-command", []string{"psh"}},
+	{"unknown-command-elsewhere", []string{"deploy"}},
+	{"unknown-command-of-cf", []string{"revisions"}},
+	{"version", []string{"--version"}},
+	{"notifications-wrong", []string{"notifications", "foo"}},
 	{"unknown-flag", []string{"push", "--no-sart"}},
 }
 

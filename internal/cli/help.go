@@ -17,6 +17,8 @@ type command struct {
 	about   string // more than the summary, when there is more to say
 	example []string
 	need    need
+	// stray says where an argument belongs that the command does not take.
+	stray string
 	// progress: it may take long, and shows how far it is.
 	progress bool
 	make     func() runner
@@ -37,10 +39,49 @@ func find(name string) *command {
 	return nil
 }
 
+// briefly are the commands that are shown when none is given.
+var briefly = []string{
+	"up", "push", "apps", "app", "logs", "ssh", "scale", "set-env", "marketplace", "create-service", "bind-service", "notifications", "delete", "doctor", "demo", "down",
+}
+
+// Brief shows the everyday commands.
+func Brief(w *World) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program, w.Program)
+	width := 0
+	for _, name := range briefly {
+		width = max(width, len(name))
+	}
+	for _, name := range briefly {
+		summary := ""
+		for _, o := range w.Others {
+			if o.Name == name {
+				summary = o.Summary
+			}
+		}
+		if c := find(name); c != nil {
+			summary = c.summary
+		}
+		if summary != "" {
+			fmt.Fprintf(&b, "  %-*s  %s\n", width, name, summary)
+		}
+	}
+	fmt.Fprintf(&b, "\n'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.\n", w.Program)
+	return b.String()
+}
+
+// Help returns the help of a command of the client, "" when there is none.
+func Help(w *World, name string) string {
+	if c := find(name); c != nil {
+		return c.help(w)
+	}
+	return ""
+}
+
 // Overview lists all commands, by what they are for.
 func Overview(w *World) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the developer experience of Cloud Foundry in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program, w.Program)
+	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program, w.Program)
 	width := 0
 	for _, c := range commands {
 		width = max(width, len(c.name))
@@ -74,13 +115,14 @@ func (c *command) help(w *World) string {
 	if len(c.sub) > 0 {
 		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.name)
 		for _, s := range c.sub {
-			fmt.Fprintf(&b, "  %-34s %s\n", strings.TrimPrefix(s.name, c.name+" ")+" "+s.args, s.summary)
+			fmt.Fprintf(&b, "  %-24s %s\n", strings.TrimPrefix(s.name, c.name+" ")+" "+s.args, s.summary)
 		}
+		fmt.Fprintf(&b, "\n'%s help %s COMMAND' shows flags and examples.\n", w.Program, c.name)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "\nUsage: %s\n", strings.TrimSpace(w.Program+" "+c.name+" "+c.args))
 	if len(c.aliases) > 0 {
-		fmt.Fprintf(&b, "Also called: %s\n", strings.Join(c.aliases, ", "))
+		fmt.Fprintf(&b, "Aliases: %s\n", strings.Join(c.aliases, ", "))
 	}
 	if len(c.example) > 0 {
 		b.WriteString("\nExamples:\n")
@@ -136,4 +178,32 @@ func Names() []string {
 		}
 	}
 	return names
+}
+
+// Summaries are the summaries of all commands, by name.
+func Summaries() map[string]string {
+	all := map[string]string{}
+	for _, c := range commands {
+		all[c.name] = c.summary
+		for _, s := range c.sub {
+			all[s.name] = s.summary
+		}
+	}
+	return all
+}
+
+// Groups are the commands in the groups in which the help lists them.
+func Groups() []CFGroup {
+	var all []CFGroup
+	for _, c := range commands {
+		if len(all) == 0 || all[len(all)-1].Title != c.group {
+			all = append(all, CFGroup{Title: c.group})
+		}
+		last := &all[len(all)-1]
+		last.Commands = append(last.Commands, c.name)
+		for _, s := range c.sub {
+			last.Commands = append(last.Commands, s.name)
+		}
+	}
+	return all
 }

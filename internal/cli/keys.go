@@ -51,8 +51,8 @@ func (c *serviceKeysCommand) run(ctx context.Context, s *session) (result, error
 }
 
 type deleteServiceKeyCommand struct {
-	Force bool `short:"f" description:"Do not ask"`
-	Wait  bool `long:"wait" description:"Wait until it is gone"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
+	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
 	Args  struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 		Key     string `positional-arg-name:"KEY" required:"yes"`
@@ -61,7 +61,7 @@ type deleteServiceKeyCommand struct {
 
 func (c *deleteServiceKeyCommand) run(ctx context.Context, s *session) (result, error) {
 	if !c.Force {
-		if err := s.confirm(ctx, "Really delete the service key "+c.Args.Key+"; who uses its credentials is locked out"); err != nil {
+		if err := s.confirm(ctx, "Really delete the service key "+c.Args.Key+"; its credentials stop working"); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ func (s *session) labelled(ctx context.Context, kind, name string) (path string,
 		t, err = s.domain(ctx, name)
 		path = "/v3/domains/"
 	default:
-		return "", &usage{fmt.Sprintf("%q has no labels here; app, org, space, service-instance and domain have", kind), "labels"}
+		return "", &usage{fmt.Sprintf("%q is not a resource type with labels. Valid types: app, org, space, service-instance, domain", kind), "labels"}
 	}
 	return path + t.GUID, err
 }

@@ -34,6 +34,10 @@ func (s *session) action(ctx context.Context, app *client.App, name string) erro
 // awaitRunning waits until every process that should run has an instance that
 // does. All of them crashed is a failure.
 func (s *session) awaitRunning(ctx context.Context, app client.App) error {
+	return s.withLog(ctx, app, "APP", s.waitForInstances(ctx, app))
+}
+
+func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 	s.progress.Step("Starting "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
 	defer cancel()
@@ -63,7 +67,7 @@ func (s *session) awaitRunning(ctx context.Context, app client.App) error {
 		if errors.Is(err, errTooLong) {
 			return &problem{
 				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: "no instance became healthy",
-				Try: fmt.Sprintf("'%s logs %s --recent' says what it does; CF_STARTUP_TIMEOUT is the number of minutes to wait", s.w.Program, app.Name), cause: err,
+				Try: fmt.Sprintf("'%s logs %s --recent' shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", s.w.Program, app.Name), cause: err,
 			}
 		}
 		if err != nil {
@@ -92,7 +96,7 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 	if _, err := s.api.Post(ctx, "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg}}, &build); err != nil {
 		return "", err
 	}
-	stopLog := s.followStaging(ctx, app, build.CreatedAt)
+	stopLog := s.followSource(ctx, app, "STG", build.CreatedAt)
 	err := client.Poll(ctx, func() (bool, error) {
 		if build.State != "STAGING" {
 			return true, nil
@@ -102,15 +106,18 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 	stopLog()
 	switch {
 	case errors.Is(err, errTooLong):
-		return "", &problem{What: "Staging " + app.Name + " takes too long.", Try: "CF_STAGING_TIMEOUT is the number of minutes to wait", cause: err}
+		return "", &problem{What: "Staging " + app.Name + " timed out.", Try: "CF_STAGING_TIMEOUT sets the minutes to wait", cause: err}
 	case err != nil:
 		return "", err
 	case build.State == "FAILED" || build.Droplet == nil:
-		p := &problem{What: "Staging " + app.Name + " failed.", Why: build.Error, Try: fmt.Sprintf("'%s logs %s --recent' shows all of its log", s.w.Program, app.Name)}
+		p := &problem{What: "Staging " + app.Name + " failed.", Why: build.Error, Try: fmt.Sprintf("'%s logs %s --recent' shows the whole build log", s.w.Program, app.Name)}
 		if strings.Contains(build.Error, "NoAppDetectedError") {
-			p.Try = "no buildpack recognizes these files: name one with -b, and see that -p is the folder of the app"
+			p.Try = "choose a buildpack with -b, and check that -p is the app's folder"
 		}
-		return "", p
+		if s.streams() {
+			return "", p // the lines stand right above
+		}
+		return "", s.withLog(ctx, app, "STG", p)
 	}
 	return build.Droplet.GUID, nil
 }
@@ -129,7 +136,7 @@ func (s *session) newestPackage(ctx context.Context, app client.App) (client.Pac
 		return client.Package{}, err
 	}
 	if len(found) == 0 {
-		return client.Package{}, &problem{What: "App " + app.Name + " has nothing to run.", Why: "no files were pushed yet", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
+		return client.Package{}, &problem{What: "App " + app.Name + " has nothing to run.", Why: "no files have been pushed", Try: fmt.Sprintf("'%s push %s'", s.w.Program, app.Name)}
 	}
 	return found[0], nil
 }
@@ -168,7 +175,7 @@ func (c *startCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if app.State == "STARTED" {
-		s.say("App %s is started already.", app.Name)
+		s.say("App %s is already started.", app.Name)
 		s.ok()
 		return orNil(s.summarize(ctx, app))
 	}
@@ -205,7 +212,7 @@ func (c *stopCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if app.State == "STOPPED" {
-		s.say("App %s is stopped already.", app.Name)
+		s.say("App %s is already stopped.", app.Name)
 	} else if err := s.action(ctx, &app, "stop"); err != nil {
 		return nil, err
 	}

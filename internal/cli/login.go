@@ -32,7 +32,7 @@ func (s *session) target() *targetResult {
 func (r *targetResult) show(p *term.Printer) {
 	rows := [][2]string{{"API endpoint", r.API}, {"API version", r.Version}}
 	if r.User == "" {
-		p.Pairs(append(rows, [2]string{"user", "nobody is logged in"})...)
+		p.Pairs(append(rows, [2]string{"user", "not logged in"})...)
 		return
 	}
 	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", or(r.Org, "none targeted")}, [2]string{"space", or(r.Space, "none targeted")})
@@ -52,8 +52,8 @@ func or(s, otherwise string) string {
 // api
 
 type apiCommand struct {
-	SkipSSL bool `long:"skip-ssl-validation" description:"Accept any certificate; not for places that matter"`
-	Unset   bool `long:"unset" description:"Forget the target"`
+	SkipSSL bool `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
+	Unset   bool `long:"unset" description:"Remove the targeted API endpoint"`
 	Args    struct {
 		URL string `positional-arg-name:"URL"`
 	} `positional-args:"yes"`
@@ -64,7 +64,7 @@ func (c *apiCommand) run(ctx context.Context, s *session) (result, error) {
 	case c.Unset:
 		s.cfg.Forget()
 		s.cfg.API, s.cfg.Local, s.cfg.Links = "", "", config.Links{}
-		s.say("No API is targeted any more.")
+		s.say("Removed the API endpoint.")
 		return nil, s.cfg.Save()
 	case c.Args.URL == "":
 		if s.cfg.API == "" {
@@ -80,10 +80,14 @@ func (c *apiCommand) run(ctx context.Context, s *session) (result, error) {
 	return s.target(), s.cfg.Save()
 }
 
-// withScheme adds the usual one.
+// withScheme adds the usual scheme to an address: https, but http on this
+// machine, where servers do without certificates.
 func withScheme(address string) string {
 	if strings.Contains(address, "://") {
 		return address
+	}
+	if u, err := url.Parse("http://" + address); err == nil && isLoopback(u.Hostname()) {
+		return "http://" + address
 	}
 	return "https://" + address
 }
@@ -91,15 +95,15 @@ func withScheme(address string) string {
 // login
 
 type loginCommand struct {
-	API      string `short:"a" value-name:"URL" description:"The API endpoint"`
-	User     string `short:"u" value-name:"NAME" description:"The user's name"`
-	Password string `short:"p" value-name:"PASSWORD" description:"The password; seen by whoever can list processes"`
-	Org      string `short:"o" value-name:"ORG" description:"The org to target"`
-	Space    string `short:"s" value-name:"SPACE" description:"The space to target"`
-	Passcode string `long:"sso-passcode" value-name:"CODE" description:"A one-time passcode in place of name and password"`
-	SSO      bool   `long:"sso" description:"Ask for a one-time passcode"`
-	Origin   string `long:"origin" value-name:"NAME" description:"The identity provider to log in with"`
-	SkipSSL  bool   `long:"skip-ssl-validation" description:"Accept any certificate; not for places that matter"`
+	API      string `short:"a" value-name:"URL" description:"API endpoint"`
+	User     string `short:"u" value-name:"NAME" description:"User name"`
+	Password string `short:"p" value-name:"PASSWORD" description:"Password; visible in the process list"`
+	Org      string `short:"o" value-name:"ORG" description:"Org to target"`
+	Space    string `short:"s" value-name:"SPACE" description:"Space to target"`
+	Passcode string `long:"sso-passcode" value-name:"CODE" description:"One-time passcode to use instead of a password"`
+	SSO      bool   `long:"sso" description:"Prompt for a one-time passcode"`
+	Origin   string `long:"origin" value-name:"NAME" description:"Identity provider to log in with"`
+	SkipSSL  bool   `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
 }
 
 func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
@@ -130,21 +134,18 @@ func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
 		if client.Status(err) != http.StatusUnauthorized || c.Password != "" || c.Passcode != "" || try == 3 || !s.w.InTerminal {
 			return nil, rejected(s, err)
 		}
-		s.say("These credentials were rejected; try again.")
+		s.say("Credentials were rejected, please try again.")
 	}
 	if err := s.cfg.Save(); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.Org != "" {
-		err = s.choose(ctx, c.Org, c.Space)
-	} else {
-		err = s.chooseOnly(ctx)
-	}
-	if err != nil {
+	s.ok()
+	if err := s.selectTarget(ctx, in, c.Org, c.Space); err != nil {
 		return nil, err
 	}
-	s.ok()
+	if s.cfg.Space.GUID == "" {
+		s.say("TIP: Use '%s target -o ORG -s SPACE' to select an org and a space.", s.w.Program)
+	}
 	return s.target(), s.cfg.Save()
 }
 
@@ -197,7 +198,7 @@ func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (strin
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = &problem{What: what + " is missing.", Why: "nothing was entered", Try: "give it as a flag (see --help)"}
+			err = &problem{What: what + " is required.", Why: "nothing was entered", Try: "pass it as a flag (see --help)"}
 		}
 		return "", err
 	}
@@ -237,7 +238,7 @@ func (s *session) secret(ctx context.Context, in *bufio.Reader, what string) (st
 // auth
 
 type authCommand struct {
-	Client bool `long:"client-credentials" description:"USER and PASSWORD are a client and its secret"`
+	Client bool `long:"client-credentials" description:"Log in as a client: USER is the client id, PASSWORD its secret"`
 	Args   struct {
 		User     string `positional-arg-name:"USER"`
 		Password string `positional-arg-name:"PASSWORD"`
@@ -247,7 +248,7 @@ type authCommand struct {
 func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
 	user, password := or(c.Args.User, s.w.Getenv("CF_USERNAME")), or(c.Args.Password, s.w.Getenv("CF_PASSWORD"))
 	if user == "" || password == "" {
-		return nil, &usage{"USER and PASSWORD are needed, as arguments or in CF_USERNAME and CF_PASSWORD", "auth"}
+		return nil, &usage{"USER and PASSWORD are required, as arguments or in CF_USERNAME and CF_PASSWORD", "auth"}
 	}
 	s.say("API endpoint: %s", s.out.Bold(s.cfg.API))
 	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}}
@@ -260,7 +261,7 @@ func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{}
 	s.ok()
-	s.say("Use '%s target' to choose an org and a space.", s.w.Program)
+	s.say("Use '%s target' to select an org and a space.", s.w.Program)
 	return s.jsonOnly(s.target()), s.cfg.Save()
 }
 
@@ -278,7 +279,7 @@ type logoutCommand struct{}
 
 func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
 	s.say("Logging out %s...", s.out.Bold(s.api.User().Name()))
-	// It was the user's will: nobody is logged in again without being asked.
+	// It was the user's will: not logged in again without being asked.
 	s.cfg.Forget()
 	s.cfg.Local = ""
 	if err := s.cfg.Save(); err != nil {
@@ -292,8 +293,8 @@ func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
 // target
 
 type targetCommand struct {
-	Org   string `short:"o" value-name:"ORG" description:"The org"`
-	Space string `short:"s" value-name:"SPACE" description:"The space"`
+	Org   string `short:"o" value-name:"ORG" description:"Org to target"`
+	Space string `short:"s" value-name:"SPACE" description:"Space to target"`
 }
 
 func (c *targetCommand) run(ctx context.Context, s *session) (result, error) {

@@ -3,22 +3,27 @@ package cli
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
 )
 
 type logsCommand struct {
-	Recent   bool   `long:"recent" description:"Show the newest lines and end"`
-	Process  string `long:"process" value-name:"TYPE" description:"Only lines of this process and its sidecars, such as web"`
-	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Only lines of this sidecar"`
-	NoRouter bool   `long:"no-router" description:"Without the access log"`
-	Instance *int   `long:"instance" value-name:"INDEX" description:"Only lines of this instance"`
+	Recent   bool   `long:"recent" description:"Show recent logs and exit"`
+	Process  string `long:"process" value-name:"TYPE" description:"Show only this process and its sidecars, such as web"`
+	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Show only this sidecar"`
+	NoRouter bool   `long:"no-router" description:"Hide router access logs"`
+	Since    string `long:"since" value-name:"DURATION|TIME" description:"Show only lines since then, such as 10m, 2h or 2026-01-02T15:04:05Z"`
+	Long     bool   `long:"long" description:"Show router lines in full, also in a terminal"`
+	Instance *int   `long:"instance" value-name:"INDEX" description:"Show only this instance"`
 	oneApp
 }
 
-// wants tells whether a line was asked for.
+// wants reports whether a line was asked for.
 func (c *logsCommand) wants(l client.Line) bool {
 	if c.NoRouter && l.Source == "RTR" {
 		return false
@@ -76,16 +81,88 @@ func (s *session) showLine(l client.Line) {
 			}
 			continue
 		}
-		head := fmt.Sprintf("%s [%s/%s] %s", l.Time.Local().Format("2006-01-02T15:04:05.00-0700"), l.Source, l.Instance, stream)
-		body := strings.TrimRight(part, "\r")
-		if l.Error {
-			body = s.out.Bad(body)
+		line := logLine{l.Time, l.Source, l.Instance, stream, strings.TrimRight(part, "\r")}
+		if s.shortLogs() && l.Source == "RTR" {
+			line.Text = shortRouterLine(line.Text)
 		}
-		s.out.Println("   " + s.out.Dim(head) + " " + body)
+		s.out.Println("   " + line.painted(s.out))
 	}
 }
 
+// shortLogs reports whether lines are shortened and coloured for people. The
+// program called cf writes them as cf does.
+func (s *session) shortLogs() bool { return s.w.OutTerminal && s.w.Program != "cf" && !s.longLogs }
+
+// prefix is what stands before the text of a line, as cf writes it.
+func (l logLine) prefix() string { return l.moment() + " " + l.from() + " " + l.Stream }
+
+func (l logLine) moment() string { return l.Time.Local().Format("2006-01-02T15:04:05.00-0700") }
+
+func (l logLine) from() string { return "[" + l.Source + "/" + l.Instance + "]" }
+
+// painted is the line with the colour of its source; what was written to
+// standard error is red.
+func (l logLine) painted(p *term.Printer) string {
+	text := l.Text
+	if l.Stream == "ERR" {
+		text = p.Bad(text)
+	}
+	return p.Dim(l.moment()) + " " + p.Source(l.Source, l.from()) + " " + p.Dim(l.Stream) + " " + text
+}
+
+// routerLine are the parts of an access log line that people look for.
+var routerLine = regexp.MustCompile(`^(\S+) - \[[^]]*\] "(\S+) (\S+) [^"]*" ("-"|\d+) \d+ (\d+) .*?response_time:([\d.]+)`)
+
+// shortRouterLine is the request, its status, the size and the time of its
+// answer. A line of another form stays as it is.
+func shortRouterLine(line string) string {
+	m := routerLine.FindStringSubmatch(line)
+	if m == nil {
+		return line
+	}
+	bytes, err := strconv.ParseInt(m[5], 10, 64)
+	seconds, err2 := strconv.ParseFloat(m[6], 64)
+	if err != nil || err2 != nil {
+		return line
+	}
+	took := time.Duration(seconds * float64(time.Second))
+	switch {
+	case took >= time.Second:
+		took = took.Round(10 * time.Millisecond)
+	case took >= time.Millisecond:
+		took = took.Round(100 * time.Microsecond)
+	default:
+		took = took.Round(time.Microsecond)
+	}
+	return fmt.Sprintf("%s %s%s %s %s %s", m[2], m[1], m[3], strings.Trim(m[4], `"`), term.Size(bytes), took)
+}
+
+// since understands a duration before now, or a moment.
+func (c *logsCommand) since(now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(c.Since); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.00-0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
+		t, err := time.ParseInLocation(form, c.Since, time.Local)
+		if err == nil && t.After(now) {
+			return time.Time{}, &usage{fmt.Sprintf("--since: %s is in the future", c.Since), "logs"}
+		}
+		if err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, &usage{fmt.Sprintf("--since: %q is neither a duration, such as 10m or 2h, nor a time, such as 2026-01-02T15:04:05Z", c.Since), "logs"}
+}
+
 func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.longLogs = c.Long
+	var from time.Time
+	if c.Since != "" {
+		var err error
+		if from, err = c.since(s.w.Now()); err != nil {
+			return nil, err
+		}
+	}
 	if !s.JSON {
 		s.doing("Retrieving logs for app %s", c.Args.App)
 	}
@@ -94,7 +171,7 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if s.cfg.Links.LogCache == "" {
-		return nil, &problem{What: "The API at " + s.cfg.API + " keeps no logs.", Why: "it names no log-cache"}
+		return nil, &problem{What: "The API at " + s.cfg.API + " has no logs.", Why: "it does not advertise a log-cache endpoint"}
 	}
 	if c.Sidecar != "" || c.Process != "" {
 		if err := c.known(ctx, s, app); err != nil {
@@ -105,6 +182,12 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 		if c.wants(l) {
 			s.showLine(l)
 		}
+	}
+	if !from.IsZero() && !c.Recent {
+		return nil, s.follow(ctx, app, from, show)
+	}
+	if !from.IsZero() {
+		return nil, s.api.LogsSince(ctx, s.cfg.Links.LogCache, app.GUID, from, show)
 	}
 	recent, err := s.api.RecentLogs(ctx, s.cfg.Links.LogCache, app.GUID)
 	if err != nil && (c.Recent || client.Status(err) != 404) {
@@ -121,11 +204,16 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 	if len(recent) > 0 {
 		since = recent[len(recent)-1].Time.Add(-time.Second)
 	}
-	err = s.tail()(ctx, app.GUID, since, show)
+	return nil, s.follow(ctx, app, since, show)
+}
+
+// follow shows lines until the user interrupts, which is not a failure.
+func (s *session) follow(ctx context.Context, app client.App, since time.Time, show func(client.Line)) error {
+	err := s.tail()(ctx, app.GUID, since, show)
 	if ctx.Err() != nil {
-		return nil, nil //nolint:nilerr,nilnil // ended by who watched
+		return nil //nolint:nilerr // the user has seen enough
 	}
-	return nil, err
+	return err
 }
 
 // tail is how logs are followed: as a stream, where the server has one.
@@ -173,27 +261,33 @@ func containsFold(all []string, one string) bool {
 	return false
 }
 
-// followStaging shows the log of a build while it goes on. What it returns
-// ends that, after the last lines.
-func (s *session) followStaging(ctx context.Context, app client.App, began time.Time) (stop func()) {
-	if s.JSON || s.Quiet || s.cfg.Links.LogCache == "" {
+// streams reports whether logs are shown while something runs.
+func (s *session) streams() bool { return !s.JSON && !s.Quiet && s.cfg.Links.LogCache != "" }
+
+// followSource shows the lines of a build or a task while it runs. The function
+// it returns stops that, after the last lines.
+func (s *session) followSource(ctx context.Context, app client.App, source string, began time.Time) (stop func()) {
+	if !s.streams() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	shown := map[client.Line]bool{}
 	show := func(l client.Line) {
-		if l.Source != "STG" || shown[l] || l.Time.Before(began.Truncate(time.Second)) {
+		if l.Source != source || shown[l] || l.Time.Before(began.Truncate(time.Second)) {
 			return
 		}
 		shown[l] = true
 		for part := range strings.SplitSeq(strings.TrimRight(l.Text, "\r\n"), "\n") {
+			if l.Error && source != "STG" {
+				part = s.out.Bad(part)
+			}
 			s.out.Println("   " + part)
 		}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.tail()(ctx, app.GUID, began.Truncate(time.Second), show) // a build does without its log
+		_ = s.tail()(ctx, app.GUID, began.Truncate(time.Second), show) // the job does not depend on its log
 	}()
 	return func() {
 		cancel()

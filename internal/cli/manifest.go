@@ -12,15 +12,19 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/manifest/keys"
 )
 
 // document is a manifest as it is sent: the platform reads it, the client only
-// adds what flags say. Keys that nobody knows here pass through.
+// adds what flags say. Unknown keys are sent as well, with a warning here.
 type document struct {
 	Version      any             `yaml:"version,omitempty"`
 	Applications []yaml.MapSlice `yaml:"applications"`
 
-	dir string // where it was read, for the paths in it
+	dir      string         // where it was read, for the paths in it
+	file     string         // its path
+	warnings []keys.Warning // about keys that do nothing
 }
 
 func get(m yaml.MapSlice, keys ...string) any {
@@ -59,22 +63,22 @@ func readManifest(path string, vars map[string]any) (*document, error) {
 			return nil, err
 		}
 		if found == "" {
-			return nil, &problem{What: "There is no manifest in " + path + ".", Try: "name the file with -f"}
+			return nil, &problem{What: "No manifest found in " + path + ".", Try: "pass the file with -f"}
 		}
 		path = found
 	}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &problem{What: "There is no manifest " + path + ".", Try: "name the file with -f", cause: err}
+		return nil, &problem{What: "No manifest found at " + path + ".", Try: "pass the file with -f", cause: err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	doc, err := parseManifest(content, vars)
 	if err != nil {
-		return nil, &problem{What: "The manifest " + path + " cannot be used.", Why: err.Error(), cause: err}
+		return nil, &problem{What: "The manifest " + path + " is not valid.", Why: err.Error(), cause: err}
 	}
-	doc.dir = filepath.Dir(path)
+	doc.dir, doc.file, doc.warnings = filepath.Dir(path), path, keys.Check(content)
 	return doc, nil
 }
 
@@ -110,14 +114,14 @@ func parseManifest(content []byte, vars map[string]any) (*document, error) {
 	})
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, fmt.Errorf("no value for the variables %s: give them with --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
+		return nil, fmt.Errorf("no value for the variables %s: pass --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
 	}
 	var doc document
 	if err := yaml.Unmarshal(filled, &doc); err != nil {
 		return nil, err
 	}
 	if len(doc.Applications) == 0 {
-		return nil, errors.New("it has no list 'applications'")
+		return nil, errors.New("the list 'applications' is missing")
 	}
 	return &doc, nil
 }
@@ -142,6 +146,27 @@ func (w *World) readVars(files, pairs []string) (map[string]any, error) {
 		vars[name] = value
 	}
 	return vars, nil
+}
+
+// warn shows what is wrong with the keys of a manifest, with the lines. What the
+// platform says about the same keys is not shown again.
+func (s *session) warn(d *document) {
+	name := d.file
+	if short, err := filepath.Rel(s.w.Dir, d.file); err == nil && !strings.HasPrefix(short, "..") {
+		name = short
+	}
+	for _, w := range d.warnings {
+		s.warned = append(s.warned, w.Key)
+		if !s.JSON {
+			s.errs.Println(s.errs.Warn("Warning: ") + fmt.Sprintf("%s, line %d: %s", name, w.Line, w.Text))
+		}
+	}
+}
+
+// told reports whether a warning of the platform is about a key that was warned
+// of already.
+func (s *session) told(warning string) bool {
+	return slices.ContainsFunc(s.warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
 }
 
 func (d *document) bytes() ([]byte, error) { return yaml.Marshal(d) }

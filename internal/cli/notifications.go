@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -17,10 +18,10 @@ import (
 
 type notifyRegister struct {
 	notifyFlags
-	Source      string `long:"source" value-name:"TEXT" description:"Who sends, in words people know"`
-	Description string `long:"description" value-name:"TEXT" description:"What the kind is about"`
-	Critical    bool   `long:"critical" description:"Nobody can unsubscribe from it"`
-	Template    string `long:"template" value-name:"ID" description:"The template it is sent with"`
+	Source      string `long:"source" value-name:"TEXT" description:"Display name of the sender"`
+	Description string `long:"description" value-name:"TEXT" description:"Description shown to recipients"`
+	Critical    bool   `long:"critical" description:"Critical: users cannot unsubscribe"`
+	Template    string `long:"template" value-name:"ID" description:"Template id"`
 	Args        struct {
 		Kind string `positional-arg-name:"KIND" required:"yes"`
 	} `positional-args:"yes"`
@@ -94,7 +95,7 @@ type kindList struct {
 
 func (l *kindList) show(p *term.Printer) {
 	if len(l.Kinds) == 0 {
-		p.Println("No kinds are registered.")
+		p.Println("No notification kinds found.")
 		return
 	}
 	t := term.Table{Heading: []string{"client", "kind", "description", "critical", "template"}}
@@ -125,12 +126,12 @@ func (c *notifyKinds) run(ctx context.Context, s *session) (result, error) {
 
 type notifyTemplates struct {
 	notifyFlags
-	Create  string `long:"create" value-name:"NAME" description:"Create a template of this name"`
-	Subject string `long:"subject" value-name:"TEXT" description:"Its subject; {{.Subject}} is that of a message"`
-	Text    string `long:"text" value-name:"TEXT" description:"Its text, or @FILE; {{.Text}} is that of a message"`
-	HTML    string `long:"html" value-name:"HTML" description:"Its HTML, or @FILE; {{.HTML}} is that of a message"`
-	Assign  string `long:"assign" value-name:"KIND" description:"Send this kind with the template that was created, or with --id"`
-	ID      string `long:"id" value-name:"ID" description:"The template to assign"`
+	Create  string `long:"create" value-name:"NAME" description:"Create a template with this name"`
+	Subject string `long:"subject" value-name:"TEXT" description:"Subject template; {{.Subject}} is the message's subject"`
+	Text    string `long:"text" value-name:"TEXT" description:"Text template, or @FILE; {{.Text}} is the message's text"`
+	HTML    string `long:"html" value-name:"HTML" description:"HTML template, or @FILE; {{.HTML}} is the message's HTML"`
+	Assign  string `long:"assign" value-name:"KIND" description:"Assign the created template, or the one from --id, to this kind"`
+	ID      string `long:"id" value-name:"ID" description:"Template id to assign"`
 }
 
 type templateRow struct {
@@ -144,7 +145,7 @@ type templateList struct {
 
 func (l *templateList) show(p *term.Printer) {
 	if len(l.Templates) == 0 {
-		p.Println("No templates but the default one.")
+		p.Println("No templates found.")
 		return
 	}
 	t := term.Table{Heading: []string{"id", "name"}}
@@ -234,16 +235,16 @@ func (s *session) content(value string) (string, error) {
 type notifySend struct {
 	notifyFlags
 	Everyone bool   `long:"everyone" description:"To all users"`
-	User     string `long:"user" value-name:"NAME|GUID" description:"To a user"`
-	Space    string `long:"space" value-name:"NAME|GUID" description:"To the users of a space"`
+	User     string `long:"user" value-name:"NAME|GUID" description:"To one user"`
+	Space    string `long:"space" value-name:"NAME|GUID" description:"To the users of a space; a name is looked up in the targeted org"`
 	Org      string `long:"org" value-name:"NAME|GUID" description:"To the users of an org"`
-	Role     string `long:"role" value-name:"ROLE" description:"With --org: OrgManager, OrgAuditor or BillingManager alone"`
-	Scope    string `long:"scope" value-name:"SCOPE" description:"To who has a scope"`
+	Role     string `long:"role" value-name:"ROLE" description:"With --org: only OrgManager, OrgAuditor or BillingManager"`
+	Scope    string `long:"scope" value-name:"SCOPE" description:"To users with a scope"`
 	Email    string `long:"email" value-name:"ADDRESS" description:"To an e-mail address"`
-	Subject  string `long:"subject" value-name:"TEXT" description:"The subject"`
-	Text     string `long:"text" value-name:"TEXT" description:"The text, or @FILE"`
-	HTML     string `long:"html" value-name:"HTML" description:"The HTML, or @FILE"`
-	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Where answers go"`
+	Subject  string `long:"subject" value-name:"TEXT" description:"Subject"`
+	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
+	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
+	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
 	Args     struct {
 		Kind string `positional-arg-name:"KIND" required:"yes"`
 	} `positional-args:"yes"`
@@ -261,7 +262,7 @@ type receipts struct {
 
 func (r *receipts) show(p *term.Printer) {
 	if len(r.Sent) == 0 {
-		p.Println("Nobody is there to get it.")
+		p.Println("No recipients.")
 		return
 	}
 	t := term.Table{Heading: []string{"recipient", "status", "notification"}}
@@ -287,7 +288,7 @@ func (c *notifySend) run(ctx context.Context, s *session) (result, error) {
 		}
 	}
 	if body["text"] == nil && body["html"] == nil {
-		return nil, &usage{"a message needs --text or --html", "notifications send"}
+		return nil, &usage{"--text or --html is required", "notifications send"}
 	}
 	s.say("Sending %s...", s.out.Bold(c.Args.Kind))
 	out := &receipts{Sent: []receipt{}}
@@ -310,26 +311,60 @@ func (c *notifySend) path(ctx context.Context, s *session) (string, error) {
 	if c.Scope != "" {
 		paths = append(paths, "/uaa_scopes/"+url.PathEscape(c.Scope))
 	}
-	for _, to := range []struct{ name, at, list, key string }{
-		{c.User, "/users/", "/v3/users", "usernames"}, {c.Space, "/spaces/", "/v3/spaces", "names"}, {c.Org, "/organizations/", "/v3/organizations", "names"},
+	for _, to := range []struct{ name, at, kind string }{
+		{c.User, "/users/", "user"}, {c.Space, "/spaces/", "space"}, {c.Org, "/organizations/", "org"},
 	} {
 		if to.name == "" {
 			continue
 		}
-		guid := to.name
-		found, err := client.List[client.Thing](ctx, s.api, to.list, url.Values{to.key: {to.name}})
-		if err == nil && len(found) == 1 {
-			guid = found[0].GUID
-		} else if err == nil && len(found) > 1 {
-			return "", &problem{What: fmt.Sprintf("There are several called %s.", to.name), Try: "give the guid"}
+		guid, err := s.recipient(ctx, to.kind, to.name)
+		if err != nil {
+			return "", err
 		}
 		paths = append(paths, to.at+url.PathEscape(guid))
 	}
 	if len(paths) != 1 {
-		return "", &usage{"say to whom with one of --everyone, --user, --space, --org, --scope, --email", "notifications send"}
+		return "", &usage{"exactly one of --everyone, --user, --space, --org, --scope, --email is required", "notifications send"}
 	}
 	return paths[0], nil
 }
+
+var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// recipient returns the guid of a user, an org, or a space, which is looked up
+// in the targeted org when there is one.
+func (s *session) recipient(ctx context.Context, kind, name string) (string, error) {
+	if guidForm.MatchString(name) {
+		return name, nil
+	}
+	var found []client.Thing
+	var err error
+	switch {
+	case kind == "org":
+		org, err := s.org(ctx, name)
+		return org.GUID, err
+	case kind == "space" && s.cfg.Org.GUID != "":
+		space, err := s.spaceOf(ctx, client.Thing{GUID: s.cfg.Org.GUID}, name)
+		return space.GUID, err
+	case kind == "space":
+		found, err = client.List[client.Thing](ctx, s.api, "/v3/spaces", url.Values{"names": {name}})
+	default:
+		found, err = client.List[client.Thing](ctx, s.api, "/v3/users", url.Values{"usernames": {name}})
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", &problem{What: fmt.Sprintf("%s '%s' not found.", title(kind), name), Try: "check the name, or pass the guid", cause: errNotFound}
+	case len(found) > 1 && kind == "space":
+		return "", &problem{What: fmt.Sprintf("Several orgs have a space '%s'.", name), Try: fmt.Sprintf("'%s target -o ORG', or pass the guid", s.w.Program)}
+	case len(found) > 1:
+		return "", &problem{What: fmt.Sprintf("Several users are named '%s'.", name), Why: "they have different origins", Try: "pass the guid"}
+	}
+	return found[0].GUID, nil
+}
+
+func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // notifications status
 

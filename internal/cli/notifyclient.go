@@ -15,9 +15,9 @@ import (
 
 // notifyFlags say who sends notifications, and where.
 type notifyFlags struct {
-	URL    string `long:"url" value-name:"URL" description:"The notification service (or $INGOT_NOTIFICATIONS_URL); without it, the one of the target"`
-	Client string `long:"client" value-name:"ID" description:"The client of the authorization server to act as (or $INGOT_NOTIFICATIONS_CLIENT)"`
-	Secret string `long:"client-secret" value-name:"SECRET" description:"Its secret (or $INGOT_NOTIFICATIONS_SECRET)"`
+	URL    string `long:"url" value-name:"URL" description:"Notification service URL, or $INGOT_NOTIFICATIONS_URL (default: the target's)"`
+	Client string `long:"client" value-name:"ID" description:"OAuth client to send as, or $INGOT_NOTIFICATIONS_CLIENT"`
+	Secret string `long:"client-secret" value-name:"SECRET" description:"Secret of the client, or $INGOT_NOTIFICATIONS_SECRET; visible in the process list"`
 }
 
 // ownClient is the client that is made on the server of this machine.
@@ -39,7 +39,7 @@ func (f *notifyFlags) base(s *session) (string, error) {
 	if scheme, host, ok := strings.Cut(s.cfg.API, "://api."); ok {
 		return scheme + "://notifications." + host, nil
 	}
-	return "", &problem{What: "Nothing says where the notification service is.", Why: "the API at " + s.cfg.API + " does not tell", Try: "give it with --url or INGOT_NOTIFICATIONS_URL"}
+	return "", &problem{What: "No notification service is configured.", Why: "the API at " + s.cfg.API + " does not advertise one", Try: "pass its address with --url or INGOT_NOTIFICATIONS_URL"}
 }
 
 // token is the one of the client that was given, or of the one that is made on
@@ -66,7 +66,7 @@ func (f *notifyFlags) token(ctx context.Context, s *session) (string, error) {
 func (s *session) clientToken(ctx context.Context, id, secret string) (string, error) {
 	tokens, err := s.api.Grant(ctx, id, secret, url.Values{"grant_type": {"client_credentials"}})
 	if client.Status(err) == http.StatusUnauthorized {
-		return "", &problem{What: "The client " + id + " is not accepted.", Why: err.Error(), Try: "check --client and --client-secret", cause: err}
+		return "", &problem{What: "The client " + id + " was rejected.", Why: err.Error(), Try: "check --client and --client-secret", cause: err}
 	}
 	return tokens.Access, err
 }
@@ -97,7 +97,7 @@ func (s *session) makeClient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("The client %s now sends notifications for you.", s.out.Bold(ownClient))
+	s.say("Created the client %s for sending notifications.", s.out.Bold(ownClient))
 	s.cfg.Notifications = config.Notifications{Client: ownClient, Secret: secret, API: s.cfg.API}
 	return s.cfg.Save()
 }
@@ -124,12 +124,12 @@ func explainNotify(base string, err error) error {
 	switch refused.Status {
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return &problem{
-			What: "The notification service refuses this.", Why: or(refused.Error(), "the token lacks a scope"),
+			What: "Permission denied by the notification service.", Why: or(refused.Error(), "the token lacks a scope"),
 			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write (--client, --client-secret)", cause: err,
 		}
 	case http.StatusNotFound:
 		if len(refused.Items) == 0 || refused.Says("page not found") || refused.Says("Unknown request") {
-			return &problem{What: "There is no notification service at " + base + ".", Try: "give its address with --url", cause: err}
+			return &problem{What: "No notification service at " + base + ".", Try: "pass its address with --url", cause: err}
 		}
 	}
 	return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}

@@ -77,7 +77,7 @@ func (c *createOrgCommand) run(ctx context.Context, s *session) (result, error) 
 	var org client.Thing
 	_, err := s.api.Post(ctx, "/v3/organizations", map[string]any{"name": c.Args.Org}, &org)
 	if client.Says(err, "already exists") {
-		s.say("Org %s is there already.", c.Args.Org)
+		s.say("Org %s already exists.", c.Args.Org)
 		s.ok()
 		return &made{"org", c.Args.Org, "", true}, nil
 	}
@@ -90,7 +90,7 @@ func (c *createOrgCommand) run(ctx context.Context, s *session) (result, error) 
 }
 
 type createSpaceCommand struct {
-	Org  string `short:"o" value-name:"ORG" description:"The org, when not the targeted one"`
+	Org  string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
 	Args struct {
 		Space string `positional-arg-name:"SPACE" required:"yes"`
 	} `positional-args:"yes"`
@@ -113,7 +113,7 @@ func (c *createSpaceCommand) run(ctx context.Context, s *session) (result, error
 	body := map[string]any{"name": c.Args.Space, "relationships": map[string]any{"organization": client.Relate(org.GUID)}}
 	_, err := s.api.Post(ctx, "/v3/spaces", body, &space)
 	if client.Says(err, "must be unique per organization") {
-		s.say("Space %s is there already.", c.Args.Space)
+		s.say("Space %s already exists.", c.Args.Space)
 		s.ok()
 		return &made{"space", c.Args.Space, "", true}, nil
 	}

@@ -123,7 +123,7 @@ func (c *serviceBrokersCommand) run(ctx context.Context, s *session) (result, er
 }
 
 type createBrokerCommand struct {
-	SpaceScoped bool `long:"space-scoped" description:"Offer its services in the targeted space alone; this needs no admin"`
+	SpaceScoped bool `long:"space-scoped" description:"Register the broker in the targeted space only; needs no admin"`
 	Args        struct {
 		Broker   string `positional-arg-name:"BROKER" required:"yes"`
 		User     string `positional-arg-name:"USER" required:"yes"`
@@ -153,13 +153,13 @@ func (c *createBrokerCommand) run(ctx context.Context, s *session) (result, erro
 	}
 	s.ok()
 	if !c.SpaceScoped {
-		s.say("TIP: '%s enable-service-access OFFERING' lets others have what it offers.", s.w.Program)
+		s.say("TIP: Use '%s enable-service-access OFFERING' to allow access to its offerings.", s.w.Program)
 	}
 	return &made{"broker", c.Args.Broker, "", false}, nil
 }
 
 type deleteBrokerCommand struct {
-	Force bool `short:"f" description:"Do not ask"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Args  struct {
 		Broker string `positional-arg-name:"BROKER" required:"yes"`
 	} `positional-args:"yes"`
@@ -172,7 +172,7 @@ func (c *deleteBrokerCommand) run(ctx context.Context, s *session) (result, erro
 // deleteNamed deletes what is known by its name alone.
 func (s *session) deleteNamed(ctx context.Context, force bool, kind, name, path string, q url.Values) (result, error) {
 	if !force {
-		if err := s.confirm(ctx, fmt.Sprintf("Really delete the %s %s and what is in it", kind, name)); err != nil {
+		if err := s.confirm(ctx, fmt.Sprintf("Really delete the %s %s and everything in it", kind, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +195,7 @@ func (s *session) deleteNamed(ctx context.Context, force bool, kind, name, path 
 }
 
 type deleteOrgCommand struct {
-	Force bool `short:"f" description:"Do not ask"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Args  struct {
 		Org string `positional-arg-name:"ORG" required:"yes"`
 	} `positional-args:"yes"`
@@ -211,8 +211,8 @@ func (c *deleteOrgCommand) run(ctx context.Context, s *session) (result, error) 
 }
 
 type deleteSpaceCommand struct {
-	Org   string `short:"o" value-name:"ORG" description:"The org, when not the targeted one"`
-	Force bool   `short:"f" description:"Do not ask"`
+	Org   string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
+	Force bool   `short:"f" description:"Do not ask for confirmation"`
 	Args  struct {
 		Space string `positional-arg-name:"SPACE" required:"yes"`
 	} `positional-args:"yes"`
@@ -241,8 +241,8 @@ func (c *deleteSpaceCommand) run(ctx context.Context, s *session) (result, error
 
 type serviceAccessCommand struct {
 	give bool
-	Plan string `short:"p" value-name:"PLAN" description:"This plan alone"`
-	Org  string `short:"o" value-name:"ORG" description:"For this org alone"`
+	Plan string `short:"p" value-name:"PLAN" description:"Only this plan"`
+	Org  string `short:"o" value-name:"ORG" description:"Only for this org"`
 	Args struct {
 		Offering string `positional-arg-name:"OFFERING" required:"yes"`
 	} `positional-args:"yes"`

@@ -11,9 +11,9 @@ import (
 
 // notifyPreferences shows and changes what the user that is logged in gets.
 type notifyPreferences struct {
-	URL         string   `long:"url" value-name:"URL" description:"The notification service; without it, the one of the target"`
-	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Get no more of this kind; 'all' is every kind that is not critical"`
-	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Get this kind again; 'all' takes back 'all'"`
+	URL         string   `long:"url" value-name:"URL" description:"Notification service URL (default: the target's)"`
+	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Unsubscribe from this kind; 'all' means every kind that is not critical"`
+	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
 }
 
 type preference struct {
@@ -29,10 +29,10 @@ type preferences struct {
 
 func (r *preferences) show(p *term.Printer) {
 	if r.Global {
-		p.Println("Unsubscribed from everything that is not critical.")
+		p.Println("Unsubscribed from all notifications that are not critical.")
 	}
 	if len(r.Clients) == 0 {
-		p.Println("No notifications were sent to you yet.")
+		p.Println("No notifications received yet.")
 		return
 	}
 	t := term.Table{Heading: []string{"client", "kind", "description", "subscribed"}}
@@ -77,7 +77,7 @@ func (c *notifyPreferences) run(ctx context.Context, s *session) (result, error)
 				}
 				id, kind, ok := strings.Cut(name, "/")
 				if !ok {
-					return nil, &usage{"a kind is written CLIENT/KIND, not " + name, "notifications preferences"}
+					return nil, &usage{"expected CLIENT/KIND, got " + name, "notifications preferences"}
 				}
 				if change.Clients[id] == nil {
 					change.Clients[id] = map[string]preference{}

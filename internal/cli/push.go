@@ -34,11 +34,19 @@ func (r *pushed) show(p *term.Printer) {
 func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	c.AppName = c.Args.App
 	if c.NoStart && (c.Strategy != "" || c.Task) {
-		return nil, &usage{"--no-start does not go with --strategy or --task", "push"}
+		return nil, &usage{"--no-start cannot be combined with --strategy or --task", "push"}
 	}
 	options, err := c.options(&c.pushFlags)
 	if err != nil {
 		return nil, &usage{err.Error(), "push"}
+	}
+	for _, size := range []struct{ flag, text string }{{"-m", c.Memory}, {"-k", c.Disk}} {
+		if size.text == "" {
+			continue
+		}
+		if _, err := megabytes(size.text); err != nil {
+			return nil, &usage{size.flag + ": " + err.Error(), "push"}
+		}
 	}
 	if c.Droplet != "" {
 		if err := c.checkDroplet(s.w); err != nil {
@@ -62,6 +70,7 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 			return nil, err
 		}
 	}
+	s.warn(doc)
 	s.say("Applying the manifest...")
 	s.progress.Step("Applying the manifest", 0)
 	applied, err := s.beginManifest(ctx, doc)
@@ -70,6 +79,10 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	apps, err := s.planned(ctx, plans)
 	if err != nil {
+		// A manifest that fails creates nothing: then its own error counts.
+		if failed := applied(); failed != nil {
+			return nil, failed
+		}
 		return nil, err
 	}
 	out := &pushed{Apps: []*summary{}}
@@ -129,7 +142,7 @@ func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.
 	}
 	for _, p := range plans {
 		if _, ok := apps[p.name]; !ok {
-			return nil, &problem{What: "App " + p.name + " is not there after its manifest was applied.", Try: "push again"}
+			return nil, &problem{What: "App " + p.name + " does not exist although its manifest was applied.", Try: "push again"}
 		}
 	}
 	return apps, nil
@@ -200,9 +213,9 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 // apply-manifest
 
 type applyManifestCommand struct {
-	Manifest  string   `short:"f" value-name:"FILE" description:"The manifest; without it, manifest.yml of this folder"`
-	Vars      []string `long:"var" value-name:"NAME=VALUE" description:"A variable of the manifest"`
-	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"Variables of the manifest, as YAML"`
+	Manifest  string   `short:"f" value-name:"FILE" description:"Path to the manifest (default: manifest.yml in this folder)"`
+	Vars      []string `long:"var" value-name:"NAME=VALUE" description:"Set a manifest variable"`
+	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"YAML file with manifest variables"`
 }
 
 // applied is what a manifest was applied to.
@@ -231,6 +244,7 @@ func (c *applyManifestCommand) run(ctx context.Context, s *session) (result, err
 		doc.Applications[i] = without(app, "path")
 	}
 	s.doing("Applying manifest %s", s.w.path(or(c.Manifest, ".")))
+	s.warn(doc)
 	s.progress.Step("Applying the manifest", 0)
 	wait, err := s.beginManifest(ctx, doc)
 	if err == nil {
@@ -269,7 +283,7 @@ func beginLoad(ctx context.Context, p plan) (*load, error) {
 func (l *load) find(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return &problem{What: "There is nothing to push at " + path + ".", Why: err.Error(), Try: "name the folder or archive with -p", cause: err}
+		return &problem{What: "Nothing to push at " + path + ".", Why: err.Error(), Try: "pass the folder or archive with -p", cause: err}
 	}
 	if !info.IsDir() {
 		ok, err := bits.IsArchive(path)
@@ -286,7 +300,7 @@ func (l *load) find(ctx context.Context, path string) error {
 		return err
 	}
 	if len(l.files) == 0 {
-		return &problem{What: "There is nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore leaves nothing of it"}
+		return &problem{What: "Nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore excludes all files"}
 	}
 	return nil
 }

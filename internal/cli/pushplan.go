@@ -10,28 +10,28 @@ import (
 
 // pushFlags are what push can change of a manifest.
 type pushFlags struct {
-	Manifest    string   `short:"f" value-name:"FILE" description:"The manifest; without it, manifest.yml of this folder"`
-	NoManifest  bool     `long:"no-manifest" description:"Take no manifest"`
-	Vars        []string `long:"var" value-name:"NAME=VALUE" description:"A variable of the manifest"`
-	VarsFiles   []string `long:"vars-file" value-name:"FILE" description:"Variables of the manifest, as YAML"`
-	Path        string   `short:"p" value-name:"PATH" description:"The folder, jar, war or zip to push"`
-	Buildpacks  []string `short:"b" value-name:"BUILDPACK" description:"A buildpack by name or URL; may be repeated"`
-	Command     string   `short:"c" value-name:"COMMAND" description:"What starts the app; null goes back to the buildpack's"`
-	Instances   *int     `short:"i" value-name:"N" description:"How many instances"`
-	Memory      string   `short:"m" value-name:"SIZE" description:"Memory of each instance, such as 256M or 1G"`
-	Disk        string   `short:"k" value-name:"SIZE" description:"Disk of each instance"`
-	LogRate     rate     `short:"l" value-name:"SIZE" description:"Log bytes a second of each instance; -1 is no limit"`
-	Stack       string   `short:"s" value-name:"STACK" description:"The stack"`
-	Timeout     int      `short:"t" value-name:"SECONDS" description:"How long a start may take to become healthy"`
-	HealthCheck string   `short:"u" value-name:"port|process|http" description:"How health is checked"`
-	Endpoint    string   `long:"endpoint" value-name:"PATH" description:"Where, for -u http"`
-	NoRoute     bool     `long:"no-route" description:"Give it no route"`
-	RandomRoute bool     `long:"random-route" description:"Give it a route that nobody has"`
-	DockerImage string   `short:"o" value-name:"IMAGE" description:"A Docker image in place of files"`
-	DockerUser  string   `long:"docker-username" value-name:"NAME" description:"Who may pull it; the password is in CF_DOCKER_PASSWORD"`
-	Droplet     string   `long:"droplet" value-name:"FILE" description:"A droplet in place of files, as download-droplet gets it: nothing is staged"`
-	NoStart     bool     `long:"no-start" description:"Stage and start nothing"`
-	Task        bool     `long:"task" description:"Stage, but neither start nor route: the app is for tasks"`
+	Manifest    string   `short:"f" value-name:"FILE" description:"Path to the manifest (default: manifest.yml in this folder)"`
+	NoManifest  bool     `long:"no-manifest" description:"Ignore the manifest"`
+	Vars        []string `long:"var" value-name:"NAME=VALUE" description:"Set a manifest variable"`
+	VarsFiles   []string `long:"vars-file" value-name:"FILE" description:"YAML file with manifest variables"`
+	Path        string   `short:"p" value-name:"PATH" description:"Folder, jar, war or zip to push"`
+	Buildpacks  []string `short:"b" value-name:"BUILDPACK" description:"Buildpack name or URL (can be repeated)"`
+	Command     string   `short:"c" value-name:"COMMAND" description:"Start command; null restores the buildpack's"`
+	Instances   *int     `short:"i" value-name:"N" description:"Number of instances"`
+	Memory      string   `short:"m" value-name:"SIZE" description:"Memory per instance, such as 256M or 1G"`
+	Disk        string   `short:"k" value-name:"SIZE" description:"Disk per instance, such as 512M or 2G"`
+	LogRate     rate     `short:"l" value-name:"SIZE" description:"Log rate limit per instance in bytes per second, such as 16K; -1 removes the limit"`
+	Stack       string   `short:"s" value-name:"STACK" description:"Stack"`
+	Timeout     int      `short:"t" value-name:"SECONDS" description:"Seconds an instance may take to become healthy"`
+	HealthCheck string   `short:"u" value-name:"port|process|http" description:"Health check type"`
+	Endpoint    string   `long:"endpoint" value-name:"PATH" description:"Path of the HTTP health check (with -u http)"`
+	NoRoute     bool     `long:"no-route" description:"Do not create a route"`
+	RandomRoute bool     `long:"random-route" description:"Create a random route"`
+	DockerImage string   `short:"o" value-name:"IMAGE" description:"Docker image to run instead of files"`
+	DockerUser  string   `long:"docker-username" value-name:"NAME" description:"User name for the image registry; the password is read from CF_DOCKER_PASSWORD"`
+	Droplet     string   `long:"droplet" value-name:"FILE" description:"Droplet to run instead of files, such as one from download-droplet; skips staging"`
+	NoStart     bool     `long:"no-start" description:"Upload only; do not stage or start"`
+	Task        bool     `long:"task" description:"Stage without starting or routing; the app only runs tasks"`
 	AppName     string   `no-flag:"yes"`
 	deployFlags
 }
@@ -59,7 +59,7 @@ func (f *pushFlags) plans(w *World) (*document, []plan, error) {
 	for i, app := range doc.Applications {
 		p := plan{name: text0(app, "name"), path: w.Dir}
 		if p.name == "" {
-			return nil, nil, &problem{What: "An app of the manifest has no name.", Try: "give it one, or name the app: 'push NAME'"}
+			return nil, nil, &problem{What: "An app in the manifest has no name.", Try: "add a name, or pass one: 'push NAME'"}
 		}
 		if path := text0(app, "path"); path != "" {
 			if !filepath.IsAbs(path) {
@@ -103,7 +103,7 @@ func (f *pushFlags) document(w *World) (*document, error) {
 		return readManifest(path, vars)
 	}
 	if f.AppName == "" {
-		return nil, &usage{"there is no manifest here, so the app has to be named: push NAME", "push"}
+		return nil, &usage{"APP is required because there is no manifest.yml in this folder", "push"}
 	}
 	return &document{Applications: []yaml.MapSlice{{{Key: "name", Value: f.AppName}}}, dir: w.Dir}, nil
 }
@@ -112,7 +112,7 @@ func (f *pushFlags) document(w *World) (*document, error) {
 func (f *pushFlags) pick(doc *document) error {
 	if f.AppName == "" {
 		if len(doc.Applications) > 1 && f.hasAppFlags() {
-			return &usage{"the manifest has several apps, so flags for one of them need its name: push NAME", "push"}
+			return &usage{"APP is required: the manifest has several apps and the flags apply to one", "push"}
 		}
 		return nil
 	}

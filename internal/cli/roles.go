@@ -34,7 +34,7 @@ func findRole(all []role, word, command string) (role, error) {
 		}
 		words = append(words, r.word)
 	}
-	return role{}, &usage{fmt.Sprintf("%q is no role here; there is %s", word, strings.Join(words, ", ")), command}
+	return role{}, &usage{fmt.Sprintf("%q is not a valid role. Valid roles: %s", word, strings.Join(words, ", ")), command}
 }
 
 func (s *session) org(ctx context.Context, name string) (client.Thing, error) {
@@ -58,8 +58,8 @@ func (*roleChange) show(*term.Printer) {}
 
 // roleFlags say who the user is.
 type roleFlags struct {
-	Origin string `long:"origin" value-name:"ORIGIN" description:"Where the user comes from, when several have the name"`
-	Client bool   `long:"client" description:"USER is the id of a client"`
+	Origin string `long:"origin" value-name:"ORIGIN" description:"Identity provider of the user, if several have the name"`
+	Client bool   `long:"client" description:"USER is a client id"`
 }
 
 func (f roleFlags) who(user string) map[string]any {
@@ -97,7 +97,7 @@ func (f roleFlags) take(ctx context.Context, s *session, user, kind, at, guid st
 		case len(found) == 0:
 			return false, &problem{What: "User '" + user + "' not found.", Try: fmt.Sprintf("'%[1]s org-users ORG', '%[1]s space-users ORG SPACE' list them", s.w.Program), cause: errNotFound}
 		case len(found) > 1:
-			return false, &problem{What: "There are several users " + user + ".", Why: "they come from different origins", Try: "name one with --origin"}
+			return false, &problem{What: "Several users are named " + user + ".", Why: "they have different origins", Try: "name one with --origin"}
 		}
 		id = found[0].GUID
 	}
@@ -135,7 +135,7 @@ func (f roleFlags) change(ctx context.Context, s *session, user string, r role, 
 		return nil, err
 	}
 	if !had {
-		s.say("User %s does not have it.", user)
+		s.say("User %s does not have this role.", user)
 	}
 	s.ok()
 	return out, nil
@@ -213,7 +213,7 @@ func (m *members) show(p *term.Printer) {
 		p.Println("")
 		p.Println(p.Bold(r.title))
 		if len(r.Users) == 0 {
-			p.Println("  (nobody)")
+			p.Println("  No users found")
 		}
 		for _, u := range r.Users {
 			p.Println("  " + strings.TrimSpace(u.Name+" "+p.Dim("("+or(u.Origin, "client")+")")))

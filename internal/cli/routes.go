@@ -14,6 +14,7 @@ import (
 type routeRow struct {
 	GUID     string   `json:"guid"`
 	URL      string   `json:"url"`
+	Address  string   `json:"address"`
 	Host     string   `json:"host"`
 	Domain   string   `json:"domain"`
 	Port     int      `json:"port,omitempty"`
@@ -24,6 +25,8 @@ type routeRow struct {
 
 type routeList struct {
 	Routes []routeRow `json:"routes"`
+
+	bare bool // the columns of cf, without whole URLs
 }
 
 func (l *routeList) show(p *term.Printer) {
@@ -31,13 +34,19 @@ func (l *routeList) show(p *term.Printer) {
 		p.Println("No routes found.")
 		return
 	}
-	t := term.Table{Heading: []string{"host", "domain", "port", "path", "protocol", "apps"}}
+	t := term.Table{Heading: []string{"url", "host", "domain", "port", "path", "protocol", "apps"}}
 	for _, r := range l.Routes {
 		port := ""
 		if r.Port > 0 {
 			port = strconv.Itoa(r.Port)
 		}
-		t.Rows = append(t.Rows, term.Cells(r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
+		t.Rows = append(t.Rows, term.Cells(r.Address, r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
+	}
+	if l.bare {
+		t.Heading = t.Heading[1:]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][1:]
+		}
 	}
 	p.Println("")
 	p.Table(t)
@@ -73,9 +82,9 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 	for _, d := range domains {
 		domainNames[d.GUID] = d.Name
 	}
-	list := &routeList{Routes: []routeRow{}}
+	list := &routeList{Routes: []routeRow{}, bare: s.w.Program == "cf"}
 	for _, r := range routes {
-		row := routeRow{r.GUID, r.URL, r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
+		row := routeRow{r.GUID, r.URL, s.address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
 		for _, d := range r.Destinations {
 			name := or(appNames[d.App.GUID], d.App.GUID)
 			if d.Port != 0 && d.Port != 8080 {
@@ -90,9 +99,9 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 
 // routeFlags name a route of a domain.
 type routeFlags struct {
-	Host string `short:"n" long:"hostname" value-name:"HOST" description:"The host name"`
-	Path string `long:"path" value-name:"PATH" description:"The path it begins with"`
-	Port int    `long:"port" value-name:"PORT" description:"The port, on a TCP domain"`
+	Host string `short:"n" long:"hostname" value-name:"HOST" description:"Host name"`
+	Path string `long:"path" value-name:"PATH" description:"Path, such as /api"`
+	Port int    `long:"port" value-name:"PORT" description:"Port, for TCP domains"`
 }
 
 func (f routeFlags) query(domain string) url.Values {
@@ -141,9 +150,9 @@ func (s *session) domain(ctx context.Context, name string) (client.Thing, error)
 
 type mapRouteCommand struct {
 	routeFlags
-	AppPort  int    `long:"app-port" value-name:"PORT" description:"The port of the app that gets the requests, such as a sidecar's"`
-	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"What the app speaks"`
-	Process  string `long:"process" value-name:"TYPE" description:"The process that gets the requests; web without it"`
+	AppPort  int    `long:"app-port" value-name:"PORT" description:"Port of the app that receives the requests, such as a sidecar's"`
+	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"Protocol the app speaks"`
+	Process  string `long:"process" value-name:"TYPE" description:"Process type that receives the requests (default: web)"`
 	Args     struct {
 		App    string `positional-arg-name:"APP" required:"yes"`
 		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
@@ -197,7 +206,7 @@ func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	s.ok()
 	if c.AppPort > 0 {
-		s.say("TIP: a new port is opened with the next start: '%s restart %s'.", s.w.Program, app.Name)
+		s.say("TIP: A new app port takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
 	}
 	return &mapped{route.URL, route.GUID, app.Name, c.AppPort, true}, nil
 }
@@ -224,7 +233,7 @@ func (c *unmapRouteCommand) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	if route == nil {
-		return nil, &problem{What: fmt.Sprintf("There is no such route of the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.w.Program)}
+		return nil, &problem{What: fmt.Sprintf("Route not found in the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.w.Program)}
 	}
 	s.doing("Removing route %s from app %s", route.URL, app.Name)
 	found := false
@@ -237,7 +246,7 @@ func (c *unmapRouteCommand) run(ctx context.Context, s *session) (result, error)
 		}
 	}
 	if !found {
-		s.say("Route %s does not lead to app %s.", route.URL, app.Name)
+		s.say("Route %s is not mapped to app %s.", route.URL, app.Name)
 	}
 	s.ok()
 	return &mapped{route.URL, route.GUID, app.Name, 0, false}, nil

@@ -9,11 +9,11 @@ import (
 )
 
 type scaleCommand struct {
-	Instances *int   `short:"i" value-name:"N" description:"How many instances"`
-	Memory    string `short:"m" value-name:"SIZE" description:"Memory of each, such as 256M or 1G; restarts the app"`
-	Disk      string `short:"k" value-name:"SIZE" description:"Disk of each; restarts the app"`
-	Process   string `long:"process" value-name:"TYPE" default:"web" description:"The process to scale"`
-	Force     bool   `short:"f" description:"Restart without asking"`
+	Instances *int   `short:"i" value-name:"N" description:"Number of instances"`
+	Memory    string `short:"m" value-name:"SIZE" description:"Memory per instance, such as 256M or 1G; restarts the app"`
+	Disk      string `short:"k" value-name:"SIZE" description:"Disk per instance, such as 512M or 2G; restarts the app"`
+	Process   string `long:"process" value-name:"TYPE" default:"web" description:"Process type to scale"`
+	Force     bool   `short:"f" description:"Restart without asking for confirmation"`
 	oneApp
 }
 
@@ -50,7 +50,7 @@ func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	restart = restart && app.State == "STARTED"
 	if restart && !c.Force {
-		if err := s.confirm(ctx, "This restarts the app. Go on"); err != nil {
+		if err := s.confirm(ctx, "This restarts the app. Continue"); err != nil {
 			return nil, err
 		}
 	}
@@ -75,12 +75,19 @@ func megabytes(text string) (int64, error) {
 	upper = strings.TrimSuffix(strings.TrimSuffix(upper, "B"), "I")
 	units := map[byte]float64{'K': 1.0 / 1024, 'M': 1, 'G': 1024, 'T': 1024 * 1024}
 	if upper == "" || units[upper[len(upper)-1]] == 0 {
-		return 0, fmt.Errorf("%q has no unit: write it as 256M or 1G", text)
+		return 0, badSize(text)
 	}
 	n, err := strconv.ParseFloat(upper[:len(upper)-1], 64)
 	mb := int64(math.Floor(n * units[upper[len(upper)-1]]))
-	if err != nil || mb < 1 {
-		return 0, fmt.Errorf("%q is not a size of at least 1M", text)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, badSize(text)
+	}
+	if mb < 1 {
+		return 0, fmt.Errorf("%q is less than 1M", text)
 	}
 	return mb, nil
+}
+
+func badSize(text string) error {
+	return fmt.Errorf("%q is not a size: write a number and one of the units M, G or T, such as 256M or 1G", text)
 }

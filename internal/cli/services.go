@@ -23,7 +23,7 @@ func (s *session) parameters(flag string) (map[string]any, error) {
 	if !strings.HasPrefix(strings.TrimSpace(flag), "{") {
 		var err error
 		if content, err = os.ReadFile(s.w.path(flag)); err != nil {
-			return nil, &usage{"-c is neither a JSON object nor a file: " + err.Error(), "help"}
+			return nil, &usage{"-c is neither a JSON object nor a readable file: " + err.Error(), "help"}
 		}
 	}
 	var out map[string]any
@@ -96,11 +96,11 @@ func (m *market) show(p *term.Printer) {
 	}
 	p.Table(t)
 	p.Println("")
-	p.Println("TIP: 'marketplace -e OFFERING' shows its plans.")
+	p.Println("TIP: Use 'marketplace -e OFFERING' to show the plans of an offering.")
 }
 
 type marketplaceCommand struct {
-	Offering string `short:"e" value-name:"OFFERING" description:"Show the plans of this offering"`
+	Offering string `short:"e" value-name:"OFFERING" description:"Show the plans of an offering"`
 }
 
 func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error) {
@@ -137,7 +137,7 @@ func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error
 // noServices says so when the API knows nothing of services.
 func noServices(s *session, err error) error {
 	if client.Status(err) == 404 {
-		return &problem{What: "There are no services on this platform.", Why: fmt.Sprintf("the API at %s (version %s) has no marketplace", s.cfg.API, s.cfg.APIVersion), cause: err}
+		return &problem{What: "This platform does not support services.", Why: fmt.Sprintf("the API at %s (version %s) has no service offerings", s.cfg.API, s.cfg.APIVersion), cause: err}
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (c *servicesCommand) run(ctx context.Context, s *session) (result, error) {
 }
 
 type serviceCommand struct {
-	GUID bool `long:"guid" description:"Show the guid alone"`
+	GUID bool `long:"guid" description:"Show only the guid"`
 	Args struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 	} `positional-args:"yes"`
@@ -268,10 +268,10 @@ func (c *serviceCommand) run(ctx context.Context, s *session) (result, error) {
 // create-service
 
 type createServiceCommand struct {
-	Broker     string `short:"b" value-name:"BROKER" description:"The broker, when several have the offering"`
-	Parameters string `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
-	Tags       string `short:"t" value-name:"TAGS" description:"Tags, separated by commas"`
-	Wait       bool   `long:"wait" description:"Wait until it is there"`
+	Broker     string `short:"b" value-name:"BROKER" description:"Broker, if several have the offering"`
+	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
+	Tags       string `short:"t" value-name:"TAGS" description:"Comma-separated tags"`
+	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		Offering string `positional-arg-name:"OFFERING" required:"yes"`
 		Plan     string `positional-arg-name:"PLAN" required:"yes"`
@@ -306,13 +306,13 @@ func (c *createServiceCommand) run(ctx context.Context, s *session) (result, err
 	switch {
 	case len(plans) == 0:
 		return nil, &problem{
-			What: fmt.Sprintf("There is no plan %s of an offering %s.", c.Args.Plan, c.Args.Offering), Try: fmt.Sprintf("'%[1]s marketplace', '%[1]s marketplace -e %[2]s'", s.w.Program, c.Args.Offering),
+			What: fmt.Sprintf("Plan '%s' of the offering '%s' not found.", c.Args.Plan, c.Args.Offering), Try: fmt.Sprintf("'%[1]s marketplace', '%[1]s marketplace -e %[2]s'", s.w.Program, c.Args.Offering),
 		}
 	case len(plans) > 1:
 		return nil, &problem{What: fmt.Sprintf("Several brokers have the offering %s.", c.Args.Offering), Try: "name one with -b"}
 	}
 	if !plans[0].Free {
-		s.say("%s", s.out.Warn(fmt.Sprintf("Attention: the plan %s of the offering %s is not free. The service instance will cost.", c.Args.Plan, c.Args.Offering)))
+		s.say("%s", s.out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur charges.", c.Args.Plan, c.Args.Offering)))
 	}
 	body := map[string]any{
 		"type": "managed", "name": c.Args.Service,
@@ -326,7 +326,7 @@ func (c *createServiceCommand) run(ctx context.Context, s *session) (result, err
 	}
 	reply, err := s.api.Post(ctx, "/v3/service_instances", body, nil)
 	if client.Says(err, "name is taken") {
-		s.say("Service instance %s is there already.", c.Args.Service)
+		s.say("Service instance %s already exists.", c.Args.Service)
 		s.ok()
 		return &operation{"service", c.Args.Service, false, true}, nil
 	}
@@ -346,7 +346,7 @@ func (s *session) operate(ctx context.Context, reply *client.Reply, wait bool, k
 	s.progress.Step(what, 0)
 	err := job(ctx, reply)
 	if errors.Is(err, client.ErrInProgress) {
-		s.say("%s in progress. '%[2]s services' or '%[2]s service NAME' shows how far it is.", what, s.w.Program)
+		s.say("%s in progress. '%[2]s services' or '%[2]s service NAME' shows its status.", what, s.w.Program)
 		s.ok()
 		return &operation{kind, name, true, false}, nil
 	}
@@ -358,8 +358,8 @@ func (s *session) operate(ctx context.Context, reply *client.Reply, wait bool, k
 }
 
 type deleteServiceCommand struct {
-	Force bool `short:"f" description:"Do not ask"`
-	Wait  bool `long:"wait" description:"Wait until it is gone"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
+	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
 	Args  struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 	} `positional-args:"yes"`
@@ -367,7 +367,7 @@ type deleteServiceCommand struct {
 
 func (c *deleteServiceCommand) run(ctx context.Context, s *session) (result, error) {
 	if !c.Force {
-		if err := s.confirm(ctx, "Really delete the service instance "+c.Args.Service+" and what it holds"); err != nil {
+		if err := s.confirm(ctx, "Really delete the service instance "+c.Args.Service+" and its data"); err != nil {
 			return nil, err
 		}
 	}

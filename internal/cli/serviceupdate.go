@@ -10,10 +10,10 @@ import (
 )
 
 type updateServiceCommand struct {
-	Plan       string  `short:"p" value-name:"PLAN" description:"Another plan of the same offering"`
-	Parameters string  `short:"c" value-name:"JSON" description:"Parameters for the broker, as JSON or a file of it"`
-	Tags       *string `short:"t" value-name:"TAGS" description:"Tags, separated by commas; nothing removes them"`
-	Wait       bool    `long:"wait" description:"Wait until it is done"`
+	Plan       string  `short:"p" value-name:"PLAN" description:"New plan of the same offering"`
+	Parameters string  `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
+	Tags       *string `short:"t" value-name:"TAGS" description:"Comma-separated tags; an empty value removes them"`
+	Wait       bool    `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 	} `positional-args:"yes"`
@@ -32,7 +32,7 @@ func (c *updateServiceCommand) run(ctx context.Context, s *session) (result, err
 		body["tags"] = append([]string{}, tags(*c.Tags)...)
 	}
 	if len(body) == 0 && c.Plan == "" {
-		return nil, &usage{"nothing is to be changed: give -p, -c or -t", "update-service"}
+		return nil, &usage{"nothing to update: pass -p, -c or -t", "update-service"}
 	}
 	s.doing("Updating service instance %s", c.Args.Service)
 	instance, err := s.instance(ctx, c.Args.Service)
@@ -56,7 +56,7 @@ func (c *updateServiceCommand) run(ctx context.Context, s *session) (result, err
 // otherPlan finds a plan beside the one that a service instance has.
 func (s *session) otherPlan(ctx context.Context, instance client.ServiceInstance, name string) (string, error) {
 	if instance.Type == "user-provided" {
-		return "", &problem{What: "Service instance " + instance.Name + " has no plan.", Why: "you provided it yourself", Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.w.Program, instance.Name)}
+		return "", &problem{What: "Service instance " + instance.Name + " has no plan.", Why: "it is user-provided", Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.w.Program, instance.Name)}
 	}
 	var present client.Plan
 	if err := s.api.Get(ctx, "/v3/service_plans/"+instance.Relationships.Plan.GUID(), nil, &present); err != nil {
@@ -93,10 +93,10 @@ func (c *renameServiceCommand) run(ctx context.Context, s *session) (result, err
 
 // providedFlags are what a service instance of the user's own has.
 type providedFlags struct {
-	Credentials string  `short:"p" value-name:"JSON" description:"Credentials for apps, as JSON or a file of it"`
-	Drain       *string `short:"l" value-name:"URL" description:"A syslog drain that gets the logs of bound apps"`
-	Route       *string `short:"r" value-name:"URL" description:"A route service that gets the requests of bound routes"`
-	Tags        *string `short:"t" value-name:"TAGS" description:"Tags, separated by commas"`
+	Credentials string  `short:"p" value-name:"JSON" description:"Credentials: JSON, or a path to a JSON file"`
+	Drain       *string `short:"l" value-name:"URL" description:"Syslog drain URL that receives the logs of bound apps"`
+	Route       *string `short:"r" value-name:"URL" description:"Route service URL that receives the requests of bound routes"`
+	Tags        *string `short:"t" value-name:"TAGS" description:"Comma-separated tags"`
 }
 
 func (f *providedFlags) body(s *session) (map[string]any, error) {
@@ -139,7 +139,7 @@ func (c *createProvidedCommand) run(ctx context.Context, s *session) (result, er
 	_, err = s.api.Post(ctx, "/v3/service_instances", body, &instance)
 	if client.Says(err, "name is taken") {
 		return nil, &problem{
-			What: "Service instance " + c.Args.Service + " is there already.", Why: "it was left as it is",
+			What: "Service instance " + c.Args.Service + " already exists.", Why: "it was not changed",
 			Try: fmt.Sprintf("'%s update-user-provided-service %s' changes it", s.w.Program, c.Args.Service), cause: err,
 		}
 	}
@@ -163,7 +163,7 @@ func (c *updateProvidedCommand) run(ctx context.Context, s *session) (result, er
 		return nil, err
 	}
 	if len(body) == 0 {
-		return nil, &usage{"nothing is to be changed: give -p, -l, -r or -t", "update-user-provided-service"}
+		return nil, &usage{"nothing to update: pass -p, -l, -r or -t", "update-user-provided-service"}
 	}
 	s.doing("Updating user provided service %s", c.Args.Service)
 	instance, err := s.instance(ctx, c.Args.Service)
@@ -171,12 +171,12 @@ func (c *updateProvidedCommand) run(ctx context.Context, s *session) (result, er
 		return nil, noServices(s, err)
 	}
 	if instance.Type != "user-provided" {
-		return nil, &problem{What: "Service instance " + instance.Name + " is a broker's.", Why: "its credentials are not yours to set", Try: fmt.Sprintf("'%s update-service %s'", s.w.Program, instance.Name)}
+		return nil, &problem{What: "Service instance " + instance.Name + " is not user-provided.", Why: "its broker sets the credentials", Try: fmt.Sprintf("'%s update-service %s'", s.w.Program, instance.Name)}
 	}
 	if _, err := s.api.Patch(ctx, "/v3/service_instances/"+instance.GUID, body, nil); err != nil {
 		return nil, err
 	}
 	s.ok()
-	s.say("TIP: '%s restage APP' lets bound apps see it.", s.w.Program)
+	s.say("TIP: Use '%s restage APP' to make the change available to bound apps.", s.w.Program)
 	return &made{"service", instance.Name, instance.GUID, true}, nil
 }

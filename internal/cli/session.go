@@ -12,8 +12,8 @@ import (
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
-	"ingot/internal/cli/suggest"
 	"ingot/internal/cli/term"
+	"ingot/internal/suggest"
 	"ingot/internal/version"
 )
 
@@ -37,6 +37,9 @@ type session struct {
 	progress *term.Progress
 	cfg      *config.Config
 	api      *client.Client
+	longLogs bool // router lines are not shortened
+	// warned are the manifest keys that the user was warned of.
+	warned []string
 }
 
 // session makes what a command works with, and sees that it has what it needs.
@@ -80,7 +83,7 @@ func (s *session) connect() {
 	s.api = client.New(s.cfg.API, s.cfg.SkipSSLValidation, client.Tokens{Access: s.cfg.AccessToken, Refresh: s.cfg.RefreshToken})
 	s.api.Login, s.api.Agent = s.cfg.Links.Login, "ingot/"+version.Version
 	s.api.Warn = func(text string) {
-		if !s.JSON {
+		if !s.JSON && !s.told(text) {
 			s.errs.Println(s.errs.Warn("Warning: ") + text)
 		}
 	}
@@ -101,20 +104,20 @@ func (s *session) check(n need) error {
 	switch {
 	case n >= anAPI && s.cfg.API == "":
 		return &problem{
-			What: "No API is targeted.", Why: "nobody logged in yet, and no server of yours runs on this machine",
+			What: "No API is targeted.", Why: "you are not logged in, and no server of yours runs on this machine",
 			Try: fmt.Sprintf("'%s login -a URL', or start a server here with 'ingot up --demo'", program),
 		}
 	case n >= aLogin && s.cfg.AccessToken == "":
-		return &problem{What: "Nobody is logged in to " + s.cfg.API + ".", Try: fmt.Sprintf("'%s login'", program)}
+		return &problem{What: "Not logged in to " + s.cfg.API + ".", Try: fmt.Sprintf("'%s login'", program)}
 	case n >= anOrg && s.cfg.Org.GUID == "":
 		return &problem{
 			What: "No org is targeted.",
-			Try:  fmt.Sprintf("'%[1]s target -o ORG -s SPACE' ('%[1]s orgs' lists them; '%[1]s create-org ORG' makes one)", program),
+			Try:  fmt.Sprintf("'%[1]s target -o ORG -s SPACE' ('%[1]s orgs' lists them; '%[1]s create-org ORG' creates one)", program),
 		}
 	case n >= aSpace && s.cfg.Space.GUID == "":
 		return &problem{
 			What: "No space of the org " + s.cfg.Org.Name + " is targeted.",
-			Try:  fmt.Sprintf("'%[1]s target -s SPACE' ('%[1]s spaces' lists them; '%[1]s create-space SPACE' makes one)", program),
+			Try:  fmt.Sprintf("'%[1]s target -s SPACE' ('%[1]s spaces' lists them; '%[1]s create-space SPACE' creates one)", program),
 		}
 	}
 	return nil
@@ -160,7 +163,7 @@ func (s *session) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &problem{What: "Interrupted.", cause: err}
 	case errors.Is(err, client.ErrLoggedOut):
-		return &problem{What: "The login at " + s.cfg.API + " has ended.", Try: "'" + program + " login'", cause: err}
+		return &problem{What: "The login at " + s.cfg.API + " has expired.", Try: "'" + program + " login'", cause: err}
 	case errors.As(err, &unreachable):
 		p := &problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(), Try: fmt.Sprintf("check the address ('%s api') and the network", program), cause: err}
 		if s.cfg.Local != "" {
@@ -170,15 +173,22 @@ func (s *session) explain(err error) error {
 	case errors.As(err, &refused):
 		switch refused.Status {
 		case http.StatusUnauthorized:
-			return &problem{What: "The API does not accept the login.", Why: refused.Error(), Try: "'" + program + " login'", cause: err}
+			return &problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + program + " login'", cause: err}
 		case http.StatusForbidden:
-			return &problem{What: "You may not do this.", Why: refused.Error(), Try: fmt.Sprintf("ask for the role, or log in as somebody else ('%s login')", program), cause: err}
+			return &problem{What: "Permission denied.", Why: refused.Error(), Try: fmt.Sprintf("ask for the role, or log in as another user ('%s login')", program), cause: err}
 		case http.StatusNotFound:
 			if len(refused.Items) == 0 {
-				return &problem{What: fmt.Sprintf("The API at %s does not know %s.", s.cfg.API, refused.URL), Why: "this server does not have the feature", cause: err}
+				return &problem{What: fmt.Sprintf("The API at %s has no endpoint %s.", s.cfg.API, refused.URL), Why: "the server does not support this feature", cause: err}
 			}
 		case http.StatusServiceUnavailable:
-			return &problem{What: "The API is not available.", Why: refused.Error(), Try: "again in a moment", cause: err}
+			return &problem{What: "The API is not available.", Why: refused.Error(), Try: "try again in a moment", cause: err}
+		}
+		if strings.Contains(refused.URL, "/v3/jobs/") {
+			p := &problem{What: refused.Error(), cause: err}
+			if refused.Says("Service instance '") && refused.Says("not found") {
+				p.Try = fmt.Sprintf("'%[1]s services' lists the service instances, '%[1]s create-service' creates one", program)
+			}
+			return p
 		}
 		return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
 	}
@@ -223,9 +233,9 @@ func named[T any](ctx context.Context, s *session, kind, path, name string, q ur
 	case near != "":
 		p.Try = fmt.Sprintf("did you mean '%s'?", near)
 	case len(names) == 0:
-		p.Why = "there is none yet"
+		p.Why = "none exist yet"
 	default:
-		p.Why = "there is " + strings.Join(names[:min(len(names), 8)], ", ")
+		p.Why = "existing: " + strings.Join(names[:min(len(names), 8)], ", ")
 	}
 	return none, p
 }
@@ -237,10 +247,19 @@ func (s *session) app(ctx context.Context, name string) (client.App, error) {
 	return named(ctx, s, "App", "/v3/apps", name, s.in(), func(a client.App) string { return a.Name })
 }
 
-// date is how a moment is shown.
+// date shows a moment in the user's time zone. Every command uses it.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format("Mon 02 Jan 15:04:05 MST 2006")
+	return t.Local().Format(time.RFC3339)
+}
+
+// shownTime shows a moment of the API like every other one.
+func shownTime(text string) string {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return date(t)
 }

@@ -15,14 +15,14 @@ import (
 )
 
 type sshCommand struct {
-	Command  []string `short:"c" long:"command" value-name:"COMMAND" description:"What to run in place of a shell"`
-	Instance int      `short:"i" long:"app-instance-index" value-name:"INDEX" description:"The instance"`
-	Process  string   `long:"process" value-name:"TYPE" default:"web" description:"The process"`
-	Forward  []string `short:"L" value-name:"[BIND:]PORT:HOST:PORT" description:"Lead a port here to one that the instance sees; may be repeated"`
-	NoShell  bool     `short:"N" long:"skip-remote-execution" description:"Run nothing there; only forward ports"`
-	Pty      bool     `short:"t" long:"request-pseudo-tty" description:"Ask for a terminal, also for a command"`
-	ForcePty bool     `long:"force-pseudo-tty" description:"Ask for a terminal, whatever input is"`
-	NoPty    bool     `short:"T" long:"disable-pseudo-tty" description:"Ask for no terminal"`
+	Command  []string `short:"c" long:"command" value-name:"COMMAND" description:"Command to run instead of a shell"`
+	Instance int      `short:"i" long:"app-instance-index" value-name:"INDEX" description:"Instance index"`
+	Process  string   `long:"process" value-name:"TYPE" default:"web" description:"Process type"`
+	Forward  []string `short:"L" value-name:"[BIND:]PORT:HOST:PORT" description:"Forward a local port to a port that the instance can reach (can be repeated)"`
+	NoShell  bool     `short:"N" long:"skip-remote-execution" description:"Do not run a command; only forward ports"`
+	Pty      bool     `short:"t" long:"request-pseudo-tty" description:"Request a pseudo-terminal, also for a command"`
+	ForcePty bool     `long:"force-pseudo-tty" description:"Force pseudo-terminal allocation"`
+	NoPty    bool     `short:"T" long:"disable-pseudo-tty" description:"Disable pseudo-terminal allocation"`
 	oneApp
 }
 
@@ -49,14 +49,14 @@ func (c *sshCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, &problem{
 			What: fmt.Sprintf("No ssh connection to %s, instance %d of process %s.", app.Name, c.Instance, c.Process), Why: err.Error(),
-			Try: fmt.Sprintf("'%s app %s' shows which instances run; ssh may be switched off for the app or its space", s.w.Program, app.Name), cause: err,
+			Try: fmt.Sprintf("'%s app %s' shows which instances run; ssh may be disabled for the app or its space", s.w.Program, app.Name), cause: err,
 		}
 	}
 	defer conn.Close()
 	for _, f := range forwards {
 		at, err := conn.Forward(ctx, f, func(err error) { s.errs.Printf("Forwarding: %v", err) })
 		if err != nil {
-			return nil, &problem{What: "The port cannot be forwarded.", Why: err.Error(), Try: "take another one", cause: err}
+			return nil, &problem{What: "The port cannot be forwarded.", Why: err.Error(), Try: "choose another local port", cause: err}
 		}
 		if !s.Quiet {
 			s.errs.Printf("Forwarding %s to %s.", at, f.Remote)
@@ -85,7 +85,7 @@ func (c *sshCommand) login(ctx context.Context, s *session, app client.App) (she
 	}
 	gate := root.Links["app_ssh"]
 	if gate == nil || gate.Href == "" {
-		return shell.Login{}, &problem{What: "There is no ssh on this platform.", Why: "the API at " + s.cfg.API + " names no ssh gateway"}
+		return shell.Login{}, &problem{What: "This platform does not support ssh.", Why: "the API at " + s.cfg.API + " does not advertise an ssh gateway"}
 	}
 	if app.State != "STARTED" {
 		return shell.Login{}, &problem{What: "App " + app.Name + " is not started.", Try: fmt.Sprintf("'%s start %s'", s.w.Program, app.Name)}
@@ -101,7 +101,7 @@ func (c *sshCommand) login(ctx context.Context, s *session, app client.App) (she
 	if err != nil {
 		return shell.Login{}, err
 	}
-	state := "not there"
+	state := "not running"
 	for _, st := range stats {
 		if st.Index == c.Instance {
 			state = strings.ToLower(st.State)

@@ -32,7 +32,7 @@ func (r taskRow) shownCommand() string {
 	return r.Command
 }
 
-func (r taskRow) shownStart() string { return r.Start.UTC().Format(time.RFC1123) }
+func (r taskRow) shownStart() string { return date(r.Start) }
 
 type taskList struct {
 	Tasks []taskRow `json:"tasks"`
@@ -100,8 +100,8 @@ func (c *tasksCommand) run(ctx context.Context, s *session) (result, error) {
 func (s *session) noTasks(err error) error {
 	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
 		return &problem{
-			What: "There are no tasks on this platform.", Why: fmt.Sprintf("the API at %s (version %s) does not run tasks", s.cfg.API, s.cfg.APIVersion),
-			Try: "run the command as a process of its own in the manifest", cause: err,
+			What: "This platform does not support tasks.", Why: fmt.Sprintf("the API at %s (version %s) has no task endpoints", s.cfg.API, s.cfg.APIVersion),
+			Try: "run the command as a separate process in the manifest", cause: err,
 		}
 	}
 	return err
@@ -128,8 +128,8 @@ func (c *taskOfApp) find(ctx context.Context, s *session) (client.Task, error) {
 	}
 	if len(found) == 0 {
 		return client.Task{}, &problem{
-			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID), Why: "no task has this id, or it is so old that it was deleted",
-			Try: fmt.Sprintf("'%s tasks %s' lists those there are", s.w.Program, app.Name),
+			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID), Why: "the id is wrong, or the task is old and was deleted",
+			Try: fmt.Sprintf("'%s tasks %s' lists the tasks", s.w.Program, app.Name),
 		}
 	}
 	return found[0], nil
@@ -163,18 +163,18 @@ func (c *terminateTaskCommand) run(ctx context.Context, s *session) (result, err
 }
 
 type runTaskCommand struct {
-	Command string `short:"c" long:"command" value-name:"COMMAND" description:"What to run; that of --process if it is left out"`
-	Name    string `long:"name" value-name:"NAME" description:"What the task is called; made up if it is left out"`
+	Command string `short:"c" long:"command" value-name:"COMMAND" description:"Command to run (default: the command of --process)"`
+	Name    string `long:"name" value-name:"NAME" description:"Task name (default: generated)"`
 	Memory  string `short:"m" value-name:"SIZE" description:"Memory, such as 256M or 1G"`
-	Disk    string `short:"k" value-name:"SIZE" description:"Disk"`
-	Process string `long:"process" value-name:"TYPE" description:"A process of the app whose command and sizes are taken where none are given"`
-	Wait    bool   `short:"w" long:"wait" description:"Wait until the task is over, and fail if it fails"`
+	Disk    string `short:"k" value-name:"SIZE" description:"Disk, such as 512M or 2G"`
+	Process string `long:"process" value-name:"TYPE" description:"Process type whose command, memory and disk are the defaults"`
+	Wait    bool   `short:"w" long:"wait" description:"Follow the output, wait for the task to complete, and exit with 1 if it fails"`
 	oneApp
 }
 
 func (c *runTaskCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.Command == "" && c.Process == "" {
-		return nil, &usage{"--command says what to run, or --process whose command", "run-task"}
+		return nil, &usage{"--command or --process is required", "run-task"}
 	}
 	request := map[string]any{}
 	if c.Command != "" {
@@ -209,26 +209,31 @@ func (c *runTaskCommand) run(ctx context.Context, s *session) (result, error) {
 	if _, err := s.api.Post(ctx, "/v3/apps/"+app.GUID+"/tasks", request, &task); err != nil {
 		return nil, s.noTasks(err)
 	}
-	s.say("Task %s has the id %s.", s.out.Bold(task.Name), s.out.Bold(strconv.Itoa(task.Sequence)))
+	s.say("Created task %s (%s).", s.out.Bold(strconv.Itoa(task.Sequence)), s.out.Bold(task.Name))
 	if !c.Wait {
 		s.ok()
 		return taskOf(task), nil
 	}
 	s.progress.Step("Running task "+task.Name, 0)
+	source := "APP/TASK/" + task.Name
+	stopLog := s.followSource(ctx, app, source, task.CreatedAt)
 	err = client.Poll(ctx, func() (bool, error) {
 		if task.State == "SUCCEEDED" || task.State == "FAILED" {
 			return true, nil
 		}
 		return false, s.api.Get(ctx, "/v3/tasks/"+task.GUID, nil, &task)
 	})
+	stopLog()
 	if err != nil {
 		return nil, err
 	}
 	if task.State == "FAILED" {
-		return taskOf(task), &problem{
-			What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason,
-			Try: fmt.Sprintf("'%s logs %s --recent' shows its lines, from APP/TASK/%s", s.w.Program, app.Name, task.Name),
+		failed := &problem{What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason}
+		if s.streams() {
+			return taskOf(task), failed // its lines stand above
 		}
+		failed.Try = fmt.Sprintf("'%s logs %s --recent' shows its output, with the source %s", s.w.Program, app.Name, source)
+		return taskOf(task), s.withLog(ctx, app, source, failed)
 	}
 	s.ok()
 	return taskOf(task), nil

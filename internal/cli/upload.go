@@ -22,13 +22,14 @@ const (
 	matchLeast = 64 << 10 // smaller files are not asked about
 )
 
-// near tells whether the API is on this machine.
+// near reports whether the API is on this machine.
 func (s *session) near() bool {
 	u, err := url.Parse(s.cfg.API)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
+	return err == nil && isLoopback(u.Hostname())
+}
+
+// isLoopback reports whether a host name is one of this machine.
+func isLoopback(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
 	}
@@ -87,7 +88,7 @@ func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (
 		case "READY":
 			return true, nil
 		case "FAILED", "EXPIRED":
-			return false, &problem{What: "The upload was not accepted.", Why: or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
+			return false, &problem{What: "The upload was rejected.", Why: or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
 		}
 		return false, s.api.Get(ctx, "/v3/packages/"+guid, nil, &pkg)
 	})
@@ -111,7 +112,7 @@ func (s *session) match(ctx context.Context, l *load) ([]client.Resource, error)
 	if total < worth {
 		return nil, nil
 	}
-	s.say("Looking for files that the platform has already...")
+	s.say("Comparing local files with the platform's cache...")
 	known, err := s.api.MatchResources(ctx, ask)
 	if err != nil || len(known) == 0 {
 		return nil, err

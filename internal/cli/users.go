@@ -13,7 +13,7 @@ import (
 )
 
 type createUserCommand struct {
-	Email string `long:"email" value-name:"ADDRESS" description:"Where mail goes; without it the name, if that is an address"`
+	Email string `long:"email" value-name:"ADDRESS" description:"E-mail address (default: the user name)"`
 	Args  struct {
 		User     string `positional-arg-name:"USER" required:"yes"`
 		Password string `positional-arg-name:"PASSWORD"`
@@ -70,7 +70,7 @@ func (c *createUserCommand) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	if existed {
-		s.say("User %s is there already; the password was left as it is.", user)
+		s.say("User %s already exists; the password was not changed.", user)
 	}
 	s.ok()
 	s.say("Use '%[1]s set-org-role %[2]s ORG ROLE' and '%[1]s set-space-role %[2]s ORG SPACE ROLE' next.", s.w.Program, user)
@@ -78,7 +78,7 @@ func (c *createUserCommand) run(ctx context.Context, s *session) (result, error)
 }
 
 type deleteUserCommand struct {
-	Force bool `short:"f" description:"Do not ask"`
+	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Args  struct {
 		User string `positional-arg-name:"USER" required:"yes"`
 	} `positional-args:"yes"`
@@ -116,7 +116,7 @@ type passwdCommand struct{}
 func (c *passwdCommand) run(ctx context.Context, s *session) (result, error) {
 	user := s.api.User()
 	if user.UserID == "" {
-		return nil, &problem{What: "A client has no password to change.", Why: "who is logged in is the client " + user.ClientID}
+		return nil, &problem{What: "Clients have no password.", Why: "you are logged in as the client " + user.ClientID}
 	}
 	in := bufio.NewReader(s.w.In)
 	var words [3]string
@@ -125,13 +125,13 @@ func (c *passwdCommand) run(ctx context.Context, s *session) (result, error) {
 		if words[i], err = s.secret(ctx, in, what); err != nil {
 			var missing *problem
 			if errors.As(err, &missing) {
-				missing.Try = "type it, or send the old password and twice the new one as three lines to standard input"
+				missing.Try = "type it, or pass the old password and twice the new one as three lines on standard input"
 			}
 			return nil, err
 		}
 	}
 	if words[1] != words[2] {
-		return nil, &problem{What: "The password was not changed.", Why: "the new one was typed differently the second time"}
+		return nil, &problem{What: "The password was not changed.", Why: "the two new passwords differ"}
 	}
 	s.say("Changing password...")
 	_, err := s.api.Do(ctx, client.Call{
@@ -139,7 +139,7 @@ func (c *passwdCommand) run(ctx context.Context, s *session) (result, error) {
 		Body: map[string]string{"oldPassword": words[0], "password": words[1]},
 	})
 	if client.Status(err) == http.StatusUnauthorized {
-		return nil, &problem{What: "The password was not changed.", Why: "the current one is wrong, or the login has ended", cause: err}
+		return nil, &problem{What: "The password was not changed.", Why: "the current password is wrong, or the login has expired", cause: err}
 	}
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (c *oauthTokenCommand) run(ctx context.Context, s *session) (result, error)
 // instances
 
 type restartInstanceCommand struct {
-	Process string `long:"process" value-name:"TYPE" default:"web" description:"The process it is one of"`
+	Process string `long:"process" value-name:"TYPE" default:"web" description:"Process type"`
 	Args    struct {
 		App   string `positional-arg-name:"APP" required:"yes"`
 		Index int    `positional-arg-name:"INDEX" required:"yes"`
@@ -242,6 +242,6 @@ func (c *allowSSHCommand) run(ctx context.Context, s *session) (result, error) {
 	if state.Enabled != c.on {
 		s.say("%s", line.value)
 	}
-	s.say("TIP: '%s restart %s' makes it so.", s.w.Program, app.Name)
+	s.say("TIP: Takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
 	return s.jsonOnly(&jsonAs{line, state}), nil
 }

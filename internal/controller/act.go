@@ -7,6 +7,7 @@ import (
 	"ingot/internal/cf"
 	"ingot/internal/engine"
 	"ingot/internal/fault"
+	"ingot/internal/run"
 )
 
 // act does what the pass came to, as far as it concerns the engine, in
@@ -26,14 +27,14 @@ func (p *pass) act() {
 				p.follow(a, l)
 			}
 		case doSignal:
-			p.spawn(func(ctx context.Context) {
+			p.spawn("stop an instance", func(ctx context.Context) {
 				if d.gently {
 					p.drain(ctx, d.id)
 				}
 				p.signal(ctx, a, d.id)
 			})
 		case doRemove:
-			p.spawn(func(ctx context.Context) { p.remove(ctx, a, d.id) })
+			p.spawn("remove an instance", func(ctx context.Context) { p.remove(ctx, a, d.id) })
 		}
 	}
 	// What is in no place any more has nothing going on around it.
@@ -64,9 +65,12 @@ func (c *Controller) create(a *app, at place, id, version string) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(work)
 	l.cancel = cancel
-	c.spawn(func(work context.Context) {
+	c.spawn("start an instance", func(work context.Context) {
 		defer cancel()
-		e := c.start(ctx, l, version)
+		var e event
+		if err := run.Do("start an instance", func() error { e = c.start(ctx, l, version); return nil }); err != nil {
+			e = c.startFailed(l, err)
+		}
 		if work.Err() != nil {
 			// The row says STARTING: the next server looks what became of it.
 			return
@@ -115,12 +119,21 @@ func createdEvent(in engine.Instance) event {
 // startFailed tells the user what he can do something about, and the operator
 // everything.
 func (c *Controller) startFailed(l *live, err error) event {
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		c.Log.Debug("an instance is not placed", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
+		return event{kind: evRefused, text: refused.Reason}
+	}
 	c.Log.Warn("an instance could not be started", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
 	return event{kind: evFailed, text: failureOf(err)}
 }
 
 // failureOf is why an instance could not be started, for the user.
 func failureOf(err error) string {
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return f.Message
@@ -130,7 +143,7 @@ func failureOf(err error) string {
 
 // signal tells an instance to go. When that does not work the deadline does.
 func (c *Controller) signal(ctx context.Context, a *app, id string) {
-	err := c.Engine.Signal(ctx, id)
+	err := run.Do("stop an instance", func() error { return c.Engine.Signal(ctx, id) })
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
 		c.tell(a, id, event{kind: evLost})
@@ -140,7 +153,7 @@ func (c *Controller) signal(ctx context.Context, a *app, id string) {
 }
 
 func (c *Controller) remove(ctx context.Context, a *app, id string) {
-	err := c.Engine.Remove(ctx, id)
+	err := run.Do("remove an instance", func() error { return c.Engine.Remove(ctx, id) })
 	switch {
 	case err == nil:
 		c.tell(a, id, event{kind: evRemoved})
@@ -159,7 +172,7 @@ func (c *Controller) orphan(in engine.Instance) {
 	if known {
 		return
 	}
-	c.spawn(func(ctx context.Context) {
+	c.spawn("remove an instance", func(ctx context.Context) {
 		defer func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -75,6 +75,11 @@ func (a *app) take(c *Controller, at place, row *cf.Instance, in engine.Instance
 	case !row.RestartAt.IsZero() || row.State == cf.InstanceCrashed || row.State == cf.InstanceDown:
 		s.state, s.failed, s.restartAt = waiting, crashed, row.RestartAt
 		switch {
+		case row.State == cf.InstanceDown && row.Crashes == 0:
+			s.failed = refused
+			if s.restartAt.IsZero() { // it was being tried again
+				s.restartAt = c.Clock.Now()
+			}
 		case row.State == cf.InstanceDown:
 			s.failed = unplaced
 		case row.RestartAt.IsZero():
@@ -124,7 +129,7 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 		s := a.slots[l.at]
 		switch s.state {
 		case stopping:
-			c.spawn(func(ctx context.Context) { c.signal(ctx, a, l.id) })
+			c.spawn("stop an instance", func(ctx context.Context) { c.signal(ctx, a, l.id) })
 		case starting, running:
 			e := createdEvent(in)
 			s.host, s.internal, s.ports = e.host, e.internal, e.ports

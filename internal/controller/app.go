@@ -150,6 +150,8 @@ type pass struct {
 	actions []placed
 	// deployment is the app's, if one goes on, as it is after the pass.
 	deployment *cf.Deployment
+	// again is when the deployment wants to be looked at; zero means never.
+	again time.Time
 }
 
 // placed is an action and where.
@@ -185,7 +187,10 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		p.desire(true)
 		p.progress()
 	}
-	p.publish(true)
+	// What comes is reached before its row says so. What goes leaves after, but
+	// for the last of a deployment: who reads that it is over gets no answer of
+	// the old version any more.
+	p.publish(!p.concluded())
 	rows, err := p.save(ctx)
 	if err != nil {
 		return err
@@ -338,6 +343,10 @@ func (p *pass) say() {
 			for _, text := range p.crashLines(d) {
 				add("API", "0", text)
 			}
+		case doReady, doNotReady:
+			if text := p.readyLine(d); text != "" {
+				add("HEALTH", strconv.Itoa(d.at.index), text)
+			}
 		}
 	}
 	if len(lines) == 0 {
@@ -355,7 +364,7 @@ func (p *pass) say() {
 
 // remember sets the timer to what is due next, and keeps what others ask for.
 func (p *pass) remember() {
-	var next time.Time
+	next := p.again
 	here := make([]string, 0, len(p.slots))
 	for _, s := range p.slots {
 		here = append(here, s.id)

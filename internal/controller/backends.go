@@ -12,6 +12,7 @@ import (
 // Backend is an instance that takes requests.
 type Backend struct {
 	InstanceGUID string
+	ProcessGUID  string
 	Index        int
 	// Ports are those that it opened when it was started.
 	Ports []cf.InstancePort
@@ -41,7 +42,7 @@ func (p *pass) publish(more bool) {
 		if now == nil {
 			now = map[string][]Backend{}
 		}
-		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, Index: at.index, Ports: s.ports, Ready: true})
+		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, ProcessGUID: at.process, Index: at.index, Ports: s.ports, Ready: true})
 	}
 	if more && now == nil {
 		return

@@ -1,6 +1,10 @@
 package controller
 
-import "time"
+import (
+	"time"
+
+	"ingot/internal/run"
+)
 
 // Clock tells the time and wakes up. Tests have their own.
 type Clock interface {
@@ -15,6 +19,6 @@ type systemClock struct{}
 func (systemClock) Now() time.Time { return time.Now() }
 
 func (systemClock) AfterFunc(d time.Duration, f func()) func() {
-	t := time.AfterFunc(d, f)
+	t := run.AfterFunc("controller timer", d, f)
 	return func() { t.Stop() }
 }

@@ -101,6 +101,10 @@ type Config struct {
 	User, Group int
 	// PIDs bounds the processes of an instance.
 	PIDs int
+	// ShortestDeployment is how long a deployment is active at least, also when
+	// all its instances are ready sooner: clients that do not wait for it look
+	// for it a moment later.
+	ShortestDeployment time.Duration
 	// Grace is what members have between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// Interval is how often everything is looked at.
@@ -241,7 +245,7 @@ func (c *Controller) Stop() {
 var errNotRunning = errors.New("the controller is not running")
 
 // spawn runs f as work that Stop waits for.
-func (c *Controller) spawn(f func(ctx context.Context)) bool {
+func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.open {
@@ -249,10 +253,10 @@ func (c *Controller) spawn(f func(ctx context.Context)) bool {
 	}
 	work := c.work
 	c.tasks.Add(1)
-	go func() {
+	run.Go(name, func() {
 		defer c.tasks.Done()
 		f(work)
-	}()
+	})
 	return true
 }
 
@@ -266,7 +270,7 @@ func (c *Controller) Reconcile(ctx context.Context, appGUID string) error {
 	adopted := c.adopted
 	c.mu.Unlock()
 	result := make(chan error, 1)
-	if !adopted || !c.spawn(func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
+	if !adopted || !c.spawn("look at an app", func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
 		return errNotRunning
 	}
 	select {
@@ -283,16 +287,18 @@ func (c *Controller) worker(ctx context.Context) {
 		if !ok {
 			return
 		}
-		// Its failure was logged, and it is looked at again.
-		_ = c.reconcile(ctx, guid)
-		c.queue.done(guid)
+		func() {
+			defer c.queue.done(guid)
+			// Its failure was logged, and it is looked at again.
+			_ = c.reconcile(ctx, guid)
+		}()
 	}
 }
 
 func (c *Controller) reconcile(ctx context.Context, guid string) error {
 	a := c.lock(guid)
 	defer a.mu.Unlock()
-	err := c.pass(ctx, a)
+	err := run.Do("look at an app", func() error { return c.pass(ctx, a) })
 	switch {
 	case err == nil:
 		a.failures = 0
@@ -365,7 +371,8 @@ func (c *Controller) watch(ctx context.Context) {
 			stop()
 			return
 		}
-		if err := c.look(ctx); err != nil && ctx.Err() == nil {
+		err := run.Do("look at all apps", func() error { return c.look(ctx) })
+		if err != nil && ctx.Err() == nil {
 			c.Log.Error("not everything could be looked at", "error", err)
 		}
 	}
@@ -474,4 +481,7 @@ func (c *Controller) StopAll(ctx context.Context) error {
 // logs, each told of there.
 func (c *Controller) LostLines() uint64 { return c.lost.Load() }
 
-func newGUID() string { return uuid.NewString() }
+// newGUID returns an id for an instance in the form that Diego gives it: a random
+// UUID without its last eight digits, of which 90 bits are random. It is what
+// clients see in CF_INSTANCE_GUID, stats, logs and events.
+func newGUID() string { return uuid.NewString()[:28] }

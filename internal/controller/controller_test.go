@@ -481,6 +481,10 @@ func TestReadiness(t *testing.T) {
 	if len(w.audits("audit.app.process.ready")) != 2 || len(w.audits("audit.app.process.not-ready")) != 1 {
 		t.Error("readiness is not recorded")
 	}
+	said := w.logs.of("HEALTH")
+	if len(said) != 3 || !strings.HasPrefix(said[0], "Container passed the readiness health check.") || !strings.HasPrefix(said[1], "Container failed the readiness health check.") {
+		t.Errorf("the log says %q", said)
+	}
 }
 
 func TestDeletedApp(t *testing.T) {
@@ -649,5 +653,33 @@ func TestUsage(t *testing.T) {
 	}
 	if u := w.c.Usage(t.Context(), "none"); len(u) != 0 {
 		t.Errorf("%v", u)
+	}
+}
+
+// While an instance starts, its memory is read again soon; its rates are not.
+func TestUsageOfAYoungInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	memory, cpu := int64(5), time.Duration(0)
+	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: cpu, Memory: memory, Disk: memory} }
+	w.begin()
+	id := w.awaitRunning(1)[0]
+	w.clock.advance(time.Second)
+	ask := func() Usage { return w.c.Usage(t.Context(), id)[id] }
+	first := ask()
+	w.fake.set(func() { memory, cpu = 500, time.Hour })
+	if u := ask(); u.Memory != 5 {
+		t.Errorf("it is read again at once: %+v", u)
+	}
+	w.clock.advance(100 * time.Millisecond)
+	if u := ask(); u.Memory != 500 || u.Disk != 500 || u.CPU != first.CPU {
+		t.Errorf("after 100 ms: %+v, at first %+v", u, first)
+	}
+	w.clock.advance(time.Minute)
+	ask()
+	w.fake.set(func() { memory = 7 })
+	w.clock.advance(100 * time.Millisecond)
+	if u := ask(); u.Memory != 500 {
+		t.Errorf("an old instance is read again soon: %+v", u)
 	}
 }

@@ -200,6 +200,8 @@ func (p *pass) progress() {
 			change(cf.DeploymentFinalized, cf.ReasonCanceled)
 		}
 	case ready < target:
+	case !canary && p.rules.now.Before(d.LastChange.Add(p.ShortestDeployment)):
+		p.again = d.LastChange.Add(p.ShortestDeployment)
 	case !canary:
 		change(cf.DeploymentFinalized, cf.ReasonDeployed)
 	case d.Reason == cf.ReasonDeploying:
@@ -239,7 +241,13 @@ func (r *rollout) becameReady() bool {
 func (r *rollout) trouble() string {
 	for _, at := range r.places() {
 		s := r.slots[at]
-		if at.process == r.process.GUID && s.version == r.process.Version && !s.going() && s.state != running && s.crashes > 0 {
+		if at.process != r.process.GUID || s.version != r.process.Version || s.going() || s.state == running {
+			continue
+		}
+		if s.failed == refused {
+			return fmt.Sprintf("instance %d of the new version cannot be placed: %s", at.index, s.details)
+		}
+		if s.crashes > 0 {
 			return fmt.Sprintf("instance %d of the new version has failed (%d times): %s", at.index, s.crashes, s.details)
 		}
 	}

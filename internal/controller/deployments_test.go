@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ingot/internal/cf"
 	"ingot/internal/engine"
@@ -122,6 +123,47 @@ func refuseNew(s engine.Spec) error {
 type sinkFunc func(app string)
 
 func (f sinkFunc) AppChanged(app string) { f(app) }
+
+// Who reads that a deployment is over gets no answer of the old version any more:
+// the old instances leave the route table before that is written.
+func TestDeployedIsSaidAfterTheOldLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	var mu sync.Mutex
+	var before []string
+	over, stale := false, 0
+	w.store.written = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if before == nil || over {
+			return
+		}
+		err := w.store.Store.View(context.Background(), func(tx cf.Tx) error {
+			all, _, err := tx.Deployments().List(cf.Query{})
+			over = err == nil && len(all) == 1 && all[0].Status == cf.DeploymentFinalized
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, b := range w.c.Backends("app", "web") {
+			if over && slices.Contains(before, b.InstanceGUID) {
+				stale++
+			}
+		}
+	}
+	w.begin()
+	running := w.awaitRunning(3)
+	mu.Lock()
+	before = running
+	mu.Unlock()
+	w.awaitReason(w.deploy(nil), cf.ReasonDeployed)
+	mu.Lock()
+	defer mu.Unlock()
+	if !over || stale > 0 {
+		t.Errorf("seen to be over: %v; %d old instances take requests then", over, stale)
+	}
+}
 
 func TestRolling(t *testing.T) {
 	t.Parallel()
@@ -274,6 +316,32 @@ func TestCanary(t *testing.T) {
 	}
 	w.awaitReason(d, cf.ReasonDeployed)
 	w.awaitRunning(4)
+}
+
+// TestDeploymentSeen keeps a deployment active for a while that is done at once.
+func TestDeploymentSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	c := w.config()
+	c.ShortestDeployment = 3 * time.Second
+	w.run(New(c))
+	before := w.awaitRunning(1)
+	d := w.deploy(nil)
+	w.await("the new instance has taken over", func() bool {
+		rows := w.rows()
+		return len(rows) == 1 && rows[0].GUID != before[0] && rows[0].Ready
+	})
+	w.settled()
+	if now := w.deployment(d); now.Status != cf.DeploymentActive || now.Reason != cf.ReasonDeploying {
+		t.Errorf("at once it is %+v", now)
+	}
+	w.clock.advance(2 * time.Second)
+	w.settled()
+	if now := w.deployment(d); now.Status != cf.DeploymentActive {
+		t.Errorf("after two seconds it is %+v", now)
+	}
+	w.clock.advance(time.Second)
+	w.awaitReason(d, cf.ReasonDeployed)
 }
 
 // TestCanaryCanceled takes a canary away, with all that is new.

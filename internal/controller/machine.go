@@ -34,6 +34,9 @@ import (
 //	                      ▲
 //	                      └── instead of waiting, after maxCrashes
 //
+// A place that the engine refuses waits too, and is tried again and again without
+// being counted: it is shown as DOWN until there is room.
+//
 // Every start has a new guid: its records begin at one, and its crash belongs to
 // it alone. How often it crashed goes along from one to the next.
 type state int
@@ -59,6 +62,7 @@ const (
 	evDesire   eventKind = iota // version is wanted, "" for nothing
 	evCreated                   // the engine runs it
 	evFailed                    // the engine could not start it; text says why
+	evRefused                   // the engine has no room for it, or is held back; text says why
 	evChecking                  // all its members run
 	evHealthy                   //
 	evReady                     //
@@ -73,7 +77,7 @@ const (
 )
 
 var eventNames = [...]string{
-	"desire", "created", "failed", "checking", "healthy", "ready", "not ready",
+	"desire", "created", "failed", "refused", "checking", "healthy", "ready", "not ready",
 	"failing", "ended", "lost", "removed", "stuck", "due", "restart",
 }
 
@@ -131,9 +135,10 @@ const (
 	sound    failure = iota
 	crashed          // it ended
 	unplaced         // it could not be started
+	refused          // the engine did not try: there is no room, or it is held back
 )
 
-var failureNames = [...]string{"sound", "crashed", "unplaced"}
+var failureNames = [...]string{"sound", "crashed", "unplaced", "refused"}
 
 func (f failure) String() string { return failureNames[f] }
 
@@ -165,9 +170,10 @@ const (
 	firstPause        = 30 * time.Second
 	longestPause      = 16 * time.Minute
 	maxCrashes        = 200
-	soundAfter        = 5 * time.Minute // running that long forgives crashes
-	stopSlack         = 5 * time.Second // beyond the grace of the instance
-	removePause       = 5 * time.Second // before removing is tried again
+	soundAfter        = 5 * time.Minute  // running that long forgives crashes
+	stopSlack         = 5 * time.Second  // beyond the grace of the instance
+	removePause       = 5 * time.Second  // before removing is tried again
+	placePause        = 10 * time.Second // before the engine is asked for room again
 )
 
 // pause is how long to wait after the n-th crash in a row.
@@ -190,6 +196,9 @@ func pause(n int) time.Duration {
 func (s slot) visible() cf.InstanceState {
 	switch s.state {
 	case creating, starting:
+		if s.failed == refused {
+			return cf.InstanceDown
+		}
 		return cf.InstanceStarting
 	case running:
 		return cf.InstanceRunning
@@ -199,6 +208,8 @@ func (s slot) visible() cf.InstanceState {
 		switch {
 		case s.failed == sound:
 			return cf.InstanceStopping
+		case s.failed == refused:
+			return cf.InstanceDown
 		case s.crashes > immediateRestarts:
 			return cf.InstanceCrashed
 		case s.failed == unplaced:
@@ -247,6 +258,8 @@ func (r rules) step(s slot, e event) (slot, []action) {
 		do = r.created(&s, e)
 	case evFailed:
 		do = r.failed(&s, e)
+	case evRefused:
+		do = r.refused(&s, e)
 	case evChecking:
 		if s.state == starting {
 			do = append(do, r.line(s, "Starting health monitoring of container"))
@@ -323,6 +336,12 @@ func (r rules) create(s *slot) []action {
 	next := slot{state: creating, id: r.newID(), version: s.wanted, wanted: s.wanted}
 	if s.failed != sound && s.version == s.wanted {
 		next.crashes, next.crashedAt, next.details = s.crashes, s.crashedAt, s.details
+		if s.failed == refused {
+			// It is the same attempt, and was told of.
+			next.failed = refused
+			*s = next
+			return []action{{kind: doCreate, id: s.id}}
+		}
 	}
 	*s = next
 	return []action{
@@ -334,7 +353,10 @@ func (r rules) create(s *slot) []action {
 func (r rules) created(s *slot, e event) []action {
 	switch s.state {
 	case creating:
-		s.state = starting
+		if s.failed == refused {
+			s.details = ""
+		}
+		s.state, s.failed = starting, sound
 		s.host, s.internal, s.ports = e.host, e.internal, e.ports
 		return []action{
 			r.line(*s, "Cell %s successfully created container for instance %s", r.cell, s.id),
@@ -353,6 +375,24 @@ func (r rules) failed(s *slot, e event) []action {
 		s.state = waiting
 		do := []action{r.line(*s, "Cell %s failed to create container for instance %s: %s", r.cell, s.id, e.text)}
 		return append(do, r.settle(s)...)
+	case stopping:
+		return r.cleared(s)
+	}
+	return nil
+}
+
+// refused waits for room. It is no crash: nothing is wrong with the app, however
+// long it takes. What is told once is not told again.
+func (r rules) refused(s *slot, e event) []action {
+	switch s.state {
+	case creating:
+		told := s.failed == refused && s.details == e.text
+		s.state, s.failed, s.details = waiting, refused, e.text
+		s.restartAt = r.now.Add(placePause)
+		if told {
+			return nil
+		}
+		return []action{r.line(*s, "Cell %s cannot place instance %s: %s", r.cell, s.id, e.text)}
 	case stopping:
 		return r.cleared(s)
 	}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,7 @@ func TestTransitions(t *testing.T) {
 		{creating, of(evRestart), outcome{stopping, off, "cancel i1"}},
 		{creating, of(evCreated), outcome{starting, up, "follow i1"}},
 		{creating, of(evFailed), outcome{creating, up, "create i2"}},
+		{creating, of(evRefused), outcome{waiting, cf.InstanceDown, ""}},
 		{creating, of(evLost), outcome{creating, up, "create i2"}},
 		{starting, none, outcome{stopping, off, "signal i1"}},
 		{starting, other, outcome{stopping, off, "signal i1"}},
@@ -127,6 +129,7 @@ func TestTransitions(t *testing.T) {
 		{running, of(evLost), outcome{creating, up, "crash i1, create i2"}},
 		{stopping, of(evCreated), outcome{clearing, off, "remove i1"}},
 		{stopping, of(evFailed), outcome{absent, "", ""}},
+		{stopping, of(evRefused), outcome{absent, "", ""}},
 		{stopping, of(evEnded), outcome{clearing, off, "remove i1"}},
 		{stopping, of(evLost), outcome{absent, "", ""}},
 		{clearing, of(evRemoved), outcome{creating, up, "create i2"}},
@@ -188,11 +191,62 @@ func TestNames(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evRestart)+1 || len(actionNames) != int(doNotReady)+1 || len(failureNames) != int(unplaced)+1 {
+	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evRestart)+1 || len(actionNames) != int(doNotReady)+1 || len(failureNames) != int(refused)+1 {
 		t.Error("a name is missing")
 	}
-	if absent.String() != "absent" || givenUp.String() != "given up" || evRestart.String() != "restart" || doNotReady.String() != "not ready" || unplaced.String() != "unplaced" {
+	if absent.String() != "absent" || givenUp.String() != "given up" || evRestart.String() != "restart" || doNotReady.String() != "not ready" || refused.String() != "refused" {
 		t.Error("names and values do not match")
+	}
+}
+
+// A place that is refused is DOWN with the reason until there is room. It is no
+// crash, is told of once, and is tried again without an end.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	s.want("v1")
+	lines := 0
+	for range maxCrashes + 10 {
+		next, do := s.step(s.slot, event{kind: evRefused, text: "insufficient resources: memory"})
+		s.slot = next
+		for _, d := range do {
+			if d.kind == doLine {
+				lines++
+			}
+		}
+		s.is(waiting, cf.InstanceDown)
+		if s.crashes != 0 || s.details != "insufficient resources: memory" {
+			t.Fatalf("%d crashes, %q", s.crashes, s.details)
+		}
+		if did := s.feed(event{kind: evDue}); did != "" {
+			t.Fatalf("it did %q at once", did)
+		}
+		s.now = s.now.Add(placePause)
+		s.feed(event{kind: evDue})
+		s.is(creating, cf.InstanceDown)
+	}
+	if lines != 1 {
+		t.Errorf("%d lines about the same thing", lines)
+	}
+	s.kinds(evCreated)
+	s.is(starting, cf.InstanceStarting)
+	s.kinds(evHealthy)
+	if s.is(running, cf.InstanceRunning); s.details != "" || s.slot.failed != sound {
+		t.Errorf("%q, %v", s.details, s.slot.failed)
+	}
+}
+
+// Clients know the ids of instances in the form of Diego's.
+func TestInstanceID(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{4}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		id := newGUID()
+		if !form.MatchString(id) || seen[id] {
+			t.Fatalf("%q is not of the form 8-4-4-4-4, or was given before", id)
+		}
+		seen[id] = true
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"ingot/internal/engine"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 const (
@@ -50,7 +51,7 @@ func (c *Controller) follow(a *app, l *live) {
 			c.Kick(a.guid)
 		},
 	}
-	c.spawn(func(context.Context) {
+	c.spawn("records of an instance", func(context.Context) {
 		defer cancel()
 		sample.followed.Store(true)
 		if e, ok := p.run(ctx); ok {
@@ -80,25 +81,35 @@ type pump struct {
 // run returns how it ended: an evEnded, or evLost. It is false when ctx ended
 // before.
 func (p *pump) run(ctx context.Context) (event, bool) {
-	for {
-		stream, err := p.Engine.Records(ctx, p.id, engine.Position(p.last))
-		if err == nil {
-			err = p.drain(ctx, stream)
-			_ = stream.Close() // only read
+	for failures := 0; ; failures++ {
+		before := p.last
+		err := run.Do("records of an instance", func() error { return p.read(ctx) })
+		if p.last > before {
+			failures = 0
 		}
 		switch {
 		case ctx.Err() != nil:
 			return event{}, false
 		case errors.Is(err, io.EOF):
-			return p.finish(ctx)
+			return p.finishSafely(ctx)
 		case errors.Is(err, engine.ErrNotFound):
 			return event{kind: evLost}, true
 		}
 		p.Log.Warn("the records of an instance cannot be read", "app", p.app, "instance", p.id, "error", err)
-		if !rest(ctx, pumpPause) {
+		if !rest(ctx, pauseAfter(failures)) {
 			return event{}, false
 		}
 	}
+}
+
+// read takes over what one stream has.
+func (p *pump) read(ctx context.Context) error {
+	stream, err := p.Engine.Records(ctx, p.id, engine.Position(p.last))
+	if err != nil {
+		return err
+	}
+	defer stream.Close() //nolint:errcheck // only read
+	return p.drain(ctx, stream)
 }
 
 // rest is a pause in real time: files and disks do not follow the clock of a
@@ -112,6 +123,14 @@ func rest(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// finishSafely is finish; after a panic nobody knows how the instance ended.
+func (p *pump) finishSafely(ctx context.Context) (e event, known bool) {
+	if !run.Safely("records of an instance", func() { e, known = p.finish(ctx) }) {
+		return event{kind: evEnded, seq: p.last, text: "Instance was killed"}, true
+	}
+	return e, known
 }
 
 // finish tells how the instance ended. When its last record does not say, it was
@@ -159,24 +178,23 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 // there is taken over at once.
 func (p *pump) drain(ctx context.Context, stream engine.Stream) error {
 	records := make(chan launch.Record, maxBatch)
-	var failed error
-	go func() {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := run.Async("records of an instance", func() error {
 		defer close(records)
 		for {
 			r, err := stream.Next()
 			if err != nil {
-				failed = err
-				return
+				return err
 			}
 			r.Payload = bytes.Clone(r.Payload)
 			select {
 			case records <- r:
 			case <-ctx.Done():
-				failed = ctx.Err()
-				return
+				return ctx.Err()
 			}
 		}
-	}()
+	})
 	batch := make([]launch.Record, 0, maxBatch)
 	for first := range records {
 		batch = append(batch[:0], first)
@@ -194,7 +212,7 @@ func (p *pump) drain(ctx context.Context, stream engine.Stream) error {
 		}
 		p.take(ctx, batch)
 	}
-	return failed
+	return <-failed
 }
 
 // take writes a batch and tells its events.

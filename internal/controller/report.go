@@ -42,6 +42,27 @@ func (p *pass) crashLines(d placed) []string {
 	}
 }
 
+// checksReadiness reports whether the process has a readiness check of its own.
+// Without one ready is just another word for healthy.
+func (p *pass) checksReadiness(at place) bool {
+	process := p.goal.processes[at.process]
+	return process != nil && process.Readiness.Type != cf.CheckProcess && process.Readiness.Type != ""
+}
+
+// readyLine is what is written to the app's log when a readiness check of its
+// own passes or fails.
+func (p *pass) readyLine(d placed) string {
+	switch {
+	case !p.checksReadiness(d.at):
+		return ""
+	case d.kind == doReady:
+		return "Container passed the readiness health check. Container marked ready and added to route pool."
+	case d.text != "":
+		return "Container failed the readiness health check. Container marked not ready and removed from route pool: " + d.text
+	}
+	return "Container failed the readiness health check. Container marked not ready and removed from route pool."
+}
+
 // typeOf is the process type of a place.
 func (p *pass) typeOf(at place) string {
 	if process := p.goal.processes[at.process]; process != nil {
@@ -80,9 +101,7 @@ func (p *pass) audits() []audit {
 			}
 			all = append(all, audit{"app.crash", platform.Actor{GUID: p.goal.app.GUID, Type: "app", Name: p.goal.app.Name}, data})
 		case doReady, doNotReady:
-			// Without a check of its own ready is just another word for healthy.
-			process := p.goal.processes[d.at.process]
-			if process == nil || process.Readiness.Type == cf.CheckProcess || process.Readiness.Type == "" {
+			if !p.checksReadiness(d.at) {
 				continue
 			}
 			kind := "audit.app.process.ready"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/cf"
@@ -32,6 +33,7 @@ type Route struct {
 // RouteBackend is where requests of a route can go.
 type RouteBackend struct {
 	App         string
+	Process     string // guid
 	ProcessType string
 	Instance    string
 	Index       int
@@ -99,6 +101,7 @@ type RoutePublisher struct {
 	kicked chan struct{} // has room for one
 
 	announcing announcing
+	loaded     atomic.Bool
 }
 
 const (
@@ -185,8 +188,7 @@ func (p *RoutePublisher) run(ctx context.Context) {
 		case <-tick:
 			rearm()
 			p.work(ctx) // also what failed before
-			_, err := p.step(ctx)
-			p.complain(ctx, err)
+			p.complain(ctx, run.Do("publish routes", func() error { _, err := p.step(ctx); return err }))
 		case <-p.kicked:
 			p.work(ctx)
 		}
@@ -213,7 +215,7 @@ func (p *RoutePublisher) work(ctx context.Context) {
 	if !all {
 		return
 	}
-	err := p.walk(ctx, func() error { return p.named(ctx) })
+	err := run.Do("publish routes", func() error { return p.walk(ctx, func() error { return p.named(ctx) }) })
 	if err != nil {
 		p.kicks.Lock()
 		p.kicks.all = true
@@ -233,7 +235,7 @@ func (p *RoutePublisher) named(ctx context.Context) error {
 	if len(routes) == 0 {
 		return nil
 	}
-	err := p.Refresh(ctx, slices.Collect(maps.Keys(routes))...)
+	err := run.Do("publish routes", func() error { return p.Refresh(ctx, slices.Collect(maps.Keys(routes))...) })
 	if err != nil {
 		p.kicks.Lock()
 		maps.Copy(p.kicks.routes, routes)
@@ -349,8 +351,13 @@ func (p *RoutePublisher) load(ctx context.Context) error {
 		table = append(table, p.routeOf(m))
 	}
 	p.Table.Replace(table)
+	p.loaded.Store(true)
 	return nil
 }
+
+// Loaded reports whether the table has had all routes and the instances of
+// them that run: what it does not have then does not exist.
+func (p *RoutePublisher) Loaded() bool { return p.loaded.Load() }
 
 // AppChanged publishes the routes of an app with its present backends. When it
 // returns, the table has them.
@@ -416,7 +423,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 				continue // it was started before this destination was made
 			}
 			r.Backends = append(r.Backends, RouteBackend{
-				App: d.AppGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
+				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
 				Destination: d.GUID, Port: port, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}

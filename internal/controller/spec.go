@@ -140,6 +140,9 @@ func (c *Controller) specOf(ctx context.Context, at place, id, version string) (
 // cpuShares: who pays for memory gets processor time in proportion.
 func cpuShares(memoryMB int) int { return min(max(memoryMB, 128), 8192) }
 
+// DropletKey begins the key of a droplet's archive; its checksum follows.
+const DropletKey = "droplet-"
+
 func (c *Config) archive(ctx context.Context, d *cf.Droplet) engine.Archive {
 	a := engine.Archive{Open: func() (io.ReadCloser, error) {
 		r, err := c.Droplets.Open(ctx, d.GUID)
@@ -149,7 +152,7 @@ func (c *Config) archive(ctx context.Context, d *cf.Droplet) engine.Archive {
 		return r, err
 	}}
 	if d.Checksum != "" {
-		a.Key = "droplet-" + d.Checksum
+		a.Key = DropletKey + d.Checksum
 	}
 	return a
 }
@@ -268,6 +271,12 @@ func (c *Config) variables(app *cf.App, given map[string]string, id string, memo
 	})
 	maps.Copy(env, c.serviceVariables(app))
 	return env
+}
+
+// noPorts are the variables about ports of what has none, as Diego gives them to
+// tasks.
+func noPorts() map[string]string {
+	return map[string]string{"CF_INSTANCE_ADDR": "", "CF_INSTANCE_PORT": "", "CF_INSTANCE_PORTS": "[]"}
 }
 
 // listed are variables as a member has them.

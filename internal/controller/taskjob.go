@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	"ingot/internal/cf"
@@ -11,6 +12,7 @@ import (
 	"ingot/internal/fault"
 	"ingot/internal/launch"
 	"ingot/internal/platform"
+	"ingot/internal/run"
 )
 
 // Why tasks fail, when it is not their command.
@@ -89,7 +91,11 @@ func (j *job) start(ctx context.Context, task *cf.Task) (reason string, err erro
 	// From here on the engine is waited for, and no other task.
 	ctx, late := context.WithTimeout(ctx, startLimit)
 	defer late()
-	spec, err := j.specOf(ctx, task)
+	var spec engine.Spec
+	err = run.Do("task", func() (err error) {
+		spec, err = j.specOf(ctx, task)
+		return err
+	})
 	if err != nil {
 		var known *fault.Error
 		if ctx.Err() == nil && !errors.As(err, &known) {
@@ -97,7 +103,7 @@ func (j *job) start(ctx context.Context, task *cf.Task) (reason string, err erro
 		}
 		return j.notStarted(ctx, task, err)
 	}
-	if err := j.Engine.Start(ctx, spec); err != nil {
+	if err := run.Do("task", func() error { return j.Engine.Start(ctx, spec) }); err != nil {
 		return j.notStarted(ctx, task, err)
 	}
 	return "", nil
@@ -121,14 +127,14 @@ func (j *job) notStarted(ctx context.Context, task *cf.Task, err error) (string,
 func (j *job) whenUnwanted(ctx context.Context, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() {
+	run.Go("task", func() {
 		defer close(done)
 		select {
 		case <-j.unwanted:
 			f(ctx)
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return func() {
 		cancel()
 		<-done
@@ -168,9 +174,11 @@ func (j *job) specOf(ctx context.Context, task *cf.Task) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, err
 	}
+	variables := j.variables(app, env, task.GUID, task.MemoryMB)
+	maps.Copy(variables, noPorts())
 	member := launch.Member{
 		Name: kindTask, Source: task.Source(), Args: launch.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
-		Env: listed(j.variables(app, env, task.GUID, task.MemoryMB)),
+		Env: listed(variables),
 	}
 	reach, err := j.reach(ctx, app.GUID)
 	if err != nil {

@@ -85,7 +85,8 @@ func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
 	for thorough := true; ; {
 		tick := make(chan struct{})
 		stop := t.Clock.AfterFunc(t.Interval, func() { close(tick) })
-		if err := t.look(ctx, spawn, thorough); err != nil && ctx.Err() == nil {
+		err := run.Do("look at tasks", func() error { return t.look(ctx, spawn, thorough) })
+		if err != nil && ctx.Err() == nil {
 			t.Log.Error("tasks could not be looked at", "error", err)
 		}
 		t.tellLooked()
@@ -230,11 +231,13 @@ func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, org string)
 	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{})}
 	t.jobs[guid] = j
 	spawn(func() {
-		j.run(ctx)
-		t.mu.Lock()
-		delete(t.jobs, guid)
-		t.mu.Unlock()
-		t.Kick() // there is room for another
+		defer func() {
+			t.mu.Lock()
+			delete(t.jobs, guid)
+			t.mu.Unlock()
+			t.Kick() // there is room for another
+		}()
+		run.Safely("task", func() { j.run(ctx) })
 	})
 }
 
@@ -265,7 +268,7 @@ func pauseAfter(failures int) time.Duration { return min(pumpPause<<min(failures
 // run tries until it has come to an end that is written down.
 func (j *job) run(ctx context.Context) {
 	for failures := 0; ; failures++ {
-		err := j.carryOut(ctx)
+		err := run.Do("task", func() error { return j.carryOut(ctx) })
 		if err == nil || ctx.Err() != nil {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/engine"
+	"ingot/internal/run"
 )
 
 // Usage is what an instance uses.
@@ -24,6 +25,11 @@ const (
 	// usageFresh is how long an answer is good for. Over a shorter time a
 	// rate would say little.
 	usageFresh = time.Second
+	// Memory grows quickly while an instance starts: during its first seconds
+	// (usageYoung) memory and disk are read again after a short while
+	// (usageYoungFresh), so that what a push shows is not from before the start.
+	usageYoung      = 15 * time.Second
+	usageYoungFresh = 50 * time.Millisecond
 	// usageAtOnce bounds how many instances the engine is asked for at once.
 	usageAtOnce = 8
 )
@@ -33,6 +39,8 @@ const (
 type sample struct {
 	mu    sync.Mutex
 	at    time.Time
+	read  time.Time // when memory and disk were read
+	began time.Time // when the instance was created
 	cpu   time.Duration
 	bytes int64
 	usage Usage
@@ -78,10 +86,10 @@ func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[str
 	var mu sync.Mutex
 	answers := make(map[string]Usage, len(instanceGUIDs))
 	places := make(chan struct{}, usageAtOnce)
-	var all sync.WaitGroup
+	var all run.WaitGroup
 	for _, id := range instanceGUIDs {
 		places <- struct{}{}
-		all.Go(func() {
+		all.Go("usage of an instance", func() {
 			defer func() { <-places }()
 			if u, ok := c.usageOf(ctx, id); ok {
 				mu.Lock()
@@ -100,6 +108,11 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 	defer s.mu.Unlock()
 	now := c.Clock.Now()
 	if s.ok && now.Sub(s.at) < usageFresh {
+		if now.Sub(s.began) < usageYoung && now.Sub(s.read) >= usageYoungFresh {
+			if seen, err := c.Engine.Usage(ctx, id); err == nil {
+				s.usage.Memory, s.usage.Disk, s.usage.Time, s.read = seen.Memory, seen.Disk, now, now
+			}
+		}
 		return s.usage, true
 	}
 	seen, err := c.Engine.Usage(ctx, id)
@@ -116,9 +129,10 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 			return Usage{}, false
 		}
 		since, cpu, bytes = in.Created, 0, 0
+		s.began = in.Created
 	}
 	s.usage = usageBetween(seen, now.Sub(since), seen.CPUTime-cpu, written-bytes)
-	s.usage.Time, s.at, s.cpu, s.bytes, s.ok = now, now, seen.CPUTime, written, true
+	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
 	return s.usage, true
 }
 

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"ingot/internal/fault"
 )
 
 var (
@@ -71,6 +74,8 @@ func translate(err error) error {
 		switch pg.Code {
 		case uniqueViolation:
 			return &ConflictError{Constraint: pg.ConstraintName, Err: err}
+		case "53100": // disk_full
+			return diskFull(err)
 		case "25006": // read_only_sql_transaction
 			return fmt.Errorf("%w: %w", ErrReadOnly, err)
 		}
@@ -78,11 +83,18 @@ func translate(err error) error {
 		switch lite.Code() {
 		case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
 			return &ConflictError{Constraint: sqliteColumns(lite.Error()), Err: err}
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE:
+			return diskFull(err)
 		case sqlite3.SQLITE_READONLY:
 			return fmt.Errorf("%w: %w", ErrReadOnly, err)
 		}
 	}
 	return err
+}
+
+func diskFull(err error) error {
+	return fault.Wrap(err, fault.InsufficientStorage,
+		"The disk of the server's database is full, so nothing was changed. Try again when the operator has made room.").After(30 * time.Second)
 }
 
 // sqliteColumns takes the columns out of "… UNIQUE constraint failed: a.b, a.c (2067)".

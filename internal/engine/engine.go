@@ -15,6 +15,34 @@ import (
 // ErrNotFound is what engines answer for an instance they do not have.
 var ErrNotFound = errors.New("no such instance")
 
+// PlacementError is why an engine does not start an instance at the moment,
+// through no fault of the instance: there is no room for it, or the engine is
+// held back. Trying later may work.
+type PlacementError struct {
+	// Reason is for the users of the instance: Cloud Foundry's words where it
+	// has them, and nothing about the machine that is not theirs to know.
+	Reason string
+	// Err is the cause, for the operator; it may be nil.
+	Err error
+}
+
+// InsufficientMemory and InsufficientDisk are the reasons of Diego, Cloud
+// Foundry's scheduler, when no machine has room for an instance.
+const (
+	InsufficientMemory = "insufficient resources: memory"
+	InsufficientDisk   = "insufficient resources: disk"
+)
+
+func (e *PlacementError) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *PlacementError) Unwrap() error { return e.Err }
+
 // Engine runs instances. It is safe for concurrent use.
 type Engine interface {
 	// Describe says what kind of engine this is and how well it isolates.
@@ -22,7 +50,8 @@ type Engine interface {
 
 	// Start makes an instance and runs it. It returns when ingot-init runs;
 	// how it goes on is told by records. Starting an id that exists already
-	// does nothing. When it fails nothing is left behind.
+	// does nothing. When it fails nothing is left behind. A *PlacementError says
+	// that it was not even tried.
 	Start(ctx context.Context, s Spec) error
 
 	// Signal asks the instance to stop gracefully: members get SIGTERM, and
@@ -79,6 +108,9 @@ type Description struct {
 	// SharedPorts means that instances share the host's ports, so that a fixed
 	// port can be used by one instance only.
 	SharedPorts bool
+	// Held is why the engine starts no instances at the moment, for operators;
+	// empty while it does. Instances that run already go on.
+	Held string
 }
 
 // Spec is an instance to start.

@@ -18,7 +18,7 @@ const (
 
 var kinds = map[string]string{
 	kindCrashed:    "An app crashes",
-	kindRecovered:  "An app that crashed is well again",
+	kindRecovered:  "An app that crashed recovered",
 	kindStaging:    "Staging of an app failed",
 	kindDeployment: "A deployment of an app finished",
 	kindService:    "An operation on a service instance finished",

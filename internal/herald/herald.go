@@ -3,6 +3,7 @@ package herald
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type Notifier interface {
 type Config struct {
 	Store    cf.Store
 	Notifier Notifier
+	// Lines returns the newest lines of an app's log, oldest first; nil leaves
+	// them out of messages.
+	Lines func(ctx context.Context, appGUID string, n int) ([]string, error)
 	// File keeps the position.
 	File string
 	// Look is how often events are read.
@@ -172,20 +176,34 @@ func (h *Herald) wanted(ctx context.Context, spaceGUID string) (on bool, err err
 	return on, err
 }
 
-// tell sends a message to every developer of the space.
+// tell sends a message to every developer of the space. The message says where
+// it happened and why the recipient gets it.
 func (h *Herald) tell(ctx context.Context, spaceGUID string, m Message) error {
 	var users []string
-	err := h.c.Store.View(ctx, func(tx cf.Tx) error {
+	var space *cf.Space
+	var org *cf.Organization
+	err := h.c.Store.View(ctx, func(tx cf.Tx) (err error) {
 		users = nil
+		if space, err = tx.Spaces().Get(spaceGUID); err != nil {
+			return err
+		}
+		if org, err = tx.Organizations().Get(space.OrgGUID); err != nil {
+			return err
+		}
 		roles, _, err := tx.Roles().List(cf.Where("space_guid", spaceGUID).And(cf.In("type", string(cf.SpaceDeveloper))))
 		for _, r := range roles {
 			users = append(users, r.UserGUID)
 		}
 		return err
 	})
+	if fault.Is(err, fault.NotFound) {
+		return nil // the space was deleted meanwhile
+	}
 	if err != nil {
 		return err
 	}
+	m.Text = fmt.Sprintf("Org:   %s\nSpace: %s\n\n%s\n-- \nYou receive this as a developer of space %s in org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
+		org.Name, space.Name, m.Text, space.Name, org.Name, space.Name)
 	var failed error
 	for _, user := range users {
 		to := m

@@ -165,7 +165,7 @@ func TestCrashLoopIsOneMessage(t *testing.T) {
 	b.expect("dev: shop crashed 300 times")
 	b.expect("")
 	b.instance(cf.InstanceRunning)
-	b.expect("dev: shop is well again")
+	b.expect("dev: shop recovered")
 	b.expect("")
 	b.event(eventCrash, nil)
 	b.expect("")
@@ -200,6 +200,37 @@ func TestServiceOperationsAreSaid(t *testing.T) {
 		if !worth || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
 			t.Errorf("%s: %+v", operation, m)
 		}
+	}
+}
+
+func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.instance(cf.InstanceCrashed)
+	b.h.c.Lines = func(_ context.Context, app string, n int) ([]string, error) {
+		if app != b.app.GUID || n != linesShown {
+			t.Errorf("asked for %d lines of %s", n, app)
+		}
+		return []string{"[APP/PROC/WEB/0] panic: no database", strings.Repeat("x", 10*maxLine)}, nil
+	}
+	b.event(eventCrash, map[string]any{"exit_description": "APP/PROC/WEB: Exited with status 1"})
+	b.h.Pass(t.Context())
+	b.now = b.now.Add(time.Minute)
+	b.h.Pass(t.Context())
+	if len(b.ear.heard) != 1 {
+		t.Fatalf("%d messages, want 1", len(b.ear.heard))
+	}
+	got := b.ear.heard[0].Text
+	for _, want := range []string{
+		"Org:   o\nSpace: s\n", "Exited with status 1", "The last 2 lines of its log:\n\n    [APP/PROC/WEB/0] panic: no database\n",
+		"cf logs shop --recent", "cf app shop", "cf events shop", "You receive this as a developer of space s in org o.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, strings.Repeat("x", maxLine+1)) {
+		t.Error("a long line is not cut")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"ingot/internal/cf"
@@ -40,7 +41,7 @@ func (h *Herald) reportTroubles(ctx context.Context) error {
 	for app, t := range h.at.Troubles {
 		switch {
 		case t.Told.IsZero() && now.Sub(t.Began) >= h.c.Settle, t.Count > 0 && !t.Told.IsZero() && now.Sub(t.Told) >= h.c.Quiet:
-			if err := h.tell(ctx, t.Space, t.crashMessage(app)); err != nil {
+			if err := h.tell(ctx, t.Space, t.crashMessage(app, h.lastLines(ctx, app))); err != nil {
 				failed = errors.Join(failed, err)
 				continue
 			}
@@ -60,7 +61,34 @@ func (h *Herald) reportTroubles(ctx context.Context) error {
 	return failed
 }
 
-func (t *trouble) crashMessage(app string) Message {
+// linesShown is how much of an app's log a crash message carries.
+const linesShown = 20
+
+// maxLine bounds each of these lines, in bytes.
+const maxLine = 500
+
+// lastLines returns the end of an app's log for a message. A log that cannot be
+// read is no reason not to tell of the crash.
+func (h *Herald) lastLines(ctx context.Context, app string) string {
+	if h.c.Lines == nil {
+		return ""
+	}
+	lines, err := h.c.Lines(ctx, app, linesShown)
+	if err != nil {
+		h.c.Log.WarnContext(ctx, "the log of a crashed app could not be read for its message", "app", app, "error", err)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	for i, line := range lines {
+		if len(line) > maxLine {
+			lines[i] = strings.ToValidUTF8(line[:maxLine], "") + "…"
+		}
+	}
+	return fmt.Sprintf("The last %d lines of its log:\n\n    %s\n\n", len(lines), strings.Join(lines, "\n    "))
+}
+
+func (t *trouble) crashMessage(app, lines string) Message {
 	times := "once"
 	if t.Count > 1 {
 		times = fmt.Sprintf("%d times", t.Count)
@@ -71,9 +99,9 @@ func (t *trouble) crashMessage(app string) Message {
 	}
 	return Message{
 		Kind: kindCrashed, Subject: subject,
-		Text: fmt.Sprintf("The app %s crashed %s, last at %s: %s\n\nIt is started again, with growing pauses while it goes on crashing; "+
-			"you will hear of it at most once an hour.\n\nWhat it printed: cf logs %s --recent\nIts instances:   cf app %s\n",
-			t.Name, times, t.Last.UTC().Format(time.RFC1123), t.Description, t.Name, t.Name),
+		Text: fmt.Sprintf("The app %s crashed %s, last at %s: %s\n\n%sIt is restarted, with longer pauses while it keeps crashing; "+
+			"you are told at most once an hour.\n\nMore of its log: cf logs %s --recent\nIts instances:   cf app %s\nIts events:      cf events %s\n",
+			t.Name, times, t.Last.UTC().Format(time.RFC1123), t.Description, lines, t.Name, t.Name, t.Name),
 		Key: fmt.Sprintf("crash/%s/%d", app, t.Last.UnixNano()),
 	}
 }
@@ -89,8 +117,8 @@ func (h *Herald) recovered(ctx context.Context, app string, t *trouble) (done bo
 		return true, nil
 	}
 	m := Message{
-		Kind: kindRecovered, Subject: t.Name + " is well again",
-		Text: fmt.Sprintf("All instances of the app %s are running again. It had crashed %d times since %s.\n", t.Name, t.Total, t.Began.UTC().Format(time.RFC1123)),
+		Kind: kindRecovered, Subject: t.Name + " recovered",
+		Text: fmt.Sprintf("All instances of the app %s are running again. It crashed %d times since %s.\n", t.Name, t.Total, t.Began.UTC().Format(time.RFC1123)),
 		Key:  fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
 	}
 	if err := h.tell(ctx, t.Space, m); err != nil {

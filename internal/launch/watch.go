@@ -1,8 +1,11 @@
 package launch
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // pollInterval is how often readers look where the system tells nothing.
@@ -26,7 +29,8 @@ func (p *poller) subscribe() *subscription {
 	if len(p.subs) == 0 {
 		p.subs = map[*subscription]struct{}{}
 		p.stop = make(chan struct{})
-		go p.run(p.stop)
+		stop := p.stop
+		run.GoLoop(context.Background(), "launch poll", func() { p.run(stop) }) // until stop is closed
 	}
 	p.subs[s] = struct{}{}
 	return s

@@ -1,10 +1,13 @@
 package launch
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"sync"
 	"syscall"
+
+	"ingot/internal/run"
 )
 
 // What is watched in a directory: that a segment grew, and that one came or
@@ -44,7 +47,8 @@ func (w *watcher) subscribe(dir string) *subscription {
 		}
 		w.fd, w.f = fd, os.NewFile(uintptr(fd), "inotify")
 		w.dirs = map[int32]map[*subscription]struct{}{}
-		go w.run(w.f)
+		f := w.f
+		run.GoLoop(context.Background(), "launch watch", func() { w.run(f) }) // until f is closed
 	}
 	n, err := syscall.InotifyAddWatch(w.fd, dir, watchGrown|watchChanged|syscall.IN_ONLYDIR)
 	if err != nil {

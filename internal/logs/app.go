@@ -71,13 +71,14 @@ type chunk struct {
 	first   int     // which entry it begins with
 	lost    uint64
 	touched []*stream
+	told    []Entry // for hoses, once it is written
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
 func (c *chunk) reset() {
 	clear(c.touched)
-	c.buf, c.touched, c.fresh, c.lost = c.buf[:0], c.touched[:0], false, 0
+	c.buf, c.touched, c.fresh, c.lost, c.told = c.buf[:0], c.touched[:0], false, 0, nil
 	if cap(c.buf) > 4*maxSegment {
 		c.buf = nil
 	}
@@ -304,6 +305,7 @@ func (a *appLog) encode(c *chunk, e *Entry, at int64) {
 	}
 	c.scratch = appendLine(c.scratch[:0], e.Stderr, a.number, at-a.before, e.Seq, text)
 	c.buf = appendFrame(c.buf, c.scratch)
+	a.note(c, e, at, text)
 	a.before = at
 	c.seg.add(at)
 }
@@ -346,6 +348,7 @@ func (a *appLog) flush(c *chunk) error {
 	for t := range a.tails {
 		t.signal()
 	}
+	a.store.hoses.offer(c.told)
 	c.reset()
 	return nil
 }

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -20,39 +21,47 @@ import (
 // clients read below /api/v1.
 const apiVersion = "2.12.1"
 
-// Access decides who may see which app's log.
-type Access interface {
-	// MayRead tells whether the caller may read the log of an app. An app that
-	// does not exist is one that nobody may read.
-	MayRead(ctx context.Context, claims *token.Claims, appGUID string) (bool, error)
-}
-
 // seesAll are the scopes that need no further permission.
 var seesAll = []string{
 	"doppler.firehose", "logs.admin",
 	"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor",
 }
 
-// envelopeTypes are log-cache's; only LOG has anything here.
-var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", "GAUGE", "TIMER", "EVENT"}
+// TypeGauge are the measurements of instances.
+const TypeGauge = "GAUGE"
+
+// envelopeTypes are log-cache's; only LOG and GAUGE have anything here.
+var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", TypeGauge, "TIMER", "EVENT"}
 
 type api struct {
 	store   *Store
 	access  Access
 	started time.Time
+
+	measured measured
+	streams  streamCount
 }
 
 // someLogs are the scopes of which one is needed to read any log; which logs it
 // opens, Access decides.
 var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
 
-// Routes registers the log-cache API, and the live tail, which is our own.
-func Routes(g *web.Group, s *Store, access Access) {
-	a := &api{store: s, access: access, started: time.Now()}
+// Routes registers the log-cache API, the stream of the reverse log proxy's
+// gateway, and the live tail, which is our own. All groups that it is given share
+// the bounds on streams.
+func Routes(s *Store, access Access, groups ...*web.Group) {
+	a := &api{store: s, access: access, started: time.Now(), measured: measured{access: access}}
+	for _, g := range groups {
+		a.routes(g)
+	}
+}
+
+func (a *api) routes(g *web.Group) {
 	g.Handle(http.MethodGet, "/api/v1/info", web.Public("clients ask for the version before they log in"), a.info)
 	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Scope(someLogs...), a.read)
 	g.Handle(http.MethodGet, "/api/v1/tail/{source}", web.Scope(someLogs...), a.tail)
 	g.Handle(http.MethodGet, "/api/v1/meta", web.Scope(someLogs...), a.meta)
+	g.Handle(http.MethodGet, "/v2/read", web.Scope(someLogs...), a.stream)
 }
 
 func (a *api) info(w http.ResponseWriter, _ *http.Request) error {
@@ -104,7 +113,11 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body := appendEnvelopes(make([]byte, 0, 64+512*len(entries)), entries)
+	gauges, err := a.gaugesFor(r.Context(), app, q)
+	if err != nil {
+		return err
+	}
+	body := appendEnvelopes(make([]byte, 0, 64+1024*len(entries)), entries, gauges, q, a.access.About(r.Context(), app))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -183,20 +196,47 @@ func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
 
 // appendEnvelopes writes a read's answer. Clients refuse members that they do
 // not know, so there is nothing in it but what loggregator's envelopes have.
-func appendEnvelopes(b []byte, entries []Entry) []byte {
+//
+// Gauges are measured when they are read, so they are younger than any line.
+func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, about *About) []byte {
 	b = append(b, `{"envelopes":{"batch":[`...)
+	begin := len(b)
+	next := func() {
+		if len(b) > begin {
+			b = append(b, ',')
+		}
+	}
+	limit := cmp.Or(q.Limit, DefaultLimit)
+	gauges = gauges[:min(len(gauges), limit)]
+	if len(gauges) > 0 && len(entries)+len(gauges) > limit {
+		if q.Descending {
+			entries = entries[:limit-len(gauges)] // the newest come first
+		} else {
+			gauges = gauges[:max(limit-len(entries), 0)]
+		}
+	}
+	addGauges := func() {
+		for i := range gauges {
+			next()
+			b = appendGauge(b, &gauges[i], about)
+		}
+	}
+	if q.Descending {
+		addGauges()
+	}
 	var previous *Entry
 	var middle []byte // from source_id to the tags: the same for lines of one origin
 	for i := range entries {
 		e := &entries[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
+		next()
 		if previous == nil || !sameOrigin(previous, e) {
-			middle = appendOriginJSON(middle[:0], e)
+			middle = appendOriginJSON(middle[:0], e, about)
 			previous = e
 		}
 		b = appendEnvelope(b, e, middle)
+	}
+	if !q.Descending {
+		addGauges()
 	}
 	return append(b, "]}}"...)
 }
@@ -219,33 +259,13 @@ func sameOrigin(a, b *Entry) bool {
 		len(a.Tags) == 0 && len(b.Tags) == 0
 }
 
-func appendOriginJSON(b []byte, e *Entry) []byte {
+func appendOriginJSON(b []byte, e *Entry, about *About) []byte {
 	b = append(b, `","source_id":`...)
 	b = appendJSON(b, e.App)
 	b = append(b, `,"instance_id":`...)
 	b = appendJSON(b, e.Instance)
 	b = append(b, `,"deprecated_tags":{},"tags":`...)
-	return appendJSON(b, Tags(e))
-}
-
-// Tags are the entry's own tags and those that follow from the entry.
-func Tags(e *Entry) map[string]string {
-	tags := make(map[string]string, len(e.Tags)+6)
-	for k, v := range e.Tags {
-		tags[k] = v
-	}
-	tags["source_type"] = e.Source
-	tags["app_id"] = e.App
-	tags["source_id"] = e.App
-	tags["instance_id"] = e.Instance
-	if e.Stream != "" {
-		tags["process_instance_id"] = e.Stream
-	}
-	if rest, ok := strings.CutPrefix(e.Source, "APP/PROC/"); ok {
-		kind, _, _ := strings.Cut(rest, "/")
-		tags["process_type"] = strings.ToLower(kind)
-	}
-	return tags
+	return appendJSON(b, Tags(e, about))
 }
 
 func appendJSON(b []byte, v any) []byte {

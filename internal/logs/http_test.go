@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ type desk struct {
 	url    string
 	server *web.Server
 	key    *ecdsa.PrivateKey
+
+	mu     sync.Mutex
+	abouts map[string]*logs.About
 }
 
 func (d *desk) Key(context.Context, string) (any, error) { return &d.key.PublicKey, nil }
@@ -43,6 +47,39 @@ func (d *desk) MayRead(_ context.Context, c *token.Claims, app string) (bool, er
 		return false, errors.New("the database is away")
 	}
 	return c.UserName == app, nil
+}
+
+// About has names of an app that can be changed.
+func (d *desk) About(_ context.Context, app string) *logs.About {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.abouts[app] == nil {
+		return &logs.About{Tags: map[string]string{"deployment": "test"}}
+	}
+	return d.abouts[app]
+}
+
+func (d *desk) rename(app, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.abouts == nil {
+		d.abouts = map[string]*logs.About{}
+	}
+	d.abouts[app] = &logs.About{Tags: map[string]string{"app_name": name, "deployment": "test"}, Processes: map[string]string{"WEB": app + "-web"}}
+}
+
+// Gauges measures one instance of each app.
+func (d *desk) Gauges(_ context.Context, apps []string) ([]logs.Gauge, error) {
+	if apps == nil {
+		apps = []string{"one", "two"}
+	}
+	var all []logs.Gauge
+	for _, app := range apps {
+		all = append(all, logs.Gauge{App: app, Process: "WEB", Instance: app + "-i", Index: 1, Time: time.Now(), Metrics: map[string]logs.Metric{
+			"cpu": {"percentage", 12.5}, "memory": {"bytes", 1 << 20}, "disk": {"bytes", 1 << 21},
+		}})
+	}
+	return all, nil
 }
 
 func newDesk(t testing.TB) *desk { return newDeskWith(t, logs.Options{}) }
@@ -60,7 +97,7 @@ func newDeskWith(t testing.TB, o logs.Options, limits ...web.Limits) *desk {
 	for _, l := range limits {
 		g = g.Within(l)
 	}
-	logs.Routes(g, d.store, d)
+	logs.Routes(d.store, d, g)
 	l, err := web.Listen(t.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +204,7 @@ func TestReadAPI(t *testing.T) {
 	}
 	want := map[string]string{
 		"source_type": "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", "app_id": "a", "source_id": "a", "instance_id": "3",
-		"space_id": "sp", "process_instance_id": "i-1", "process_type": "web",
+		"space_id": "sp", "process_instance_id": "i-1", "process_type": "web", "deployment": "test", "job": "diego-cell", "origin": "rep",
 	}
 	if e := got[1]; e.Log.Type != "OUT" || string(e.Log.Payload) != "héllo\n<b>" || e.SourceID != "a" || e.InstanceID != "3" || fmt.Sprint(e.Tags) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant tags %v", e, want)
@@ -179,11 +216,11 @@ func TestReadAPI(t *testing.T) {
 		"a?descending=true&limit=1&start_time=0": 1,
 		fmt.Sprintf("a?start_time=%d", at+1):     1,
 		fmt.Sprintf("a?end_time=%d", at+1):       1,
-		"a?envelope_types=GAUGE":                 0,
-		"a?envelope_types=GAUGE&envelope_types=LOG": 2,
-		"a?envelope_types=1":                        2,
-		"a?envelope_types=ANY":                      2,
-		"nothing":                                   0,
+		"a?envelope_types=COUNTER":               0,
+		"a?envelope_types=COUNTER&envelope_types=LOG": 2,
+		"a?envelope_types=1":                          2,
+		"a?envelope_types=ANY":                        2,
+		"nothing":                                     0,
 	} {
 		if got := d.read(query); len(got) != n {
 			t.Errorf("%s: %d envelopes, want %d", query, len(got), n)

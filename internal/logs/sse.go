@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/fault"
+	"ingot/internal/run"
 	"ingot/internal/token"
 	"ingot/internal/web"
 )
@@ -76,13 +77,13 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // proxies in between must not collect it
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, control: control, app: app, want: want}
+	s := &eventStream{w: w, control: control, app: app, want: want, about: func() *About { return a.access.About(r.Context(), app) }}
 	if want.from.kind != startSince {
 		s.last = t.At() // who is cut off before the first line goes on from here
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	stop := context.AfterFunc(web.Closing(r.Context()), cancel)
+	stop := run.OnDone(web.Closing(r.Context()), "log stream", cancel)
 	defer stop()
 	a.follow(ctx, s, t)
 	return nil
@@ -150,6 +151,8 @@ type eventStream struct {
 	told    uint64 // the last id that was sent
 	before  Entry  // the last line that was sent, and the part of its envelope
 	middle  []byte // that others of its origin have too
+	about   func() *About
+	known   *About // what the last batch said of the app
 }
 
 func (s *eventStream) comment(text string) error {
@@ -165,6 +168,9 @@ func (s *eventStream) comment(text string) error {
 }
 
 func (s *eventStream) batch(b Batch) error {
+	if about := s.about(); about != s.known {
+		s.known, s.middle = about, s.middle[:0]
+	}
 	if b.Missed > 0 {
 		n := strconv.FormatUint(b.Missed, 10)
 		s.event("missed", b.First-1, &Entry{
@@ -194,7 +200,7 @@ func (s *eventStream) event(name string, number uint64, e *Entry) {
 	s.told = number
 	s.buf = append(s.buf, "\ndata: "...)
 	if len(s.middle) == 0 || !sameOrigin(&s.before, e) {
-		s.middle = appendOriginJSON(s.middle[:0], e)
+		s.middle = appendOriginJSON(s.middle[:0], e, s.known)
 		s.before = *e
 		s.before.Text = nil
 	}

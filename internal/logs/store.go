@@ -40,6 +40,7 @@ type Store struct {
 	disk         atomic.Int64 // bytes in all segments
 	known        atomic.Int64 // apps
 	shrinking    sync.Mutex
+	hoses        hoses
 
 	mu      sync.RWMutex
 	apps    map[string]*appLog
@@ -323,11 +324,16 @@ type Totals struct {
 	Bytes int64  // on disk
 	Lost  uint64 // lines of all apps
 	Tails int64  // over HTTP
+	// Streams are those of many apps, Dropped what their readers were too slow
+	// for.
+	Streams int64
+	Dropped uint64
 }
 
 // Totals returns the figures of all apps together.
 func (s *Store) Totals() Totals {
-	return Totals{Apps: s.known.Load(), Bytes: s.disk.Load(), Lost: s.lost.Load(), Tails: s.readers.Load()}
+	return Totals{Apps: s.known.Load(), Bytes: s.disk.Load(), Lost: s.lost.Load(), Tails: s.readers.Load(),
+		Streams: int64(s.hoses.open.Load()), Dropped: s.hoses.dropped.Load()}
 }
 
 // Forget drops the position of a stream that will not be fed again, so that

@@ -21,6 +21,10 @@ type Applier struct {
 	Space    *cf.Space
 	// Features are the names of app features there are.
 	Features []string
+	// Absent are features that cannot be switched on, with the reason.
+	Absent map[string]string
+	// Warnings are what the user should know about what was applied.
+	Warnings []string
 	// MayCreateRoutes says why routes cannot be created, if so; nil lets
 	// everybody. It is asked only when there is one to create.
 	MayCreateRoutes func() error
@@ -103,6 +107,12 @@ func (a *Applier) apply(tx cf.Tx, m *App) error {
 func (a *Applier) appKeys(tx cf.Tx, app *cf.App, m *App) error {
 	request := map[string]any{}
 	for name, on := range m.Features {
+		if reason := a.Absent[name]; reason != "" {
+			if on {
+				a.Warnings = append(a.Warnings, fmt.Sprintf("For application '%s': %s", m.Name, reason))
+			}
+			continue
+		}
 		if old, set := app.Features[name]; !set || old != on {
 			if app.Features == nil {
 				app.Features = map[string]bool{}
@@ -138,10 +148,12 @@ func (a *Applier) appKeys(tx cf.Tx, app *cf.App, m *App) error {
 		app.Env = env
 		request["environment_variables"] = slices.Sorted(maps.Keys(m.Env))
 	}
-	if len(request) == 0 {
-		return nil
+	// The event is recorded even when nothing changed, as in Cloud Foundry.
+	unchanged := len(request) == 0
+	request[platform.ManifestTriggered] = true
+	if unchanged {
+		return a.Platform.RecordAppUpdate(tx, a.Actor, app, request)
 	}
-	request["manifest_triggered"] = true
 	return a.Platform.UpdateApp(tx, a.Actor, app, request)
 }
 
@@ -169,7 +181,9 @@ func (a *Applier) processes(tx cf.Tx, app *cf.App, m *App) error {
 	for _, want := range m.Processes {
 		process, err := tx.Processes().First(cf.Where("app_guid", app.GUID).And(cf.In("type", want.Type)))
 		if fault.Is(err, fault.NotFound) {
-			process = a.Platform.NewProcess(app, want.Type)
+			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
+				return err
+			}
 			if want.MemoryMB != nil {
 				process.MemoryMB = *want.MemoryMB
 			}
@@ -196,7 +210,7 @@ func (a *Applier) process(tx cf.Tx, app *cf.App, process *cf.Process, want *Proc
 	want.Health.apply(&process.Health)
 	want.Readiness.apply(&process.Readiness)
 	if process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
-		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{"manifest_triggered": true}); err != nil {
+		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{platform.ManifestTriggered: true}); err != nil {
 			return err
 		}
 	}
@@ -297,7 +311,7 @@ func (a *Applier) routes(tx cf.Tx, app *cf.App, m *App) error {
 	if err != nil {
 		return fault.New(fault.Unprocessable, "No default domain available")
 	}
-	host := strings.ToLower(app.Name)
+	host := app.Name
 	if !hostName.MatchString(host) || len(host) > 63 {
 		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric characters, \"_\", or \"-\", and be at most 63 long")
 	}
@@ -361,8 +375,7 @@ func (a *Applier) resolve(tx cf.Tx, text string) (host string, domain *cf.Domain
 	return host, domain, path, err
 }
 
-// splitAddress splits an address into the name of its host, in lower case, and
-// its path.
+// splitAddress splits an address into the name of its host and its path.
 func splitAddress(text string) (name, path string, err error) {
 	bare := text
 	if scheme, rest, ok := strings.Cut(text, "://"); ok && slices.Contains([]string{"http", "https", "tcp"}, scheme) {
@@ -375,7 +388,7 @@ func splitAddress(text string) (name, path string, err error) {
 	if u.Port() != "" {
 		return "", "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
 	}
-	return strings.ToLower(u.Hostname()), strings.TrimSuffix(u.EscapedPath(), "/"), nil
+	return u.Hostname(), strings.TrimSuffix(u.EscapedPath(), "/"), nil
 }
 
 func noDomain(text string) error {
@@ -384,23 +397,33 @@ func noDomain(text string) error {
 
 func (a *Applier) mapRoute(tx cf.Tx, app *cf.App, domain *cf.Domain, host, path string, want *Route) error {
 	route, err := tx.Routes().First(cf.Where("domain_guid", domain.GUID).And(cf.In("host", host)).And(cf.In("path", path)))
-	if fault.Is(err, fault.NotFound) {
+	missing := fault.Is(err, fault.NotFound)
+	if err != nil && !missing {
+		return err
+	}
+	if missing {
+		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path}
+	}
+	options, err := platform.MergeRouteOptions(route.Options, want.Options)
+	if err != nil {
+		return prefixed("Route '"+want.URL+"': ", err)
+	}
+	if missing {
 		if a.MayCreateRoutes != nil {
 			if err := a.MayCreateRoutes(); err != nil {
 				return err
 			}
 		}
-		route = &cf.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path, Options: want.Options}
-		err = a.Platform.CreateRoute(tx, a.Actor, route, domain)
-	}
-	if err != nil {
-		return err
+		route.Options = options
+		if err := a.Platform.CreateRoute(tx, a.Actor, route, domain); err != nil {
+			return err
+		}
 	}
 	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
 		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + platform.RouteURL(route, domain) + "' belongs to another space")
 	}
-	if want.Options != nil && !maps.Equal(want.Options, route.Options) {
-		route.Options = want.Options
+	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
+		route.Options = options
 		if err := tx.Routes().Update(route); err != nil {
 			return err
 		}

@@ -191,7 +191,7 @@ func normalRoute(key string, v any) any {
 		if err != nil {
 			return v
 		}
-		return host + path
+		return strings.ToLower(host) + path
 	case "options":
 		return eachMember(v, func(_ string, e any) any { return e })
 	}

@@ -4,6 +4,6 @@
 // manifest made by Of applies without change.
 //
 // Manifests are YAML 1.1, as the clients of Cloud Foundry read them: there
-// "yes" is true. It may import cf, platform, fault and a YAML library; it must
-// not import faces or adapters.
+// "yes" is true. It may import cf, platform, fault, its package keys and a YAML
+// library; it must not import faces or adapters.
 package manifest

@@ -210,6 +210,11 @@ func (f *fixture) stable(m *manifest.Manifest) {
 	if err != nil {
 		f.t.Fatalf("what was read back does not apply: %s\n%s", messages(err), back)
 	}
+	for _, app := range again.Apps {
+		if len(app.Warnings) > 0 {
+			f.t.Errorf("what was read back has keys that do nothing: %v", app.Warnings)
+		}
+	}
 	if changes := f.diff(again); len(changes) > 0 {
 		f.t.Errorf("what was read back differs: %+v\n%s", changes, back)
 	}

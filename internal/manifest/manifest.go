@@ -26,6 +26,8 @@ type App struct {
 	RandomRoute  bool
 	DefaultRoute bool
 	Services     []Service
+	// Warnings are about keys that do nothing, each with the name of the app.
+	Warnings []string
 	// raw is the entry as it was written, for Diff.
 	raw map[string]any
 }
@@ -69,7 +71,7 @@ type Sidecar struct {
 type Route struct {
 	URL      string
 	Protocol string
-	Options  map[string]string
+	Options  map[string]any // nil removes one
 }
 
 // Service is a service instance to bind.

@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	known "ingot/internal/manifest/keys"
 	"ingot/internal/platform"
 )
 
@@ -23,9 +24,15 @@ const (
 	maxExpanded = 4 << 20
 )
 
+// Rule is something that a manifest may contain only where it is allowed.
+type Rule int
+
+// HashRouting allows routes that are balanced by a header.
+const HashRouting Rule = 1
+
 // Parse reads and checks a manifest. The error lists every problem, each with
 // the app and key it is about.
-func Parse(text []byte) (*Manifest, error) {
+func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	if len(text) > MaxBytes {
 		return nil, fault.New(fault.TooLarge, "The manifest is larger than %d bytes", MaxBytes)
 	}
@@ -51,9 +58,12 @@ func Parse(text []byte) (*Manifest, error) {
 	m := &Manifest{}
 	var problems []string
 	for i, entry := range list {
-		p := &parser{}
+		p := &parser{hash: slices.Contains(allowed, HashRouting)}
 		m.Apps = append(m.Apps, p.app(entry))
 		name := m.Apps[i].Name
+		for _, warning := range p.warnings {
+			m.Apps[i].Warnings = append(m.Apps[i].Warnings, fmt.Sprintf("For application '%s': %s", name, warning))
+		}
 		for _, problem := range p.problems {
 			if name == "" {
 				problems = append(problems, fmt.Sprintf("For application at index %d: %s", i, problem))
@@ -112,7 +122,9 @@ func stringKeys(v any) (map[string]any, bool) {
 // parser collects the problems of one app.
 type parser struct {
 	problems []string
+	warnings []string // about keys that do nothing
 	prefix   string
+	hash     bool // routes may be balanced by a header
 }
 
 func (p *parser) bad(format string, args ...any) {
@@ -140,6 +152,15 @@ func (p *parser) normal(v any, what string) map[string]any {
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
+// notice warns of keys that do nothing at a level.
+func (p *parser) notice(l known.Level, m map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if text := known.Explain(l, key); text != "" && !slices.Contains(p.warnings, text) {
+			p.warnings = append(p.warnings, text)
+		}
+	}
+}
+
 // check takes over what somebody else found.
 func (p *parser) check(err error) {
 	var e *fault.Error
@@ -166,6 +187,7 @@ func (p *parser) app(entry any) *App {
 	raw := p.normal(entry, "The application")
 	app := &App{}
 	app.raw, _ = stringKeys(entry)
+	p.notice(known.App, app.raw)
 	name, _ := p.word(raw, "name", "Name")
 	app.Name = name
 	switch {
@@ -314,6 +336,7 @@ func (p *parser) metadata(raw map[string]any) (m Metadata) {
 		p.bad("Metadata must be an object")
 		return m
 	}
+	p.notice(known.Metadata, in)
 	read := func(key string) map[string]*string {
 		v, ok := in[key]
 		if !ok || v == nil {
@@ -410,6 +433,7 @@ func (p *parser) routes(app *App, raw map[string]any) {
 			p.bad("Routes must be a list of route objects: each needs a 'route'")
 			continue
 		}
+		p.notice(known.Route, keys)
 		r := &Route{}
 		r.URL, _ = p.word(keys, "route", "Route")
 		r.Protocol, _ = p.word(keys, "protocol", "Route protocol")
@@ -425,22 +449,34 @@ func (p *parser) routes(app *App, raw map[string]any) {
 			if !isMap {
 				p.bad("Route '%s': options must be an object", r.URL)
 			}
-			r.Options = map[string]string{}
-			for _, k := range slices.Sorted(maps.Keys(options)) {
-				value := text(options[k])
-				if k == "loadbalancing" && options[k] == nil {
-					continue // null takes it away
-				}
-				if k != "loadbalancing" {
-					p.bad("Route '%s' contains invalid route option '%s'. Valid keys: 'loadbalancing'", r.URL, k)
-				} else if value != "round-robin" && value != "least-connection" {
-					p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: 'round-robin, least-connection'", value, r.URL)
-				}
-				r.Options[k] = value
-			}
+			r.Options = p.routeOptions(r.URL, options)
 		}
 		app.Routes = append(app.Routes, r)
 	}
+}
+
+// routeOptions checks the options of a route; null removes one.
+func (p *parser) routeOptions(route string, options map[string]any) map[string]any {
+	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
+		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(platform.RouteOptionNames(p.hash), ", "))
+	}
+	if v := options[platform.OptionLoadBalancing]; v != nil {
+		allowed := platform.LoadBalancings(p.hash)
+		switch value, ok := v.(string); {
+		case !ok:
+			p.bad("Invalid value for 'loadbalancing' for Route '%s'; Valid values are: '%s'", route, strings.Join(allowed, ", "))
+		case !slices.Contains(allowed, value):
+			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route, strings.Join(allowed, ", "))
+		}
+	}
+	if p.hash {
+		for _, problem := range platform.CheckRouteOptions(options) {
+			p.bad("Route '%s': %s", route, problem)
+		}
+	}
+	out := map[string]any{}
+	maps.Copy(out, options)
+	return out
 }
 
 func title2(key string) string { return strings.ToUpper(key[:1]) + key[1:] }
@@ -457,6 +493,7 @@ func (p *parser) services(raw map[string]any) []Service {
 			p.bad("Services must be a list of names or of maps with a name")
 			continue
 		}
+		p.notice(known.Service, keys)
 		s := Service{Name: text(keys["name"]), BindingName: text(keys["binding_name"])}
 		if v, ok := keys["parameters"]; ok && v != nil {
 			params, isMap := plain(v).(map[string]any)

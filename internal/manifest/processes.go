@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"ingot/internal/cf"
+	known "ingot/internal/manifest/keys"
 	"ingot/internal/platform"
 )
 
@@ -18,6 +19,9 @@ func (p *parser) processes(app *App, raw map[string]any) {
 	var types []string
 	for _, entry := range listed {
 		keys := p.normal(entry, "Each process")
+		if written, ok := stringKeys(entry); ok {
+			p.notice(known.Process, written)
+		}
 		kind, _ := p.word(keys, "type", "The type of a process")
 		switch {
 		case kind == "":
@@ -32,9 +36,19 @@ func (p *parser) processes(app *App, raw map[string]any) {
 		types = append(types, kind)
 		app.Processes = append(app.Processes, p.process(kind, keys))
 	}
-	if !slices.Contains(types, cf.WebProcess) {
-		if web := p.process(cf.WebProcess, raw); web.says() {
-			app.Processes = slices.Insert(app.Processes, 0, web)
+	if slices.Contains(types, cf.WebProcess) {
+		p.shadowed(raw)
+	} else if web := p.process(cf.WebProcess, raw); web.says() {
+		app.Processes = slices.Insert(app.Processes, 0, web)
+	}
+}
+
+// shadowed warns of settings of the app that the entry of its web process in
+// 'processes' replaces.
+func (p *parser) shadowed(raw map[string]any) {
+	for _, k := range known.Of(known.Process) {
+		if _, ok := raw[k.Name]; ok {
+			p.warnings = append(p.warnings, fmt.Sprintf("manifest key '%s' is ignored: 'processes' lists the process 'web', so it belongs there", k.Name))
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (s *Server) serveUDP(ctx context.Context, spawn func(func())) {
 
 func (s *Server) serveTCP(ctx context.Context, c net.Conn) {
 	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	stop := run.OnDone(ctx, "name server", func() { c.Close() })
 	defer stop()
 	if !s.config.May(connlimit.Address(c.RemoteAddr())) {
 		return
@@ -216,7 +216,7 @@ func ask(ctx context.Context, network string, at netip.AddrPort, query []byte) (
 		return nil, err
 	}
 	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	stop := run.OnDone(ctx, "name server", func() { c.Close() })
 	defer stop()
 	if network == "tcp" {
 		if err := writeMessage(c, query); err != nil {

@@ -2,12 +2,25 @@ package notify
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 )
 
+// UnsubscribeMark stands in a Body's text and HTML where the recipient's own
+// Outgoing.Unsubscribe goes, so that messages that differ in nothing else share
+// the body. It has the form of an address and differs between processes: bodies
+// are never stored.
+var UnsubscribeMark = func() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return "https://unsubscribe.invalid/" + hex.EncodeToString(b[:])
+}()
+
 // Body is a rendered message. Messages of one send share it when the template
-// shows nothing of the single recipient, so that a channel can encode it once.
-// It must not be changed.
+// shows nothing of the single recipient but the link to unsubscribe, for which
+// UnsubscribeMark stands, so that a channel can encode it once. It must not be
+// changed.
 type Body struct {
 	Subject string
 	Text    string // empty when there is no text part
@@ -25,7 +38,7 @@ type Outgoing struct {
 	ClientID string
 	Received time.Time // when the send was accepted
 	// Unsubscribe is the https address that takes the recipient off this kind
-	// with one POST, empty for critical kinds and addresses without a user.
+	// with one POST, empty for critical kinds and messages without a kind.
 	Unsubscribe string
 }
 

@@ -34,7 +34,10 @@ type Template struct {
 	ID string
 	// Owner is the client of a template made by the v2 API, empty for those of
 	// v1, which all clients share.
-	Owner    string
+	Owner string
+	// Creator is the client that made a template of v1. Others use it, but only
+	// this one and administrators change it. Empty: not known.
+	Creator  string
 	Name     string
 	Subject  string
 	Text     string

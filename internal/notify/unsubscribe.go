@@ -70,3 +70,12 @@ func (u *Unsubscriber) Open(token string) (userID string, ref KindRef, err error
 	}
 	return parts[0], KindRef{ClientID: parts[1], KindID: parts[2]}, nil
 }
+
+// AddressSubscriber is the user id under which the preferences of an address
+// that belongs to no user are kept. It is empty for an empty address.
+func AddressSubscriber(email string) string {
+	if email == "" {
+		return ""
+	}
+	return "mailto:" + strings.ToLower(email)
+}

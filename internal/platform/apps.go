@@ -116,7 +116,10 @@ func (p *Platform) CreateApp(tx cf.Tx, by Actor, app *cf.App) error {
 	if err := appConflict(app, tx.Apps().Insert(app)); err != nil {
 		return err
 	}
-	web := p.NewProcess(app, cf.WebProcess)
+	web, err := p.FittingProcess(tx, app, cf.WebProcess)
+	if err != nil {
+		return err
+	}
 	if err := tx.Processes().Insert(web); err != nil {
 		return err
 	}
@@ -128,6 +131,14 @@ func appConflict(app *cf.App, err error) error {
 		return fault.Wrap(err, fault.Unprocessable, "App with the name '%s' already exists.", app.Name)
 	}
 	return err
+}
+
+// FittingProcess is NewProcess with as much memory as quotas allow.
+func (p *Platform) FittingProcess(tx cf.Tx, app *cf.App, kind string) (*cf.Process, error) {
+	process := p.NewProcess(app, kind)
+	memory, err := p.DefaultMemory(tx, app)
+	process.MemoryMB = memory
+	return process, err
 }
 
 // NewProcess is a process with the defaults of its type. The web process has
@@ -157,7 +168,30 @@ func (p *Platform) UpdateApp(tx cf.Tx, by Actor, app *cf.App, request map[string
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.update", by, app, map[string]any{"request": request})
+	return p.RecordAppUpdate(tx, by, app, request)
+}
+
+// RecordAppUpdate writes the audit event of a changed app.
+func (p *Platform) RecordAppUpdate(tx cf.Tx, by Actor, app *cf.App, request map[string]any) error {
+	return p.RecordApp(tx, "audit.app.update", by, app, requestData(request))
+}
+
+// ManifestTriggered is the member of a request, and of the data of its event,
+// that says that a manifest asked for it.
+const ManifestTriggered = "manifest_triggered"
+
+// requestData is the data of an event about a request.
+func requestData(request map[string]any) map[string]any {
+	request = maps.Clone(request)
+	if request == nil {
+		request = map[string]any{}
+	}
+	data := map[string]any{"request": request}
+	if by, ok := request[ManifestTriggered]; ok {
+		delete(request, ManifestTriggered)
+		data[ManifestTriggered] = by
+	}
+	return data
 }
 
 // DeleteApp removes an app with all that is its own. Its instances are ended
@@ -199,6 +233,7 @@ func (p *Platform) StartApp(tx cf.Tx, by Actor, app *cf.App) error {
 
 // begin gives every process a new version on the current droplet.
 func (p *Platform) begin(tx cf.Tx, app *cf.App) error {
+	stopped := app.State == cf.AppStopped
 	app.State = cf.AppStarted
 	if err := tx.Apps().Update(app); err != nil {
 		return err
@@ -212,6 +247,9 @@ func (p *Platform) begin(tx cf.Tx, app *cf.App) error {
 		if err := tx.Processes().Update(process); err != nil {
 			return err
 		}
+	}
+	if stopped {
+		return appFits(tx, app, processes)
 	}
 	return nil
 }
@@ -272,7 +310,10 @@ func (p *Platform) AssignDroplet(tx cf.Tx, by Actor, app *cf.App, d *cf.Droplet)
 		if slices.ContainsFunc(have, func(h *cf.Process) bool { return h.Type == kind }) {
 			continue
 		}
-		process := p.NewProcess(app, kind)
+		process, err := p.FittingProcess(tx, app, kind)
+		if err != nil {
+			return err
+		}
 		if err := p.CreateProcess(tx, by, app, process); err != nil {
 			return err
 		}

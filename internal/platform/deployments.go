@@ -86,6 +86,7 @@ func (p *Platform) CreateDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 		}
 	}
 	o := d.Options
+	before := demandOf(app, web)
 	if _, err := (Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).apply(web); err != nil {
 		return err
 	}
@@ -97,6 +98,9 @@ func (p *Platform) CreateDeployment(tx cf.Tx, by Actor, app *cf.App, d *cf.Deplo
 		return err
 	}
 	if err := leavesMemory(tx, web); err != nil {
+		return err
+	}
+	if err := processFits(tx, app, web, before, o.MemoryMB != nil); err != nil {
 		return err
 	}
 	d.Status, d.Reason, d.LastChange = cf.DeploymentActive, cf.ReasonDeploying, p.Now()

@@ -13,9 +13,17 @@ func spaceTarget(s *cf.Space) Target {
 	return Target{GUID: s.GUID, Type: "space", Name: s.Name, SpaceGUID: s.GUID, OrgGUID: s.OrgGUID}
 }
 
-// CreateOrganization makes its creator its manager and user, if he is a user:
-// clients expect to be able to go on in it.
+// CreateOrganization stores an organization. Its creator becomes a user and a
+// manager of it, so that they can go on in it, unless they are an admin, who
+// needs no role, or a client.
 func (p *Platform) CreateOrganization(tx cf.Tx, by Actor, o *cf.Organization) error {
+	if o.QuotaGUID == "" {
+		quota, err := p.EnsureDefaultQuota(tx)
+		if err != nil {
+			return err
+		}
+		o.QuotaGUID = quota.GUID
+	}
 	err := tx.Organizations().Insert(o)
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap(err, fault.Unprocessable, "Organization '%s' already exists.", o.Name)
@@ -23,7 +31,7 @@ func (p *Platform) CreateOrganization(tx cf.Tx, by Actor, o *cf.Organization) er
 	if err != nil {
 		return err
 	}
-	if by.Type == "user" {
+	if by.Type == "user" && !by.Admin {
 		for _, t := range []cf.RoleType{cf.OrgUser, cf.OrgManager} {
 			if err := p.GiveRole(tx, by, &cf.Role{Type: t, UserGUID: by.GUID, OrgGUID: o.GUID}); err != nil {
 				return err

@@ -9,9 +9,15 @@ import (
 // Platform holds what the actions need besides the transaction.
 type Platform struct {
 	Now func() time.Time
+	// Began is when this server process did.
+	Began time.Time
 	// Defaults of new processes and of staging.
 	MemoryMB, DiskMB, StagingMemoryMB, StagingDiskMB int
-	// Reserved are names of the server itself: no domain may lie there.
+	// SystemDomain is the domain of the server's own host names. Domains at,
+	// below and above it are for administrators.
+	SystemDomain string
+	// Reserved are the server's own host names: no route or domain may have
+	// them, nor lie below.
 	Reserved []string
 	// Stack is the name of the stack of apps that name none.
 	Stack string
@@ -20,7 +26,7 @@ type Platform struct {
 // New returns the actions with their defaults.
 func New() *Platform {
 	return &Platform{
-		Now: time.Now, MemoryMB: cf.DefaultMemoryMB, DiskMB: cf.DefaultDiskMB,
+		Now: time.Now, Began: time.Now(), MemoryMB: cf.DefaultMemoryMB, DiskMB: cf.DefaultDiskMB,
 		StagingMemoryMB: 1024, StagingDiskMB: 4096, Stack: "cflinuxfs4",
 	}
 }

@@ -3,6 +3,7 @@ package platform
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
@@ -29,6 +30,7 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
 		return err
 	}
+	before, instances := demandOf(app, process), process.Instances
 	request, err := s.apply(process)
 	if err != nil {
 		return err
@@ -41,9 +43,12 @@ func (p *Platform) ScaleProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pro
 	if err := tx.Processes().Update(process); err != nil {
 		return err
 	}
+	if err := processFits(tx, app, process, before, s.MemoryMB != nil || process.Instances > instances); err != nil {
+		return err
+	}
 	data := map[string]any{"process_guid": process.GUID, "process_type": process.Type, "request": request}
 	if manifest {
-		data["manifest_triggered"] = true
+		data[ManifestTriggered] = true
 	}
 	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
 }
@@ -97,6 +102,9 @@ func (p *Platform) CreateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pr
 	if err := tx.Processes().Insert(process); err != nil {
 		return err
 	}
+	if err := processFits(tx, app, process, demand{}, true); err != nil {
+		return err
+	}
 	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID, "process_type": process.Type})
 }
 
@@ -120,13 +128,18 @@ func sidecarMemory(sidecars []*cf.Sidecar) int {
 	return sum
 }
 
+// ValidEndpoint reports whether an http check can ask for it.
+func ValidEndpoint(path string) bool {
+	return strings.HasPrefix(path, "/") && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
 // CheckHealth says what is wrong with a health or readiness check.
 func CheckHealth(h cf.HealthCheck, what string) error {
 	var problems []string
 	if !slices.Contains([]cf.CheckType{cf.CheckPort, cf.CheckProcess, cf.CheckHTTP}, h.Type) {
 		problems = append(problems, what+` type must be "port", "process", or "http"`)
 	}
-	if h.Type == cf.CheckHTTP && (h.Endpoint == "" || h.Endpoint[0] != '/') {
+	if h.Type == cf.CheckHTTP && !ValidEndpoint(h.Endpoint) {
 		problems = append(problems, what+" endpoint must be a valid URI path")
 	}
 	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
@@ -155,9 +168,9 @@ func (p *Platform) UpdateProcess(tx cf.Tx, by Actor, app *cf.App, process *cf.Pr
 	if err := tx.Processes().Update(process); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.process.update", by, app, map[string]any{
-		"process_guid": process.GUID, "process_type": process.Type, "request": request,
-	})
+	data := requestData(request)
+	data["process_guid"], data["process_type"] = process.GUID, process.Type
+	return p.RecordApp(tx, "audit.app.process.update", by, app, data)
 }
 
 // PortsOf returns the ports a process has to listen on: those its routes lead

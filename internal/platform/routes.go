@@ -55,10 +55,8 @@ func (p *Platform) CreateDomain(tx cf.Tx, by Actor, d *cf.Domain) error {
 	if err := CheckDomainName(d.Name); err != nil {
 		return err
 	}
-	for _, own := range p.Reserved {
-		if nested(d.Name, own) {
-			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is the platform's own", d.Name, own)
-		}
+	if err := p.checkSystemNames(by, d.Name); err != nil {
+		return err
 	}
 	all, _, err := tx.Domains().List(cf.Query{})
 	if err != nil {
@@ -82,7 +80,39 @@ func (p *Platform) CreateDomain(tx cf.Tx, by Actor, d *cf.Domain) error {
 	if taken {
 		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
 	}
-	return tx.Domains().Insert(d)
+	if err := tx.Domains().Insert(d); err != nil || d.OrgGUID == "" {
+		return err
+	}
+	return domainFits(tx, d.OrgGUID)
+}
+
+// checkSystemNames refuses domains whose routes would take requests that are
+// meant for the server. An administrator may let apps have other names of the
+// system domain.
+func (p *Platform) checkSystemNames(by Actor, name string) error {
+	for _, own := range p.Reserved {
+		if name == own || strings.HasSuffix(name, "."+own) {
+			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform", name, own)
+		}
+		if !by.Admin && nested(name, own) {
+			return reservedDomain(name, own)
+		}
+	}
+	if !by.Admin && p.SystemDomain != "" && nested(name, p.SystemDomain) {
+		return reservedDomain(name, p.SystemDomain)
+	}
+	return nil
+}
+
+func reservedDomain(name, own string) error {
+	return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform; an administrator can create it", name, own)
+}
+
+// isReserved reports whether an address belongs to the server itself.
+func (p *Platform) isReserved(address string) bool {
+	return address != "" && (address == p.SystemDomain || slices.ContainsFunc(p.Reserved, func(own string) bool {
+		return address == own || strings.HasSuffix(address, "."+own)
+	}))
 }
 
 // isRoute reports whether a route without a path has this name. Whoever got a
@@ -194,12 +224,15 @@ func RouteURL(r *cf.Route, d *cf.Domain) string {
 	return url + r.Path
 }
 
-// CreateRoute stores a route; an equal one anywhere is an error.
+// CreateRoute stores a route; an equal one anywhere is an error. Its host stays
+// as it is written; wherever hosts are compared, A is a.
 func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) error {
-	r.Host = strings.ToLower(r.Host)
 	r.Protocol = "http"
 	if err := CheckRoute(r, d); err != nil {
 		return err
+	}
+	if p.isReserved(strings.TrimSuffix(RouteURL(r, d), r.Path)) {
+		return fault.Invalid("Route conflicts with a reserved system route.")
 	}
 	if r.Host != "" {
 		switch n, err := tx.Domains().Count(cf.Where("name", r.Host+"."+d.Name)); {
@@ -222,6 +255,9 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 	if err != nil {
 		return err
 	}
+	if err := routeFits(tx, r.SpaceGUID); err != nil {
+		return err
+	}
 	target, err := routeTarget(tx, r)
 	if err != nil {
 		return err
@@ -235,7 +271,7 @@ func (p *Platform) CreateRoute(tx cf.Tx, by Actor, r *cf.Route, d *cf.Domain) er
 // that has a route of it: whoever had a path of it would get requests that are
 // meant for the others.
 func (p *Platform) sameAddress(tx cf.Tx, r *cf.Route, d *cf.Domain) error {
-	address := strings.TrimSuffix(RouteURL(r, d), r.Path)
+	address := strings.ToLower(strings.TrimSuffix(RouteURL(r, d), r.Path))
 	all, _, err := tx.Domains().List(cf.Query{})
 	if err != nil {
 		return err

@@ -434,8 +434,12 @@ func (p *Platform) RemoveBroker(tx cf.Tx, by Actor, b *cf.ServiceBroker) error {
 	return p.Record(tx, "audit.service_broker.delete", by, Target{GUID: b.GUID, Type: "service_broker", Name: b.Name, SpaceGUID: b.SpaceGUID}, nil)
 }
 
-// forgetOrganization takes an organization from the plans that were shown to it.
+// forgetOrganization takes an organization from the plans that were shown to it,
+// and removes its space quotas.
 func forgetOrganization(tx cf.Tx, guid string) error {
+	if _, err := tx.SpaceQuotas().DeleteAll(cf.Where("organization_guid", guid)); err != nil {
+		return err
+	}
 	plans, _, err := tx.ServicePlans().List(cf.Where("shown_organization_guid", guid))
 	if err != nil {
 		return err

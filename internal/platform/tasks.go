@@ -100,6 +100,9 @@ func (p *Platform) CreateTask(tx cf.Tx, by Actor, app *cf.App, t *cf.Task) error
 	if err := tx.Tasks().Insert(t); err != nil {
 		return err
 	}
+	if err := taskFits(tx, app, t); err != nil {
+		return err
+	}
 	// Not the command: it may hold secrets.
 	return p.RecordApp(tx, "audit.app.task.create", by, app, map[string]any{"task_guid": t.GUID, "request": map[string]any{
 		"name": t.Name, "memory_in_mb": t.MemoryMB, "disk_in_mb": t.DiskMB,

@@ -35,6 +35,8 @@ type Access struct {
 	Index       string
 	Attempts    int
 	RouterError string
+
+	trace trace // as the app got it
 }
 
 // Fields of a line are no longer than these, so that a request cannot make it
@@ -81,7 +83,13 @@ func (a *Access) AppendLine(b []byte) []byte {
 	b = appendPair(b, "app_id:", a.App)
 	b = appendPair(b, "app_index:", a.Index)
 	b = appendPair(b, "instance_id:", a.Instance)
-	return appendPair(b, "x_cf_routererror:", a.RouterError)
+	b = appendPair(b, "x_cf_routererror:", a.RouterError)
+	b = appendPair(b, "x_b3_traceid:", a.trace.id)
+	b = appendPair(b, "x_b3_spanid:", a.trace.span)
+	b = appendPair(b, "x_b3_parentspanid:", a.trace.parentSpan)
+	b = appendPair(b, "b3:", a.trace.b3)
+	b = appendPair(b, "traceparent:", a.trace.parent)
+	return appendPair(b, "tracestate:", a.trace.state)
 }
 
 // appendRequestLine appends the quoted first line of the request.

@@ -148,11 +148,11 @@ func (b *backendConn) alive() bool {
 		return true
 	}
 	var silent bool
-	err := b.raw.Read(func(fd uintptr) bool {
+	// Not Read: the deadline of the last answer has passed after a pause.
+	err := b.raw.Control(func(fd uintptr) {
 		var one [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		silent = errors.Is(err, syscall.EAGAIN)
-		return true
 	})
 	return err == nil && silent
 }

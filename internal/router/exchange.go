@@ -27,6 +27,7 @@ type exchange struct {
 	match      *Match
 	pool       *pool         // of the match, or a part of it
 	sticky     string        // the instance that the session asks for
+	hashed     string        // the value that chooses the instance
 	repeatable bool          // another instance may be asked after a failure
 	service    *serviceVisit // when it goes to a route service first
 	endpoint   *endpoint     // that of the last attempt
@@ -66,12 +67,15 @@ func (x *exchange) lookAgain(t *Table, path string) bool {
 	if x.pool != x.match.pool {
 		return false // the client asked for one instance
 	}
-	m, ok := t.Lookup(x.access.Host, path)
+	m, ok := t.Serving(x.access.Host, path)
 	if !ok || m == x.match || m.Route.RouteServiceURL != x.match.Route.RouteServiceURL {
 		return false
 	}
 	if x.w == nil && !m.plain() {
 		return false
+	}
+	if before, now := x.pool.hash, m.pool.hash; x.hashed != "" && (now == nil || now.header != before.header) {
+		x.hashed = "" // it is that of another header
 	}
 	x.match, x.pool, x.access.Route = m, m.pool, m.Route.GUID
 	return true
@@ -89,23 +93,6 @@ func (x *exchange) mayRepeat(err error) bool {
 		x.counters.ejections.Add(1)
 	}
 	return unreached || ended && x.repeatable
-}
-
-// pin restricts the exchange to the instance that "GUID:INDEX" names.
-func (x *exchange) pin(wanted string) bool {
-	guid, text, ok := strings.Cut(wanted, ":")
-	index, err := strconv.Atoi(text)
-	if !ok || guid == "" || err != nil || index < 0 {
-		x.refuse(http.StatusBadRequest, errInvalidInstance, "Invalid X-CF-App-Instance Header")
-		return false
-	}
-	x.pool = x.pool.only(func(b Backend) bool { return b.AppGUID == guid && b.Index == index })
-	if len(x.pool.endpoints) == 0 {
-		x.refuse(http.StatusBadRequest, errUnknownRoute,
-			fmt.Sprintf("Requested instance ('%d') with guid ('%s') does not exist for route ('%s')", index, guid, x.access.Host))
-		return false
-	}
-	return true
 }
 
 // hangUp makes this the last answer on its connection when it begins before
@@ -180,13 +167,13 @@ func (p *Proxy) forwardedProto(r *http.Request) string {
 	}
 }
 
-// requestID is the id that the server gave the request, or a new one.
+// requestID is the id that the server or the client gave the request, if it is a
+// good one.
 func requestID(r *http.Request) string {
-	id := r.Header.Get(web.RequestIDHeader)
-	if goodRequestID(id) {
+	if id := r.Header.Get(web.RequestIDHeader); goodRequestID(id) {
 		return id
 	}
-	return newRequestID()
+	return ""
 }
 
 func goodRequestID(id string) bool {
@@ -203,17 +190,21 @@ func goodRequestID(id string) bool {
 }
 
 func newRequestID() string {
+	var s [36]byte
+	putRequestID(s[:])
+	return string(s[:])
+}
+
+func putRequestID(s []byte) {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	var s [36]byte
 	hex.Encode(s[0:8], b[0:4])
 	hex.Encode(s[9:13], b[4:6])
 	hex.Encode(s[14:18], b[6:8])
 	hex.Encode(s[19:23], b[8:10])
 	hex.Encode(s[24:36], b[10:16])
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return string(s[:])
 }
 
 // recorder remembers what was answered. Flushing and hijacking reach the real

@@ -90,3 +90,15 @@ func Copied(t *Table, do func()) (n int) {
 	}
 	return n
 }
+
+// Hashed returns the instance that a value of the header of a hashed route
+// chooses.
+func Hashed(route Route) func(value string) string {
+	states := map[endpointKey]*endpointState{}
+	p := newPool(route, nil, func(k endpointKey) *endpointState {
+		states[k] = new(endpointState)
+		return states[k]
+	})
+	now := time.Now()
+	return func(value string) string { return p.next(nil, now, "", value).InstanceGUID }
+}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // Express is a listener in front of an HTTP server that serves plain requests to
@@ -72,8 +75,11 @@ func (e *Express) Addr() net.Addr { return e.inner.Addr() }
 // Accept returns the next connection that is for the server.
 func (e *Express) Accept() (net.Conn, error) {
 	e.begin.Do(func() {
-		go e.accept()
-		go e.watchStalls()
+		run.Go("router accept", func() {
+			defer close(e.ended)
+			run.Loop(context.Background(), "router accept", e.accept) // until the listener is closed
+		})
+		run.GoLoop(context.Background(), "router stalls", e.watchStalls) // until closing
 	})
 	select {
 	case c := <-e.handed:
@@ -84,7 +90,6 @@ func (e *Express) Accept() (net.Conn, error) {
 }
 
 func (e *Express) accept() {
-	defer close(e.ended)
 	pause := 5 * time.Millisecond
 	for {
 		conn, err := e.inner.Accept()
@@ -94,7 +99,7 @@ func (e *Express) accept() {
 			pause = 5 * time.Millisecond
 			l := &lane{express: e, conn: conn}
 			if e.enter(l) {
-				go l.run()
+				run.Go("router connection", l.run)
 			} else {
 				_ = conn.Close()
 			}

@@ -22,6 +22,17 @@ type plainRequest struct {
 	forwardedFor, cookies, headers []span // headers are whole lines that go on as they are
 	length                         int    // of the body
 	started, keyed, close          bool
+	traced                         bool             // some of these is there
+	trace                          [traceSpans]span // by the kind of its header
+}
+
+// traceIn is what the head says about the request's trace.
+func (q *plainRequest) traceIn(text string) trace {
+	of := func(k kind) string { return q.trace[k-kindB3].of(text) }
+	return trace{
+		b3: of(kindB3), id: of(kindB3Trace), span: of(kindB3Span), parentSpan: of(kindB3Parent), sampled: of(kindB3Sampled), flags: of(kindB3Flags),
+		parent: of(kindTraceparent), state: of(kindTracestate),
+	}
 }
 
 func (q *plainRequest) reset() {
@@ -74,7 +85,7 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 		name, value := head[at:at+colon], trimmed(head, at+colon+1, stop)
 		text := head[value.from:value.to]
 		keep := true
-		switch kindOf(name) {
+		switch k := kindOf(name); k {
 		case kindOther:
 		case kindHost:
 			hosts++
@@ -122,6 +133,12 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 			q.cookies = append(q.cookies, value)
 		case kindKeyed:
 			q.keyed = q.keyed || !value.empty()
+		case kindB3, kindB3Trace, kindB3Span, kindTraceparent, kindTracestate, kindB3Parent, kindB3Sampled, kindB3Flags:
+			if !q.trace[k-kindB3].empty() {
+				return false
+			}
+			q.traced, q.trace[k-kindB3] = true, value
+			keep = k >= kindB3Parent
 		case kindDrop:
 			keep = false
 		case kindDecline:
@@ -150,20 +167,35 @@ const (
 	kindAgent
 	kindCookie
 	kindKeyed
+	kindB3 // of here on, those of traces; the router writes the first ones itself
+	kindB3Trace
+	kindB3Span
+	kindTraceparent
+	kindTracestate
+	kindB3Parent
+	kindB3Sampled
+	kindB3Flags
 	kindDrop    // it ends here
 	kindDecline // no express lane
 )
+
+// traceSpans is how many kinds of headers are about traces.
+const traceSpans = kindB3Flags - kindB3 + 1
 
 var kinds = kindTable(map[string]kind{
 	"host": kindHost, "connection": kindConnection, "content-length": kindLength, "x-forwarded-for": kindForwardedFor,
 	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-start": kindRequestStart,
 	"referer": kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed, "x-idempotency-key": kindKeyed,
 
+	"b3": kindB3, "x-b3-traceid": kindB3Trace, "x-b3-spanid": kindB3Span, "x-b3-parentspanid": kindB3Parent, "x-b3-sampled": kindB3Sampled,
+	"x-b3-flags": kindB3Flags, "traceparent": kindTraceparent, "tracestate": kindTracestate,
+
 	"keep-alive": kindDrop, "x-cf-applicationid": kindDrop, "x-cf-instanceid": kindDrop, "x-cf-instanceindex": kindDrop,
-	"x-cf-routererror": kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
+	"x-forwarded-client-cert": kindDrop,
+	"x-cf-routererror":        kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
 
 	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
-	"x-cf-app-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
+	"x-cf-app-instance": kindDecline, "x-cf-process-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
 	"proxy-authenticate": kindDecline,
 })
 

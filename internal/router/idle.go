@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -99,7 +101,7 @@ func (s *idleSweeper) watch(i *idleConns) {
 	}
 	s.all[i] = struct{}{}
 	if s.timer == nil {
-		s.timer = time.AfterFunc(idleFor/2, s.run)
+		s.timer = run.AfterFunc("router idle connections", idleFor/2, s.run)
 	}
 }
 
@@ -114,7 +116,7 @@ func (s *idleSweeper) run() {
 	}
 	s.timer = nil
 	if len(s.all) > 0 && !s.closed {
-		s.timer = time.AfterFunc(idleFor/2, s.run)
+		s.timer = run.AfterFunc("router idle connections", idleFor/2, s.run)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -43,6 +45,18 @@ type lane struct {
 
 func (l *lane) run() {
 	defer l.express.leave(l)
+	ended := false
+	defer func() {
+		if !ended { // a panic: the client must not wait for an answer
+			l.cut()
+		}
+	}()
+	l.serveAll()
+	ended = true
+}
+
+// serveAll serves one request after the other.
+func (l *lane) serveAll() {
 	target := l.express.target.Load()
 	if target == nil {
 		l.express.handOver(l.conn, nil)
@@ -186,7 +200,7 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	q := &l.request
 	text := string(l.in[:head])
 	host, uri := q.host.of(text), q.target.of(text)
-	m, ok := t.proxy.table.Lookup(host, uri)
+	m, ok := t.proxy.table.Serving(host, uri)
 	if !ok || !t.takes(m, host) {
 		return nil, nil
 	}
@@ -194,12 +208,17 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 	*x = exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
 		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
-		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote, RequestID: q.id.of(text),
+		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: l.remote,
 		ForwardedFor: l.ip, ForwardedProto: "http", Route: m.Route.GUID, RequestBytes: int64(q.length),
 	}
-	if !goodRequestID(x.access.RequestID) {
-		x.access.RequestID = newRequestID()
+	id := q.id.of(text)
+	if !goodRequestID(id) {
+		id = ""
 	}
+	if q.traced {
+		x.access.trace = q.traceIn(text)
+	}
+	x.access.RequestID = x.access.trace.begin(id)
 	if len(q.forwardedFor) > 0 {
 		var b []byte
 		for _, s := range q.forwardedFor {
@@ -216,6 +235,9 @@ func (l *lane) lookup(t *expressTarget, head int) (*exchange, *Match) {
 			cookies[i] = s.of(text)
 		}
 		x.sticky = stickyInstance(cookies)
+	}
+	if h := m.pool.hash; h != nil {
+		x.hashed = h.keyIn(text)
 	}
 	x.repeatable = q.length == 0 && idempotent(x.access.Method, q.keyed)
 	return x, m
@@ -235,7 +257,7 @@ func (l *lane) watchClient(b *backendConn) {
 	w := &l.watch
 	w.done, w.got = make(chan struct{}), false
 	_ = l.conn.SetReadDeadline(time.Time{})
-	go func() {
+	run.Go("router connection", func() {
 		defer close(w.done)
 		n, err := l.conn.Read(w.extra[:])
 		w.got = n == 1
@@ -243,7 +265,7 @@ func (l *lane) watchClient(b *backendConn) {
 			w.gone.Store(true)
 			_ = b.Close()
 		}
-	}()
+	})
 }
 
 // unwatch ends that, and keeps what the watcher has read. It returns false when

@@ -14,7 +14,8 @@ type pool struct {
 	endpoints []*endpoint
 	turn      *atomic.Uint64
 	least     bool
-	http1     bool // all of them
+	hash      *hashing // nil unless the route is balanced so
+	http1     bool     // all of them
 	// Cumulative weights, when they differ.
 	weights []int
 	stride  uint64
@@ -59,7 +60,8 @@ func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *
 		room  [1]*endpoint
 	}
 	p := &whole.pool
-	p.endpoints, p.turn, p.least = whole.room[:0], new(atomic.Uint64), route.Options["loadbalancing"] == "least-connection"
+	p.endpoints, p.turn, p.least = whole.room[:0], new(atomic.Uint64), route.Options[optionBalancing] == balanceLeast
+	p.hash = hashingOf(route)
 	p.http1 = true
 	if old != nil {
 		p.turn = old.turn
@@ -136,8 +138,9 @@ func strideOf(n uint64) uint64 {
 }
 
 // next chooses a backend that is not among tried, or nil. One that failed
-// lately comes only after all others; the wanted instance, if any, before them.
-func (p *pool) next(tried []*endpoint, now time.Time, wanted string) *endpoint {
+// lately comes only after all others; the wanted instance, if any, before them;
+// then that of the key, if there is one and the route has it hashed.
+func (p *pool) next(tried []*endpoint, now time.Time, wanted, key string) *endpoint {
 	n := len(p.endpoints)
 	if n == 0 {
 		return nil
@@ -155,6 +158,9 @@ func (p *pool) next(tried []*endpoint, now time.Time, wanted string) *endpoint {
 			return e
 		}
 		return nil
+	}
+	if p.hash != nil && key != "" {
+		return p.hash.next(p, key, tried, now)
 	}
 	turn := p.turn.Add(1) - 1
 	start := p.start(turn)

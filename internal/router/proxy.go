@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/outbound"
+	"ingot/internal/run"
 	"ingot/internal/seal"
 	"ingot/internal/web"
 )
@@ -21,15 +21,12 @@ import (
 // The words of X-Cf-Routererror.
 const (
 	errUnknownRoute    = "unknown_route"
-	errNoEndpoints     = "no_endpoints"
 	errEndpointFailure = "endpoint_failure"
 	errEmptyHost       = "empty_host"
-	errInvalidInstance = "invalid_cf_app_instance_header"
 )
 
 const (
 	headerRouterError   = "X-Cf-Routererror"
-	headerAppInstance   = "X-Cf-App-Instance"
 	headerApplicationID = "X-Cf-Applicationid"
 	headerInstanceID    = "X-Cf-Instanceid"
 	headerInstanceIndex = "X-Cf-Instanceindex"
@@ -132,11 +129,7 @@ const endFor = 5 * time.Second
 // settle waits until no request is in ServeHTTP: those that are cut off have
 // their lines in the access log, too.
 func (p *Proxy) settle() {
-	ended := make(chan struct{})
-	go func() {
-		p.serving.Wait()
-		close(ended)
-	}()
+	ended := run.Async("router stop", func() error { p.serving.Wait(); return nil })
 	select {
 	case <-ended:
 	case <-time.After(endFor):
@@ -152,34 +145,39 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.access = Access{
 		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,
 		Referer: r.Referer(), UserAgent: r.UserAgent(), RemoteAddr: r.RemoteAddr,
-		RequestID: requestID(r), ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
+		ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
 	}
+	x.access.trace = traceOf(r.Header)
+	x.access.RequestID = x.access.trace.begin(requestID(r))
 	defer p.finish(x)
 
 	if r.Host == "" {
 		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
 		return
 	}
-	m, ok := p.table.Lookup(r.Host, r.URL.EscapedPath())
+	only, ok := x.wanted(r.Header)
 	if !ok {
-		x.refuse(http.StatusNotFound, errUnknownRoute, fmt.Sprintf("Requested route ('%s') does not exist.", r.Host))
+		return
+	}
+	m, ok := p.table.Serving(r.Host, r.URL.EscapedPath())
+	if !ok {
+		only.missing(x)
 		return
 	}
 	x.access.Route, x.match, x.pool = m.Route.GUID, m, m.pool
-	x.sticky = stickyInstance(r.Header["Cookie"])
+	if only.guid != "" {
+		if x.pool = x.pool.only(only.is); len(x.pool.endpoints) == 0 {
+			only.missing(x)
+			return
+		}
+	}
+	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: no deadline, neither that of the
 	// pipeline nor one that the connection remembers of the request before.
 	control := http.NewResponseController(rw)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
-	if wanted := r.Header.Get(headerAppInstance); wanted != "" && !x.pin(wanted) {
-		return
-	}
-	if len(x.pool.endpoints) == 0 {
-		x.refuse(http.StatusServiceUnavailable, errNoEndpoints, fmt.Sprintf("Requested route ('%s') has no available endpoints.", r.Host))
-		return
-	}
 	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
 		return
 	}
@@ -233,9 +231,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		h.Set(headerRequestStart, strconv.FormatInt(x.access.Time.UnixMilli(), 10))
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
-	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
+	x.access.trace.set(h)
+	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:1] // a service that is an app here needs the rest
+		names = names[:2] // a service that is an app here needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)
@@ -255,7 +254,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 	x.w.Header().Del(web.RequestIDHeader)
 	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
 	if e := x.endpoint; e != nil {
-		if cookie := stickyCookie(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID); cookie != "" {
+		for _, cookie := range stickyCookies(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID, x.match.cookiePath) {
 			res.Header.Add("Set-Cookie", cookie)
 		}
 	}

@@ -156,24 +156,16 @@ func TestRefusals(t *testing.T) {
 	f := newFront(t, router.Options{})
 	f.route("empty.test")
 	f.route("dead.test", dead(t), dead(t))
-	f.route("app.test", backend(t, says("app")))
 	for host, tc := range map[string]struct {
-		instance string
-		status   int
-		word     string
-		body     string
+		status int
+		word   string
+		body   string
 	}{
-		"unknown.test": {"", 404, "unknown_route", "404 Not Found: Requested route ('unknown.test') does not exist.\n"},
-		"empty.test":   {"", 503, "no_endpoints", "503 Service Unavailable: Requested route ('empty.test') has no available endpoints.\n"},
-		"dead.test":    {"", 502, "endpoint_failure", "502 Bad Gateway: Registered endpoint failed to handle the request.\n"},
-		"app.test":     {"app:7", 400, "unknown_route", "400 Bad Request: Requested instance ('7') with guid ('app') does not exist for route ('app.test')\n"},
-		"App.test":     {"app", 400, "invalid_cf_app_instance_header", "400 Bad Request: Invalid X-CF-App-Instance Header\n"},
+		"unknown.test": {404, "unknown_route", "404 Not Found: Requested route ('unknown.test') does not exist.\n"},
+		"empty.test":   {404, "unknown_route", "404 Not Found: Requested route ('empty.test') does not exist.\n"},
+		"dead.test":    {502, "endpoint_failure", "502 Bad Gateway: Registered endpoint failed to handle the request.\n"},
 	} {
-		r := f.request(http.MethodGet, "http://"+host+"/x", nil)
-		if tc.instance != "" {
-			r.Header.Set("X-Cf-App-Instance", tc.instance)
-		}
-		res := f.do(r)
+		res := f.do(f.request(http.MethodGet, "http://"+host+"/x", nil))
 		if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word || res.Header.Get("X-Vcap-Request-Id") == "" {
 			t.Errorf("%s: %d %q %v", host, res.StatusCode, body, res.Header)
 		}
@@ -202,6 +194,29 @@ func TestRoutesByHostAndPath(t *testing.T) {
 	}
 }
 
+// Nobody has checked a certificate that a client says it has.
+func TestClientCertificateHeaderIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var got http.Header
+	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
+	for name, more := range map[string]map[string]string{"fast path": {}, "other path": {"Te": "trailers"}} {
+		r := f.request(http.MethodGet, "http://app.test/", nil)
+		r.Header["x-forwarded-client-CERT"] = []string{"forged"}
+		r.Header.Add("X-Forwarded-Client-Cert", "forged, too")
+		r.Header.Set("X-Forwarded-Client-Certificate", "another header")
+		for k, v := range more {
+			r.Header.Set(k, v)
+		}
+		if res := f.do(r); res.StatusCode != http.StatusOK {
+			t.Fatal(res.StatusCode)
+		}
+		if got["X-Forwarded-Client-Cert"] != nil || got.Get("X-Forwarded-Client-Certificate") == "" {
+			t.Errorf("%s: the app gets %v", name, got)
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
@@ -215,14 +230,14 @@ func TestHeaders(t *testing.T) {
 		w.Header().Set("X-Hop", "1")
 		w.Header()["X-Two"] = []string{"a", "b"}
 	})
-	b.Index = 3
+	b.Index, b.AppGUID = 3, testGUID
 	f.route("app.test", b)
 	r := f.request(http.MethodGet, "http://app.test:99/", nil)
 	for name, value := range map[string]string{
 		"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
 		"X-Cf-Applicationid": "forged", "X-Cf-Instanceid": "forged", "X-Cf-Instanceindex": "forged", "X-Cf-Routererror": "forged",
 		"X-Cf-Proxy-Signature": "forged", "X-Vcap-Request-Id": "bad\tid", "Connection": "X-Secret-Hop", "X-Secret-Hop": "1",
-		"Proxy-Authorization": "x", "Te": "trailers", "X-Cf-App-Instance": "app:3", "User-Agent": "",
+		"Proxy-Authorization": "x", "Te": "trailers", "X-Cf-App-Instance": testGUID + ":3", "User-Agent": "",
 	} {
 		r.Header.Set(name, value)
 	}
@@ -232,7 +247,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
-		"X-Cf-Applicationid": "app", "X-Cf-Instanceid": b.InstanceGUID, "X-Cf-Instanceindex": "3", "X-Cf-Routererror": "",
+		"X-Cf-Applicationid": testGUID, "X-Cf-Instanceid": b.InstanceGUID, "X-Cf-Instanceindex": "3", "X-Cf-Routererror": "",
 		"X-Cf-Proxy-Signature": "", "X-Secret-Hop": "", "Proxy-Authorization": "", "Te": "trailers", "User-Agent": "", "Accept-Encoding": "",
 	} {
 		if got.Get(name) != want {
@@ -303,13 +318,6 @@ func TestBalancing(t *testing.T) {
 	f.route("app.test", weighted...)
 	if got := count(100); got["0"] != 70 || got["1"] != 20 || got["2"] != 10 {
 		t.Errorf("weighted: %v", got)
-	}
-	r := f.request(http.MethodGet, "http://app.test/", nil)
-	r.Header.Set("X-Cf-App-Instance", "app:2")
-	for range 3 {
-		if got := text(t, f.do(r).Body); got != "2" {
-			t.Errorf("pinned to 2, got %s", got)
-		}
 	}
 	f.table.Set(router.Route{GUID: "route-app.test", Host: "app.test", Backends: backends, Options: map[string]string{"loadbalancing": "least-connection"}})
 	held := f.do(f.request(http.MethodGet, "http://app.test/hold", nil))
@@ -741,7 +749,7 @@ func TestAccessLine(t *testing.T) {
 	}
 	want := `app.test - [2026-03-04T04:06:07.000000008Z] "GET /p?q=1 HTTP/1.1" 200 12 1234 "-" "curl \"8\"\r\nforged - [x]" "1.2.3.4:5678" "10.0.0.1:8080" ` +
 		`x_forwarded_for:"9.9.9.9, 1.2.3.4" x_forwarded_proto:"http" vcap_request_id:"id" response_time:0.001235 gorouter_time:0.000123 ` +
-		`app_id:"app" app_index:"0" instance_id:"inst" x_cf_routererror:"-"`
+		`app_id:"app" app_index:"0" instance_id:"inst" x_cf_routererror:"-" x_b3_traceid:"-" x_b3_spanid:"-" x_b3_parentspanid:"-" b3:"-" traceparent:"-" tracestate:"-"`
 	if got := a.Line(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -755,7 +763,7 @@ func TestAccessLine(t *testing.T) {
 	}
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
 	got := a.Line()
-	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.HasSuffix(got, `x_cf_routererror:"unknown_route"`) {
+	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
 		t.Errorf("%.100s … %s", got, got[len(got)-100:])
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -23,13 +25,26 @@ const (
 func (l *lane) serve(p *Proxy, x *exchange, head int) (again bool) {
 	defer p.finish(x)
 	p.counters.express.Add(1)
-	b, err := l.ask(p, x, head)
+	b, err := l.askSafely(p, x, head)
 	if err != nil {
 		return l.refuse(p, x, err)
 	}
 	again = l.relay(p, x, b)
 	l.backend.Store(nil)
 	return l.unwatch() && again && !l.request.close
+}
+
+// askSafely is ask, and makes an error of a panic: the client gets a 502.
+func (l *lane) askSafely(p *Proxy, x *exchange, head int) (b *backendConn, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = run.Recovered("router request", cause)
+			if used := l.backend.Swap(nil); used != nil {
+				_ = used.Close()
+			}
+		}
+	}()
+	return l.ask(p, x, head)
 }
 
 // ask sends the request to one backend after another until one answers, whose
@@ -40,7 +55,7 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	var failure error
 	for looks := 0; len(tried) < p.options.Attempts; {
 		now := time.Now()
-		e := x.pool.next(tried, now, x.sticky)
+		e := x.pool.next(tried, now, x.sticky, x.hashed)
 		if e == nil && looks < maxLooks && x.lookAgain(p.table, x.access.URI) {
 			looks, tried = looks+1, tried[:0]
 			continue
@@ -115,6 +130,7 @@ func (l *lane) appendHead(out []byte, x *exchange) []byte {
 		out = append(out, "\r\n"...)
 	}
 	out = appendHeader(out, "X-Vcap-Request-Id: ", a.RequestID)
+	out = x.access.trace.appendTo(out)
 	out = appendHeader(out, "X-Cf-Applicationid: ", e.AppGUID)
 	out = appendHeader(out, "X-Cf-Instanceid: ", e.InstanceGUID)
 	out = append(out, "X-Cf-Instanceindex: "...)
@@ -211,7 +227,7 @@ func looksLikeAnswer(b []byte) bool {
 func (l *lane) finishHead(x *exchange) {
 	a := &l.answer
 	x.access.Status = a.status
-	if cookie := stickyCookie(a.cookies, x.sticky, x.endpoint.InstanceGUID); cookie != "" {
+	for _, cookie := range stickyCookies(a.cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
 		l.out = appendHeader(l.out, "Set-Cookie: ", cookie)
 	}
 	l.out = appendHeader(l.out, "X-Vcap-Request-Id: ", x.access.RequestID)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/seal"
+	"ingot/internal/web"
 )
 
 // The contract with route services: a request for the app goes to the service
@@ -23,6 +24,9 @@ const (
 	headerForwardedURL = "X-Cf-Forwarded-Url"
 	headerSignature    = "X-Cf-Proxy-Signature"
 	headerMetadata     = "X-Cf-Proxy-Metadata"
+	// headerClientCert tells an app which certificate a client has proved. The
+	// router checks none, so that what comes with it was made up.
+	headerClientCert = "X-Forwarded-Client-Cert"
 
 	errServiceSignature = "invalid_route_service_signature"
 
@@ -86,6 +90,8 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 		// mean nothing to the system.
 		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
 		visit.address(out)
+		out.Header.Set(web.RequestIDHeader, x.access.RequestID)
+		x.access.trace.set(out.Header)
 		p.ServeHTTP(x.w, out)
 		return false
 	}

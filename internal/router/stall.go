@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/run"
 )
 
 const (
@@ -154,7 +156,7 @@ func (p *Proxy) enter(x *exchange, control *http.ResponseController) {
 	}
 	w.all[x] = control
 	if w.timer == nil && !w.closed {
-		w.timer = time.AfterFunc(stallLook, p.lookForStalled)
+		w.timer = run.AfterFunc("router stalls", stallLook, p.lookForStalled)
 	}
 }
 
@@ -181,7 +183,7 @@ func (p *Proxy) lookForStalled() {
 	defer w.mu.Unlock()
 	w.timer = nil
 	if len(w.all) > 0 && !w.closed {
-		w.timer = time.AfterFunc(stallLook, p.lookForStalled)
+		w.timer = run.AfterFunc("router stalls", stallLook, p.lookForStalled)
 	}
 }
 

@@ -225,3 +225,31 @@ func TestRoutesShareConnections(t *testing.T) {
 		t.Errorf("%d states without routes", n)
 	}
 }
+
+// A connection to a backend is used again after a pause, also by requests that
+// must not be repeated: those look first whether it is still open.
+func TestConnectionsOutlivePauses(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var opened atomic.Int64
+	f.route("app.test", rawBackend(t, func(c net.Conn, r *bufio.Reader) {
+		opened.Add(1)
+		for {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	}))
+	c, r := f.dial()
+	for range 3 {
+		send(t, c, "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n")
+		answerTo(t, r, "POST")
+		<-time.After(300 * time.Millisecond) // longer than a backend may be silent before its client is watched
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}

@@ -27,7 +27,9 @@ type Route struct {
 	// its case does not matter.
 	Path string
 	// Options are the route's options; "loadbalancing" is understood, with
-	// "round-robin" (the default) and "least-connection".
+	// "round-robin" (the default), "least-connection" and "hash". That has
+	// "hash_header", whose value chooses the backend, and "hash_balance": how many
+	// times the average of requests under way a backend may have.
 	Options map[string]string
 	// RouteServiceURL is the https address of a service that sees requests
 	// before the app does; "" for none.
@@ -85,8 +87,13 @@ type Match struct {
 	Route Route // must not be changed
 	pool  *pool
 
+	cookiePath string
+
 	express atomic.Int32 // whether the express lane may take it, once known
 }
+
+// empty reports whether the route leads to no instance.
+func (m *Match) empty() bool { return len(m.pool.endpoints) == 0 }
 
 var empty = new(snapshot)
 
@@ -101,10 +108,21 @@ func (t *Table) load() *snapshot {
 // wildcard, and the nearest wildcard first; below a host that with the longest
 // path. The host may have a port, the path is as it stands in the request.
 func (t *Table) Lookup(host, path string) (*Match, bool) {
+	return t.lookup(host, path, false)
+}
+
+// Serving finds a route as Lookup does, among those that have a backend. As in
+// gorouter a route without one does not exist: a shorter path of its host, or a
+// wildcard, gets its requests.
+func (t *Table) Serving(host, path string) (*Match, bool) {
+	return t.lookup(host, path, true)
+}
+
+func (t *Table) lookup(host, path string, serving bool) (*Match, bool) {
 	s := t.load()
 	host = CanonicalHost(host)
 	path = canonicalPath(path)
-	if m := s.find(host, path); m != nil {
+	if m := s.find(host, path, serving); m != nil {
 		return m, true
 	}
 	for rest := host; ; {
@@ -112,20 +130,24 @@ func (t *Table) Lookup(host, path string) (*Match, bool) {
 		if !ok {
 			return nil, false
 		}
-		if m := s.find("*."+parent, path); m != nil {
+		if m := s.find("*."+parent, path, serving); m != nil {
 			return m, true
 		}
 		rest = parent
 	}
 }
 
-// find tries the path and each shorter one that ends where a segment does.
-func (s *snapshot) find(host, path string) *Match {
+// find tries the path and each shorter one that ends where a segment does. With
+// serving it passes over routes without a backend.
+func (s *snapshot) find(host, path string, serving bool) *Match {
 	info, ok := s.hosts.get(host)
 	if !ok {
 		return nil
 	}
 	if info.longest == 0 {
+		if serving && info.root != nil && info.root.empty() {
+			return nil
+		}
 		return info.root
 	}
 	if len(path) > info.longest {
@@ -136,7 +158,7 @@ func (s *snapshot) find(host, path string) *Match {
 		}
 	}
 	for {
-		if m, ok := s.routes.get(host + path); ok {
+		if m, ok := s.routes.get(host + path); ok && (!serving || !m.empty()) {
 			return m
 		}
 		if path == "" {
@@ -329,7 +351,7 @@ func (t *Table) newMatch(route Route, old *Match) *Match {
 	if old != nil {
 		before = old.pool
 	}
-	return &Match{Route: route, pool: newPool(route, before, t.stateOf)}
+	return &Match{Route: route, pool: newPool(route, before, t.stateOf), cookiePath: cookiePath(route)}
 }
 
 func keyOf(route Route) routeKey {

@@ -67,7 +67,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	var failure error
 	for looks := 0; len(tried) < w.attempts; {
 		now := time.Now()
-		e := x.pool.next(tried, now, x.sticky)
+		e := x.pool.next(tried, now, x.sticky, x.hashed)
 		if e == nil && looks < maxLooks && x.lookAgain(w.table, r.URL.EscapedPath()) {
 			looks, tried = looks+1, tried[:0]
 			continue

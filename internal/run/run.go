@@ -36,6 +36,10 @@ type Part struct {
 // function; the part is running when setup returns nil. When setup fails the
 // goroutines it started are ended before Launch returns, and the part is as
 // new.
+//
+// A goroutine that panics is started again, after a rest that grows with every
+// panic in a row, until Stop. Work that must not be done twice recovers by itself,
+// with Do.
 func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spawn func(func())) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,10 +57,10 @@ func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spaw
 		p.work.Add(1)
 		go func() {
 			defer p.work.Done()
-			f()
+			Loop(work, nameOf(f), f)
 		}()
 	}
-	if err := setup(work, spawn); err != nil {
+	if err := Do(nameOf(setup), func() error { return setup(work, spawn) }); err != nil {
 		cancel()
 		p.work.Wait()
 		return err
@@ -71,7 +75,7 @@ func (p *Part) Halt(teardown func()) {
 	p.halt(func() {
 		p.cancel()
 		if teardown != nil {
-			teardown()
+			Safely(nameOf(teardown), teardown)
 		}
 	})
 }
@@ -80,7 +84,7 @@ func (p *Part) Halt(teardown func()) {
 // before the work context ends.
 func (p *Part) HaltGently(teardown func()) {
 	p.halt(func() {
-		teardown()
+		Safely(nameOf(teardown), teardown)
 		p.cancel()
 	})
 }
@@ -144,6 +148,7 @@ func (g *Group) stopLocked() {
 
 // Every returns a Service that calls f at once and then once an interval,
 // until stopped. f logs its own failures; what it does is tested by calling it.
+// After a panic of f the next call is later when the interval is short.
 func Every(interval time.Duration, f func(context.Context)) Service {
 	return &periodic{interval: interval, f: f}
 }
@@ -156,11 +161,16 @@ type periodic struct {
 
 func (p *periodic) Start(ctx context.Context) error {
 	return p.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		name := nameOf(p.f)
 		spawn(func() {
 			tick := time.NewTicker(p.interval)
 			defer tick.Stop()
-			for {
-				p.f(work)
+			for panics := 0; ; {
+				if Safely(name, func() { p.f(work) }) {
+					panics = 0
+				} else if panics++; !pause(work, rest(panics)) {
+					return
+				}
 				select {
 				case <-work.Done():
 					return

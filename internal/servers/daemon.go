@@ -200,8 +200,7 @@ func (d *Daemon) once(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := run.Async("server of a service", cmd.Wait)
 	d.set(func() { d.pid = cmd.Process.Pid })
 	defer d.set(func() { d.pid = 0 })
 	if err := d.await(ctx, ended); err != nil {
@@ -218,7 +217,7 @@ func (d *Daemon) once(ctx context.Context) error {
 }
 
 // await returns when the server answers, or with it ended.
-func (d *Daemon) await(ctx context.Context, ended chan error) error {
+func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 	deadline := time.NewTimer(startTime)
 	defer deadline.Stop()
 	tick := time.NewTicker(15 * time.Millisecond)
@@ -248,13 +247,13 @@ func (d *Daemon) await(ctx context.Context, ended chan error) error {
 
 // kill ends a server that is not ready: in good order first, for it may be in
 // the middle of its recovery.
-func (d *Daemon) kill(ended chan error) {
+func (d *Daemon) kill(ended <-chan error) {
 	if p, err := os.FindProcess(d.PID()); err == nil && d.PID() > 0 {
 		stopChild(p, d.spec.Stop, ended)
 	}
 }
 
-func stopChild(p *os.Process, stop syscall.Signal, ended chan error) {
+func stopChild(p *os.Process, stop syscall.Signal, ended <-chan error) {
 	_ = p.Signal(stop) // it may be gone already
 	select {
 	case <-ended:

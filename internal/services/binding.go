@@ -67,6 +67,11 @@ func (s *Services) Bind(tx cf.Tx, by platform.Actor, r Bind) (*cf.ServiceBinding
 	if err := tx.ServiceBindings().Insert(b); err != nil {
 		return nil, nil, err
 	}
+	if b.Type == cf.BindingKey {
+		if err := platform.KeyFits(tx, b.SpaceGUID); err != nil {
+			return nil, nil, err
+		}
+	}
 	w := parts.work(create, by, r.Instance.GUID)
 	w.Binding, w.Parameters = b.GUID, r.Parameters
 	operation, resource := operationOf(b, "create")

@@ -10,7 +10,8 @@ import (
 )
 
 // The jobs that wait for others: a manifest for its bindings, and the deleting
-// of apps, routes, spaces and organizations for that of their services.
+// of apps, routes, spaces and organizations for that of their services, and of
+// service instances for that of their bindings.
 
 // between is how long such a job waits before it looks again.
 const between = 200 * time.Millisecond
@@ -26,6 +27,9 @@ const (
 	deleteRoute = "route.delete"
 	deleteSpace = "space.delete"
 	deleteOrg   = "organization.delete"
+	// deleteInstance is also the operation of the job that asks the broker, once
+	// nothing is bound any more.
+	deleteInstance = "service_instance.delete"
 )
 
 // DeleteApp deletes an app: at once when no broker has to know, else there is
@@ -69,6 +73,13 @@ func belongings(tx cf.Tx, operation, guid string) (bindings []*cf.ServiceBinding
 		bound, _, err = tx.ServiceBindings().List(cf.Where("app_guid", guid))
 	case deleteRoute:
 		bound, _, err = tx.ServiceBindings().List(cf.Where("route_guid", guid))
+	case deleteInstance:
+		instance, err := tx.ServiceInstances().Get(guid)
+		if err != nil {
+			return nil, nil, ignoreGone(err)
+		}
+		bindings, _, err = tx.ServiceBindings().List(cf.Where("instance_guid", guid))
+		return bindings, []*cf.ServiceInstance{instance}, err
 	default:
 		field := map[string]string{deleteSpace: "space_guid", deleteOrg: "organization_guid"}[operation]
 		if instances, _, err = tx.ServiceInstances().List(cf.Where(field, guid).And(cf.In("type", cf.ServiceManaged))); err != nil {
@@ -114,7 +125,7 @@ func (s *Services) follow(ctx context.Context, job *cf.Job, w *work) error {
 		}
 		if len(errs) > 0 && !waiting {
 			finish(mine, cf.JobFailed, errs...)
-			return nil
+			return s.notDeleted(tx, mine.Operation, &next, errs[0].Detail)
 		}
 		if !waiting && next.Target != "" {
 			if waiting, err = s.clear(tx, mine.Operation, &next); err != nil {
@@ -147,6 +158,22 @@ func (s *Services) follow(ctx context.Context, job *cf.Job, w *work) error {
 		})
 	}
 	return err
+}
+
+// notDeleted writes into an instance that it could not be deleted because a
+// binding of it could not. When the broker refused to delete the instance itself
+// that is written already.
+func (s *Services) notDeleted(tx cf.Tx, operation string, w *work, why string) error {
+	if operation != deleteInstance {
+		return nil
+	}
+	i, err := tx.ServiceInstances().Get(w.Target)
+	if err != nil || i.Last.Type == cf.OperationDelete {
+		return ignoreGone(err)
+	}
+	now := s.Now()
+	i.Last = cf.LastOperation{Type: cf.OperationDelete, State: cf.OperationFailed, Description: why, Created: now, Updated: now}
+	return tx.ServiceInstances().Update(i)
 }
 
 // children says whether some are still at it, and what went wrong with others.
@@ -203,8 +230,7 @@ func (s *Services) clear(tx cf.Tx, operation string, w *work) (waiting bool, err
 		if i.Last.InProgress() {
 			continue
 		}
-		i.SharedSpaces = nil
-		j, err := s.DeleteInstance(tx, w.Actor, i)
+		j, err := s.deprovision(tx, w.Actor, i)
 		if err != nil {
 			return false, err
 		}
@@ -230,6 +256,8 @@ func (s *Services) deleteTarget(tx cf.Tx, operation string, w *work) (apps []str
 			return nil, ignoreGone(err)
 		}
 		return []string{app.GUID}, s.Platform.DeleteApp(tx, w.Actor, app)
+	case deleteInstance:
+		return nil, nil // it went with the last child
 	case deleteRoute:
 		route, err := tx.Routes().Get(w.Target)
 		if err != nil {

@@ -1,8 +1,6 @@
 package services
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -202,9 +200,15 @@ func (s *Services) CreateInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInst
 	if err := checkParameters(parts.plan.Schemas, parameters, "service_instance", "create"); err != nil {
 		return nil, nil, err
 	}
+	if err := platform.PlanAllowed(tx, i.SpaceGUID, parts.plan); err != nil {
+		return nil, nil, err
+	}
 	now := s.Now()
 	i.Last = cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationInProgress, Created: now, Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
+		return nil, nil, err
+	}
+	if err := platform.InstanceFits(tx, i.SpaceGUID); err != nil {
 		return nil, nil, err
 	}
 	w := parts.work(create, by, i.GUID)
@@ -292,6 +296,9 @@ func (s *Services) targetPlan(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance
 		if !now.plan.PlanUpdateable {
 			return target, fault.New(fault.Unprocessable, "The service does not support changing plans.")
 		}
+		if err := platform.PlanAllowed(tx, i.SpaceGUID, target.plan); err != nil {
+			return target, err
+		}
 	}
 	if c.Maintenance == i.MaintenanceVersion {
 		c.Maintenance = ""
@@ -302,15 +309,29 @@ func (s *Services) targetPlan(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance
 	return target, nil
 }
 
-// DeleteInstance removes an instance that nobody uses: at once when no broker
-// knows of it, else by the job it returns.
+// DeleteInstance removes an instance with its bindings, from all spaces that it
+// is shared with: at once when no broker knows of it, else by the job it returns.
+// That job asks the broker to unbind first, and fails when the broker refuses.
 func (s *Services) DeleteInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) (*cf.Job, error) {
-	if err := s.unused(tx, i); err != nil {
-		return nil, err
-	}
 	if i.Type == cf.ServiceUserProvided {
 		return nil, s.Platform.RemoveInstance(tx, by, i, "delete")
 	}
+	bound, err := tx.ServiceBindings().Count(cf.Where("instance_guid", i.GUID))
+	if err != nil {
+		return nil, err
+	}
+	if bound == 0 {
+		return s.deprovision(tx, by, i)
+	}
+	if i.Last.InProgress() {
+		return nil, instanceBusy(i)
+	}
+	return s.insertJob(tx, deleteInstance, "service_instance", i.GUID, &work{Actor: by, Target: i.GUID})
+}
+
+// deprovision stores the job that has the broker delete an instance that is not
+// bound.
+func (s *Services) deprovision(tx cf.Tx, by platform.Actor, i *cf.ServiceInstance) (*cf.Job, error) {
 	if i.Last.InProgress() {
 		if err := s.overtake(tx, i); err != nil {
 			return nil, err
@@ -321,11 +342,12 @@ func (s *Services) DeleteInstance(tx cf.Tx, by platform.Actor, i *cf.ServiceInst
 		return nil, err
 	}
 	now := s.Now()
+	i.SharedSpaces = nil
 	i.Last = cf.LastOperation{Type: cf.OperationDelete, State: cf.OperationInProgress, Created: now, Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
 		return nil, err
 	}
-	return s.insertJob(tx, "service_instance.delete", "service_instance", i.GUID, parts.work(remove, by, i.GUID))
+	return s.insertJob(tx, deleteInstance, "service_instance", i.GUID, parts.work(remove, by, i.GUID))
 }
 
 // overtake ends a create that the broker works on, so that a delete can follow.
@@ -353,34 +375,7 @@ func (s *Services) overtake(tx cf.Tx, i *cf.ServiceInstance) error {
 	return nil
 }
 
-// unused refuses to delete what is bound or shared, and says by what.
-func (s *Services) unused(tx cf.Tx, i *cf.ServiceInstance) error {
-	bound, _, err := tx.ServiceBindings().List(cf.Where("instance_guid", i.GUID))
-	if err != nil {
-		return err
-	}
-	if len(bound) > 0 {
-		var by []string
-		for _, b := range bound {
-			name, err := boundName(tx, b)
-			if err != nil {
-				return err
-			}
-			by = append(by, name)
-		}
-		slices.Sort(by)
-		if len(by) > 5 {
-			by = append(by[:5], fmt.Sprintf("%d more", len(by)-5))
-		}
-		return fault.New(fault.NotEmpty, "Please delete the service_bindings, service_keys, and routes associations for your service_instances. '%s' is still bound: %s.",
-			i.Name, strings.Join(by, ", "))
-	}
-	if len(i.SharedSpaces) > 0 {
-		return fault.New(fault.StillShared, "Service instances must be unshared before they can be deleted. Unsharing %s will automatically delete any bindings that have been made to applications in other spaces.", i.Name)
-	}
-	return nil
-}
-
+// boundName says what a binding binds.
 func boundName(tx cf.Tx, b *cf.ServiceBinding) (string, error) {
 	switch b.Type {
 	case cf.BindingApp:

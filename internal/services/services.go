@@ -259,7 +259,7 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 			}
 			spawn(func() {
 				defer s.leave(j.GUID)
-				s.run(ctx, j.GUID)
+				run.Safely("job of services", func() { s.run(ctx, j.GUID) }) // another worker takes it up when its lease ends
 			})
 		}
 		if len(page) < duePage {
@@ -306,9 +306,9 @@ func (s *Services) run(ctx context.Context, guid string) {
 		return
 	}
 	held, release := context.WithCancel(ctx)
-	var holding sync.WaitGroup
-	holding.Go(func() { s.hold(held, job, release) })
-	err = s.step(held, job)
+	var holding run.WaitGroup
+	holding.Go("lease of a job", func() { s.hold(held, job, release) })
+	err = run.Do("job of services", func() error { return s.step(held, job) })
 	release()
 	holding.Wait()
 	switch {

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/oplog"
+	"ingot/internal/run"
 )
 
 // connection is one client.
@@ -50,13 +51,13 @@ func reason(err error) string {
 }
 
 // serve handles a client from its first byte to its last.
-func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *slots) {
+func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	defer arrival.release()
 	ctx, end := context.WithCancel(oplog.With(ctx, "remote", raw.RemoteAddr().String()))
 	defer end()
 	defer s.contain(end)
 	defer raw.Close()
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	stop := run.OnDone(ctx, "ssh connection", func() { raw.Close() })
 	defer stop()
 
 	c := &connection{server: s, conn: newActiveConn(raw, s.c.Clock), end: end, places: slots{counters: &s.sessions}}
@@ -114,14 +115,20 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 		s.c.Log.InfoContext(ctx, "ssh refused: too many wrong passwords from this address", "process", process)
 		return errDenied
 	}
-	if !s.byProcess.take(process) {
+	known := s.visits.known(process, address, s.c.Clock.Now())
+	if !known && !s.byProcess.take(process) {
 		s.byAddress.give(address)
 		s.c.Log.InfoContext(ctx, "ssh refused: too many wrong passwords for this process", "process", process)
 		return errDenied
 	}
-	if !c.places.take("", s.limits.Sessions) {
+	giveBack := func() {
 		s.byAddress.give(address)
-		s.byProcess.give(process)
+		if !known {
+			s.byProcess.give(process)
+		}
+	}
+	if !c.places.take("", s.limits.Sessions) {
+		giveBack()
 		return refuse(fault.New(fault.RateLimited, "there are %d ssh connections already", s.limits.Sessions))
 	}
 	session, err := s.c.Authorizer.Authorize(ctx, code, process, index, remote)
@@ -129,8 +136,10 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 		err = errors.New("the authorizer named no instance")
 	}
 	if err == nil || !refused(err) {
-		s.byAddress.give(address)
-		s.byProcess.give(process)
+		giveBack()
+	}
+	if err == nil {
+		s.visits.note(process, address, s.c.Clock.Now())
 	}
 	session.ProcessGUID, session.Index = process, index
 	c.access.Session = session
@@ -165,8 +174,8 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 	c.line(ctx, "Successful remote access by "+from)
 	stopIdle := c.watchIdle(ctx)
 
-	var all sync.WaitGroup
-	all.Go(func() {
+	var all run.WaitGroup
+	all.Go("ssh connection", func() {
 		defer s.contain(c.end)
 		c.global(requests)
 	})
@@ -176,7 +185,7 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 			_ = nc.Reject(ssh.ResourceShortage, "this connection has too many channels")
 			continue
 		}
-		all.Go(func() {
+		all.Go("ssh connection", func() {
 			defer s.contain(c.end)
 			defer c.open.Add(-1)
 			c.channel(ctx, nc)

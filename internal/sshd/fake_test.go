@@ -395,7 +395,17 @@ func listen(t *testing.T) net.Listener {
 }
 
 func (w *world) dialAs(user, code string) (*ssh.Client, error) {
-	return ssh.Dial("tcp", w.server.Addr().String(), &ssh.ClientConfig{
+	return w.dialFrom("127.0.0.1", user, code)
+}
+
+// dialFrom is a client at another address of this machine.
+func (w *world) dialFrom(address, user, code string) (*ssh.Client, error) {
+	to := w.server.Addr().String()
+	raw, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	conn, channels, requests, err := ssh.NewClientConn(raw, to, &ssh.ClientConfig{
 		User: user, Auth: []ssh.AuthMethod{ssh.Password(code)},
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if got := strings.TrimPrefix(ssh.FingerprintSHA256(key), "SHA256:"); got != w.server.Fingerprint() {
@@ -404,6 +414,11 @@ func (w *world) dialAs(user, code string) (*ssh.Client, error) {
 			return nil
 		},
 	})
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return ssh.NewClient(conn, channels, requests), nil
 }
 
 func (w *world) client() *ssh.Client {

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/engine"
+	"ingot/internal/run"
 )
 
 const (
@@ -111,11 +111,11 @@ func (c *connection) resolve(ctx context.Context, host string) ([]string, error)
 		return nil, err
 	}
 	defer p.Close()
-	stop := context.AfterFunc(ctx, func() { _ = p.Signal(signalNumbers["KILL"]) })
+	stop := run.OnDone(ctx, "ssh forwarding", func() { _ = p.Signal(signalNumbers["KILL"]) })
 	defer stop()
 	_ = p.Stdin().Close()
-	var discard sync.WaitGroup
-	discard.Go(func() { _, _ = io.Copy(io.Discard, p.Stderr()) })
+	var discard run.WaitGroup
+	discard.Go("ssh forwarding", func() { _, _ = io.Copy(io.Discard, p.Stderr()) })
 	var all []string
 	lines := bufio.NewScanner(io.LimitReader(p.Stdout(), 64<<10))
 	for lines.Scan() {
@@ -143,12 +143,12 @@ func (c *connection) resolve(ctx context.Context, host string) ([]string, error)
 // splice copies both ways. An end of one direction is passed on and leaves the
 // other open; it is over when both have ended or either side gives up.
 func (c *connection) splice(conn net.Conn, channel ssh.Channel, requests <-chan *ssh.Request) {
-	var both, watch sync.WaitGroup
-	watch.Go(func() {
+	var both, watch run.WaitGroup
+	watch.Go("ssh forwarding", func() {
 		ssh.DiscardRequests(requests)
 		conn.Close() // the client has closed the channel
 	})
-	both.Go(func() {
+	both.Go("ssh forwarding", func() {
 		defer c.server.contain(c.end)
 		if _, err := io.Copy(struct{ io.Writer }{conn}, channel); err != nil {
 			conn.Close()
@@ -156,7 +156,7 @@ func (c *connection) splice(conn net.Conn, channel ssh.Channel, requests <-chan 
 		}
 		closeWrite(conn)
 	})
-	both.Go(func() {
+	both.Go("ssh forwarding", func() {
 		defer c.server.contain(c.end)
 		if _, err := io.Copy(channel, struct{ io.Reader }{conn}); err != nil {
 			_ = channel.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -199,9 +200,59 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	if guess("a", "wrong") != 1 || guess("a", "wrong") != 0 {
 		t.Error("one more minute, one more try")
 	}
-	clock.advance(10 * time.Minute)
-	if guess("a", "wrong") != 1 || guess("a", "wrong") != 0 || guess("b", "wrong") != 1 {
-		t.Error("the process a can be guessed at without end")
+}
+
+// Wrong passwords for a process from many addresses are slowed down, but not
+// those who were let in before.
+func TestGuessingFromManyAddresses(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	w := setup(t, withClock(clock), withLimits(sshd.Limits{AddressBurst: 3, AddressEvery: time.Minute, ProcessBurst: 5, ProcessEvery: time.Hour}))
+	try := func(address, code string) (asked bool, err error) {
+		before := w.door.calls.Load()
+		c, err := w.dialFrom(address, theName, code)
+		if err == nil {
+			c.Close()
+		}
+		return w.door.calls.Load() > before, err
+	}
+	if _, err := try("127.0.0.2", theCode); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if asked, err := try(fmt.Sprint("127.0.1.", i+1), "wrong"); !asked || err == nil {
+			t.Fatalf("guess %d: asked %v, %v", i, asked, err)
+		}
+	}
+	if asked, _ := try("127.0.1.9", "wrong"); asked {
+		t.Error("the process can be guessed at without end")
+	}
+	if _, err := try("127.0.0.2", theCode); err != nil {
+		t.Errorf("an address that was let in before: %v", err)
+	}
+}
+
+// Clients that only hold a place on the way in make room for others.
+func TestArrivalsMakeRoom(t *testing.T) {
+	t.Parallel()
+	w := setup(t, withClock(newClock()), withLimits(sshd.Limits{Handshakes: 8}))
+	for i := range 8 {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(fmt.Sprint("127.0.1.", i%4+1))}}).Dial("tcp", w.server.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		// The server speaks first, when the client has a place.
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		c, err := w.dialFrom("127.0.0.2", theName, theCode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
 	}
 }
 

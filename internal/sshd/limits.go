@@ -3,6 +3,7 @@ package sshd
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,7 +19,8 @@ type Limits struct {
 	// connection may have at a time.
 	Channels int // 128
 	// Handshakes is how many clients may be on their way in; one address may
-	// have a quarter of them.
+	// have a quarter of them. When there are more, those that wait for longest
+	// at the address with the most make room.
 	Handshakes int // 128
 	// HandshakeTimeout is how long that may take, with authentication.
 	HandshakeTimeout time.Duration // 20 s
@@ -28,7 +30,7 @@ type Limits struct {
 	StartTimeout time.Duration // 30 s
 	// AddressBurst is how many wrong passwords an address may send at once,
 	// and AddressEvery the time after which it gets another try; likewise for
-	// a process, whatever the address.
+	// a process, from all addresses that nobody was let into it from.
 	AddressBurst int           // 20
 	AddressEvery time.Duration // 6 s
 	ProcessBurst int           // 60
@@ -106,6 +108,119 @@ func (c *counters) give(name string) {
 	if c.count[name]--; c.count[name] <= 0 {
 		delete(c.count, name)
 	}
+}
+
+// visits are the addresses from which somebody was let into a process, for a
+// day. Of too many the oldest are forgotten.
+type visits struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+const visitsKept = 24 * time.Hour
+
+func visitKey(process, address string) string { return process + "\x00" + address }
+
+func (v *visits) note(process, address string, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last == nil {
+		v.last = map[string]time.Time{}
+	}
+	if _, known := v.last[visitKey(process, address)]; !known && len(v.last) >= maxBuckets {
+		var oldest string
+		for key, at := range v.last {
+			if now.Sub(at) > visitsKept {
+				delete(v.last, key)
+			} else if oldest == "" || at.Before(v.last[oldest]) {
+				oldest = key
+			}
+		}
+		if len(v.last) >= maxBuckets {
+			delete(v.last, oldest)
+		}
+	}
+	v.last[visitKey(process, address)] = now
+}
+
+func (v *visits) known(process, address string, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at, ok := v.last[visitKey(process, address)]
+	return ok && now.Sub(at) <= visitsKept
+}
+
+// arrivals are the clients that are on their way in.
+type arrivals struct {
+	mu        sync.Mutex
+	size      int
+	byAddress map[string][]*arrival // oldest first
+}
+
+// arrival is one of them.
+type arrival struct {
+	all     *arrivals
+	address string
+	turnOut func() // closes its connection
+	gone    bool
+}
+
+// take adds a client. An address has at most each of the places. When all are
+// taken, the oldest client of the address that has the most is turned out,
+// unless the new one's own address has as many: a client that gets in needs a
+// moment, one that only holds a place stays for long.
+func (a *arrivals) take(address string, all, each int, turnOut func()) *arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own := len(a.byAddress[address])
+	if own >= each {
+		return nil
+	}
+	if a.size >= all {
+		longest := address
+		for other, list := range a.byAddress {
+			if len(list) > len(a.byAddress[longest]) {
+				longest = other
+			}
+		}
+		if longest == address {
+			return nil
+		}
+		oldest := a.byAddress[longest][0]
+		a.remove(oldest)
+		oldest.turnOut()
+	}
+	if a.byAddress == nil {
+		a.byAddress = map[string][]*arrival{}
+	}
+	one := &arrival{all: a, address: address, turnOut: turnOut}
+	a.byAddress[address] = append(a.byAddress[address], one)
+	a.size++
+	return one
+}
+
+func (a *arrivals) remove(one *arrival) {
+	if one.gone {
+		return
+	}
+	one.gone = true
+	a.size--
+	list := a.byAddress[one.address]
+	if i := slices.Index(list, one); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(a.byAddress, one.address)
+		return
+	}
+	a.byAddress[one.address] = list
+}
+
+// release gives the place back; it may be called more than once.
+func (one *arrival) release() {
+	one.all.mu.Lock()
+	defer one.all.mu.Unlock()
+	one.all.remove(one)
 }
 
 // slots are a set of counts that are taken together or not at all.

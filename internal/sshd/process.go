@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingot/internal/engine"
+	"ingot/internal/run"
 )
 
 // The programs are started through the instance's /bin/sh, which finds out
@@ -59,9 +60,9 @@ type process struct {
 	engine.Process
 	session *session
 
-	input  sync.WaitGroup // what the client types, on its way
-	done   chan struct{}  // closed when the client knows how it ended
-	lost   chan struct{}  // closed when the client is no longer interested
+	input  run.WaitGroup // what the client types, on its way
+	done   chan struct{} // closed when the client knows how it ended
+	lost   chan struct{} // closed when the client is no longer interested
 	closed sync.Once
 }
 
@@ -86,7 +87,7 @@ func (p *process) kill() {
 func (p *process) begin() {
 	server := p.session.c.server
 	channel := p.session.channel
-	p.input.Go(func() {
+	p.input.Go("ssh session", func() {
 		defer server.contain(p.session.c.end)
 		// Not more is read than the process takes, so that the client waits.
 		_, _ = io.Copy(struct{ io.Writer }{p.Stdin()}, channel)
@@ -96,19 +97,19 @@ func (p *process) begin() {
 	if stderr := p.Stderr(); stderr != nil {
 		flows = append(flows, &flow{from: stderr, to: channel.Stderr()})
 	}
-	var output sync.WaitGroup
+	var output run.WaitGroup
 	for _, f := range flows {
-		output.Go(func() {
+		output.Go("ssh session", func() {
 			defer server.contain(p.session.c.end)
 			f.run()
 		})
 	}
 	drained := make(chan struct{})
-	go func() {
+	run.Go("ssh session", func() {
+		defer close(drained)
 		output.Wait()
-		close(drained)
-	}()
-	go func() {
+	})
+	run.Go("ssh session", func() {
 		defer close(p.done)
 		defer server.contain(p.session.c.end)
 		status, err := p.Wait()
@@ -120,7 +121,7 @@ func (p *process) begin() {
 		p.close()
 		<-drained
 		p.session.finish(status)
-	}()
+	})
 }
 
 // quietAfterExit is how long a process that left may have its output held open

@@ -3,11 +3,8 @@ package sshd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -68,8 +65,9 @@ type Server struct {
 
 	byAddress *guard
 	byProcess *guard
+	visits    visits
 	sessions  counters
-	arriving  counters
+	arriving  arrivals
 }
 
 var _ run.Service = (*Server)(nil)
@@ -129,7 +127,7 @@ const (
 )
 
 func (s *Server) accept(ctx context.Context) {
-	var all sync.WaitGroup
+	var all run.WaitGroup
 	defer all.Wait()
 	pause := firstPause
 	for {
@@ -154,14 +152,13 @@ func (s *Server) accept(ctx context.Context) {
 			continue
 		}
 		pause = firstPause
-		arrival := &slots{counters: &s.arriving}
-		if !arrival.take("", s.limits.Handshakes) || !arrival.take(addressKey(conn.RemoteAddr()), max(s.limits.Handshakes/4, 1)) {
-			arrival.release()
+		arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1), func() { conn.Close() })
+		if arrival == nil {
 			conn.Close()
 			s.c.Log.Warn("too many ssh clients arrive at once: one was turned away", "remote", conn.RemoteAddr().String())
 			continue
 		}
-		all.Go(func() { s.serve(ctx, conn, arrival) })
+		all.Go("ssh connection", func() { s.serve(ctx, conn, arrival) })
 	}
 }
 
@@ -169,7 +166,7 @@ func (s *Server) accept(ctx context.Context) {
 // others. It is deferred by every goroutine that works for a client.
 func (s *Server) contain(end func()) {
 	if r := recover(); r != nil {
-		s.c.Log.Error("the handling of an ssh client failed", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		s.c.Log.Error("the handling of an ssh client failed", "error", run.Recovered("ssh connection", r))
 		end()
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/fault"
 	"ingot/internal/launch"
+	"ingot/internal/platform"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -30,6 +32,7 @@ type build struct {
 	*Stager
 	req     Request
 	created time.Time
+	last    []buildLine // the last that the build wrote
 }
 
 const (
@@ -91,11 +94,14 @@ func (b *build) remove(ctx context.Context) {
 // start chooses and fetches buildpacks and starts the instance.
 func (b *build) start(ctx context.Context) error {
 	req := b.req
-	if n := len(req.Lifecycle.Buildpacks); n > 0 && isJava(req.Lifecycle.Buildpacks[n-1]) {
+	if n := len(req.Lifecycle.Buildpacks); n > 0 && platform.IsJava(req.Lifecycle.Buildpacks[n-1]) {
 		// No need to build anything to know this.
-		if err := refuseWithout(redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
+		if err := refuseWithout(platform.Redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
 			return err
 		}
+	}
+	if text := platform.SidecarWarning(req.Lifecycle, req.Sidecars); text != "" {
+		warn(req.Log, text)
 	}
 	scratch, err := b.scratch()
 	if err != nil {
@@ -165,7 +171,12 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 			Members: []launch.Member{{
 				Name: "staging", Source: "STG", Dir: "{{home}}",
 				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
-				Env:  []string{"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap"},
+				Env: []string{
+					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
+					// A build is one of Diego's tasks, and those have no ports.
+					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
+				},
 			}},
 		},
 		Limits: engine.Limits{Memory: int64(b.req.MemoryMB) << 20, Disk: int64(b.req.DiskMB) << 20},
@@ -247,7 +258,7 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 		}
 	}
 	if err := out.failure(b.req.MemoryMB, b.req.DiskMB, timeout); err != nil {
-		return Result{}, err
+		return Result{}, b.withLines(err)
 	}
 	result, err := b.collect(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -274,8 +285,14 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	if err := CheckSidecars(result.Buildpacks, result.ExecutionMetadata, allSidecars(b.req.Sidecars, result.Sidecars)); err != nil {
 		return Result{}, err
 	}
+	if err := b.startable(ctx, result); err != nil {
+		return Result{}, err
+	}
+	if text := platform.SidecarWarning(b.req.Lifecycle, allSidecars(b.req.Sidecars, result.Sidecars)[len(b.req.Sidecars):]); text != "" {
+		warn(b.req.Log, text) // of those that the buildpack added just now
+	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
-	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, nil)
+	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
 	if err != nil {
 		return Result{}, err
 	}
@@ -284,6 +301,20 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	b.keepCache(ctx)
 	say(b.req.Log, "Uploading complete")
 	return result, nil
+}
+
+// startable refuses a droplet that says nothing about what to run, if the app
+// does not either.
+func (b *build) startable(ctx context.Context, result Result) error {
+	if len(result.ProcessTypes) > 0 || b.req.HasCommand == nil {
+		return nil
+	}
+	has, err := b.req.HasCommand(ctx)
+	if err != nil || has {
+		return err
+	}
+	return failure(StagingError, "Start command not specified. Neither a buildpack nor a Procfile says what to run: "+
+		"give the command with cf push -c COMMAND, as command in the manifest, or in a Procfile (web: COMMAND)")
 }
 
 // keepCache stores the build cache. A build does not fail for it.
@@ -303,17 +334,15 @@ func (b *build) keepCache(ctx context.Context) {
 // maxInflated is how much larger than its compressed limit a tree may be.
 const maxInflated = 8
 
-// store collects a directory of the instance into a blob. Keep, if set, leaves
-// out entries.
+// store collects a directory of the instance into a blob. Keep changes entries or
+// leaves them out.
 func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
 	cancel()
 	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
@@ -328,12 +357,7 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 		return err
 	}
 	w.w = z // the bound is on what goes into the compressor
-	if keep == nil {
-		err = b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w)
-	} else {
-		err = b.filter(ctx, dir, w, keep)
-	}
-	if err != nil {
+	if err := b.filter(ctx, dir, w, keep); err != nil {
 		return err
 	}
 	return z.Close()
@@ -341,11 +365,9 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 
 func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
 	pr, pw := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = pw.CloseWithError(b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)) // never fails
-	}()
+	done := run.Feed("staging files", pw, func() error {
+		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+	})
 	defer func() {
 		_ = pr.Close() // never fails
 		<-done
@@ -373,6 +395,15 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 			return err
 		}
 	}
+}
+
+// dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
+func dotted(h *tar.Header) bool {
+	h.Name = "./" + h.Name
+	if h.Typeflag == tar.TypeLink {
+		h.Linkname = "./" + h.Linkname
+	}
+	return true
 }
 
 // harmless leaves links out of a cache that lead outside of it: with them it
@@ -415,7 +446,7 @@ func sizeText(n int64) string {
 
 // follow passes log lines on until the instance has ended.
 func (b *build) follow(ctx context.Context) (outcome, error) {
-	at := b.req.After
+	var at engine.Position // lines that an earlier call passed on are only remembered
 	for attempt := 0; ; attempt++ {
 		out, done, err := b.read(ctx, &at)
 		if done || ctx.Err() != nil {
@@ -470,9 +501,13 @@ func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, e
 		if err != nil {
 			return out, false, err
 		}
+		news := engine.Position(r.Seq) > b.req.After
 		switch r.Kind {
 		case launch.Stdout, launch.Stderr:
-			b.req.Log("STG", r.Kind == launch.Stderr, r.Time, r.Payload)
+			b.remember(r)
+			if news {
+				b.req.Log("STG", r.Kind == launch.Stderr, r.Time, r.Payload)
+			}
 		case launch.Event:
 			var e launch.EventBody
 			if json.Unmarshal(r.Payload, &e) == nil && b.event(e, &out) {
@@ -480,7 +515,7 @@ func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, e
 			}
 		}
 		*at = engine.Position(r.Seq)
-		if b.req.Seen != nil {
+		if news && b.req.Seen != nil {
 			b.req.Seen(*at)
 		}
 	}

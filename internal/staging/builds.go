@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,8 +98,12 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	tick := time.NewTicker(buildInterval)
 	defer tick.Stop()
 	for {
-		for _, guid := range b.waiting(ctx) {
-			spawn(func() { b.carryOut(ctx, guid) })
+		waiting, unwanted := b.waiting(ctx)
+		for _, guid := range waiting {
+			spawn(func() { run.Safely("build", func() { b.carryOut(ctx, guid) }) })
+		}
+		for _, guid := range unwanted {
+			spawn(func() { run.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // else it is swept
 		}
 		select {
 		case <-ctx.Done():
@@ -108,8 +114,9 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	}
 }
 
-// waiting returns builds that nobody works on, and marks them.
-func (b *Builds) waiting(ctx context.Context) []string {
+// waiting returns builds that nobody works on, and marks them; and those that are
+// under way and not wanted any more.
+func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
 	var found []*cf.Build
 	err := b.Store.View(ctx, func(tx cf.Tx) (err error) {
 		found, _, err = tx.Builds().List(cf.Where("state", cf.Staging))
@@ -119,18 +126,24 @@ func (b *Builds) waiting(ctx context.Context) []string {
 		if ctx.Err() == nil {
 			b.Log.WarnContext(ctx, "builds could not be read", "error", err)
 		}
-		return nil
+		return nil, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []string
+	wanted := map[string]bool{}
 	for _, build := range found {
+		wanted[build.GUID] = true
 		if !b.active[build.GUID] {
 			b.active[build.GUID] = true
-			out = append(out, build.GUID)
+			waiting = append(waiting, build.GUID)
 		}
 	}
-	return out
+	for guid := range b.active {
+		if !wanted[guid] {
+			unwanted = append(unwanted, guid)
+		}
+	}
+	return waiting, unwanted
 }
 
 func (b *Builds) carryOut(ctx context.Context, guid string) {
@@ -139,17 +152,7 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		defer b.mu.Unlock()
 		delete(b.active, guid)
 	}()
-	req, err := b.prepare(ctx, guid)
-	if err == nil {
-		lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
-		req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
-		var result Result
-		result, err = b.Stager.Stage(ctx, *req)
-		lines.flush()
-		if err == nil {
-			err = b.staged(ctx, guid, req, result)
-		}
-	}
+	err := run.Do("build", func() error { return b.stage(ctx, guid) })
 	var failure *Failure
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted):
@@ -157,14 +160,35 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		if failure.Err != nil {
 			b.Log.InfoContext(ctx, "a build failed", "build", guid, "error", failure.Err)
 		}
-		b.failed(ctx, guid, failure.Error())
-	case fault.Is(err, fault.NotFound):
-		// The app went meanwhile, and the build with it.
+		b.failed(ctx, guid, failure.Error(), failure.Report())
+	case fault.Is(err, fault.NotFound), errors.Is(err, errNotWanted):
+		// The app went meanwhile, and the build with it; or another build came.
 		_ = b.Stager.Cancel(ctx, guid)
 	default:
 		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
-		b.failed(ctx, guid, StagingError+" - The build failed for a reason that is not the app's; the server's log says more.")
+		text := StagingError + " - The build failed for a reason that is not the app's; the server's log says more."
+		b.failed(ctx, guid, text, text)
 	}
+}
+
+// errNotWanted means that a build is no longer being staged: a newer one has
+// replaced it.
+var errNotWanted = errors.New("the build is not wanted any more")
+
+// stage makes the droplet of a build.
+func (b *Builds) stage(ctx context.Context, guid string) error {
+	req, err := b.prepare(ctx, guid)
+	if err != nil {
+		return err
+	}
+	lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
+	defer lines.flush()
+	req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
+	result, err := b.Stager.Stage(ctx, *req)
+	if err != nil {
+		return err
+	}
+	return b.staged(ctx, guid, req, result)
 }
 
 // prepare reads everything a build needs, and gives it the guid of its droplet.
@@ -174,6 +198,9 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		build, err := tx.Builds().Get(guid)
 		if err != nil {
 			return err
+		}
+		if build.State != cf.Staging {
+			return errNotWanted
 		}
 		if build.DropletGUID == "" {
 			build.DropletGUID = uuid.NewString()
@@ -209,9 +236,21 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		for _, s := range sidecars {
 			req.Sidecars = append(req.Sidecars, *s)
 		}
+		req.HasCommand = func(ctx context.Context) (bool, error) { return b.hasCommand(ctx, app.GUID) }
 		return nil
 	})
 	return req, err
+}
+
+// hasCommand reports whether the newest web process of an app has a command.
+func (b *Builds) hasCommand(ctx context.Context, appGUID string) (bool, error) {
+	has := false
+	err := b.Store.View(ctx, func(tx cf.Tx) error {
+		web, _, err := tx.Processes().List(cf.Where("app_guid", appGUID).And(cf.In("type", cf.WebProcess)))
+		has = slices.ContainsFunc(web, func(p *cf.Process) bool { return strings.TrimSpace(p.Command) != "" })
+		return err
+	})
+	return has, err
 }
 
 func jsonText(v any) string {
@@ -228,6 +267,9 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 		build, err := tx.Builds().Get(guid)
 		if err != nil {
 			return err
+		}
+		if build.State != cf.Staging {
+			return errNotWanted
 		}
 		app, err := tx.Apps().Get(build.AppGUID)
 		if err != nil {
@@ -251,7 +293,9 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 	})
 }
 
-func (b *Builds) failed(ctx context.Context, guid, reason string) {
+// failed ends a build. The reason is for its audit event, the report is what the
+// build shows.
+func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 	err := b.Store.Update(ctx, func(tx cf.Tx) error {
 		build, err := tx.Builds().Get(guid)
 		if fault.Is(err, fault.NotFound) {
@@ -260,7 +304,10 @@ func (b *Builds) failed(ctx context.Context, guid, reason string) {
 		if err != nil {
 			return err
 		}
-		build.State, build.Error = cf.Failed, reason
+		if build.State != cf.Staging {
+			return nil // a newer one has replaced it
+		}
+		build.State, build.Error = cf.Failed, report
 		if err := tx.Builds().Update(build); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,35 @@ func TestBundledContent(t *testing.T) {
 			t.Errorf("%s has no library or no key", b.Name)
 		}
 	}
-	if got, want := strings.Join(names, " "), "staticfile java ruby nodejs go python php binary"; got != want {
+	if got, want := strings.Join(names, " "), "staticfile java ruby nodejs go python php nginx binary"; got != want {
 		t.Errorf("order %q, want %q", got, want)
+	}
+}
+
+// The reference has a section for each, and for no other.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "buildpacks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, table []string
+	for _, b := range buildpacks.Bundled() {
+		want = append(want, "## "+b.Name)
+		table = append(table, "| ["+b.Name+"](#"+b.Name+") |")
+	}
+	var got, rows []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "## ") && strings.HasSuffix(line, "_buildpack") {
+			got = append(got, line)
+		}
+		if row, _, ok := strings.Cut(line, ") |"); ok && strings.HasPrefix(row, "| [") {
+			rows = append(rows, row+") |")
+		}
+	}
+	if !slices.Equal(got, want) || !slices.Equal(rows, table) {
+		t.Errorf("sections %q, rows %q, want %q", got, rows, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"ingot/internal/blob"
 	"ingot/internal/cf"
 	"ingot/internal/engine"
+	"ingot/internal/platform"
 	"ingot/internal/staging/buildpacks"
 	"ingot/internal/staging/lifecycle"
 )
@@ -59,7 +60,7 @@ func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch 
 }
 
 func (s *Stager) named(ctx context.Context, name string, installed []cf.Buildpack, req Request, c *converter, scratch string) (chosen, error) {
-	if isURL(name) {
+	if platform.IsURL(name) {
 		return s.custom(ctx, name, req.Log, c, scratch)
 	}
 	i := slices.IndexFunc(installed, func(p cf.Buildpack) bool { return p.Name == name })

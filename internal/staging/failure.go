@@ -4,34 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"ingot/internal/engine"
 	"ingot/internal/fault"
+	"ingot/internal/launch"
 	"ingot/internal/staging/lifecycle"
 )
 
-// Failure is a build that failed, in words for its user. Its text is what a
-// build's error says: "REASON - MESSAGE", the reasons being Cloud Foundry's.
+// Failure is a build that failed, in words for its user. Its text is "REASON -
+// MESSAGE", the reasons being Cloud Foundry's. A build's error says that and,
+// below, the last lines of the build: see Report.
 type Failure struct {
 	Reason  string
 	Message string
+	// Lines are the last that the build wrote, if they may tell why.
+	Lines []string
 	// Err is the cause, for the operator's log only.
 	Err error
 }
 
 // The reasons.
 const (
-	NoAppDetected    = "NoAppDetectedError"
-	CompileFailed    = "BuildpackCompileFailed"
-	ReleaseFailed    = "BuildpackReleaseFailed"
-	NoBuildpacks     = "NoBuildpacksFound"
-	TimeExpired      = "StagingTimeExpired"
-	StagingError     = "StagingError"
-	insufficientDisk = "InsufficientResources"
+	NoAppDetected = "NoAppDetectedError"
+	CompileFailed = "BuildpackCompileFailed"
+	ReleaseFailed = "BuildpackReleaseFailed"
+	NoBuildpacks  = "NoBuildpacksFound"
+	TimeExpired   = "StagingTimeExpired"
+	StagingError  = "StagingError"
+	Insufficient  = "InsufficientResources"
 )
 
 func (f *Failure) Error() string { return f.Reason + " - " + f.Message }
+
+// Report returns the text and the last lines of the build.
+func (f *Failure) Report() string {
+	if len(f.Lines) == 0 {
+		return f.Error()
+	}
+	return f.Error() + "\nThe last lines of the build:\n   " + strings.Join(f.Lines, "\n   ")
+}
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
@@ -47,11 +61,15 @@ func explain(err error, doing string) error {
 	if errors.As(err, &known) {
 		return known
 	}
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) {
+		return &Failure{Reason: Insufficient, Message: "The build was not started: " + refused.Reason, Err: err}
+	}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		reason := StagingError
 		if f.Code == fault.InsufficientStorage {
-			reason = insufficientDisk
+			reason = Insufficient
 		}
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}
@@ -98,6 +116,74 @@ func (o outcome) failure(memoryMB, diskMB int, timeout time.Duration) error {
 		return failure(StagingError, "The build ran out of disk space: the limit is %d MB. Give the app more disk (cf push -k, or disk_quota in the manifest), or push fewer files", diskMB)
 	}
 	return failure(StagingError, "Staging failed: exit status %d", o.status)
+}
+
+// A failed build shows lastLines of its last lines, each of longestLine bytes at
+// most: cf push shows the error of a build, but not always the end of its log.
+// Standard output and standard error come by different ways and may overtake
+// each other, so lastErrors of the lines are kept for errors.
+const (
+	lastLines   = 10
+	lastErrors  = 6
+	longestLine = 300
+)
+
+type buildLine struct {
+	seq    uint64
+	stderr bool
+	text   string
+}
+
+// remember keeps a line for withLines.
+func (b *build) remember(r launch.Record) {
+	text := strings.TrimRight(strings.ToValidUTF8(string(r.Payload), "\uFFFD"), " \t\r\n")
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if len(text) > longestLine {
+		text = strings.ToValidUTF8(text[:longestLine], "") + "…"
+	}
+	line := buildLine{r.Seq, r.Kind == launch.Stderr, text}
+	b.last = append(b.last, line)
+	same := func(l buildLine) bool { return l.stderr == line.stderr }
+	if n := countLines(b.last, same); n > lastLines {
+		b.last = slices.Delete(b.last, slices.IndexFunc(b.last, same), slices.IndexFunc(b.last, same)+1)
+	}
+}
+
+func countLines(list []buildLine, is func(buildLine) bool) int {
+	n := 0
+	for _, l := range list {
+		if is(l) {
+			n++
+		}
+	}
+	return n
+}
+
+// withLines adds the last lines of the build to its failure.
+func (b *build) withLines(err error) error {
+	var f *Failure
+	if !errors.As(err, &f) || len(b.last) == 0 {
+		return err
+	}
+	errs := min(countLines(b.last, func(l buildLine) bool { return l.stderr }), lastErrors)
+	room := lastLines
+	var lines []string
+	for _, l := range slices.Backward(b.last) {
+		switch {
+		case room == 0 || !l.stderr && room <= errs:
+			continue
+		case l.stderr && errs > 0:
+			errs--
+		}
+		room--
+		lines = append(lines, l.text)
+	}
+	slices.Reverse(lines)
+	with := *f
+	with.Lines = lines
+	return &with
 }
 
 // errCancelled is the cause of a context that Cancel ended, errExpired of one

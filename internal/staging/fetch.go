@@ -22,11 +22,10 @@ import (
 	"ingot/internal/archive"
 	"ingot/internal/engine"
 	"ingot/internal/outbound"
+	"ingot/internal/platform"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
-
-// isURL tells whether a buildpack is named by where it is.
-func isURL(name string) bool { return strings.Contains(name, "://") }
 
 // custom gets a buildpack from a URL: a zip file, or a git repository, whose
 // branch or tag may follow a '#'. It is fetched here and not in the instance,
@@ -34,9 +33,9 @@ func isURL(name string) bool { return strings.Contains(name, "://") }
 func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *converter, scratch string) (chosen, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return chosen{}, failure(StagingError, "The buildpack %s is no address that can be used: it has to begin with https:// (or http://) and name a zip file or a git repository", redacted(name))
+		return chosen{}, failure(StagingError, "The buildpack %s is no address that can be used: it has to begin with https:// (or http://) and name a zip file or a git repository", platform.Redacted(name))
 	}
-	shown := redacted(name)
+	shown := platform.Redacted(name)
 	say(log, "Downloading %s...", shown)
 	ctx, cancel := context.WithTimeout(ctx, s.config.FetchTimeout)
 	defer cancel()
@@ -62,16 +61,6 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 		lifecycle.Buildpack{Name: shown, Key: key, Custom: true},
 		engine.Archive{Key: key, Open: open, ReadOnly: true},
 	}, nil
-}
-
-// redacted is a URL without its credentials.
-func redacted(name string) string {
-	u, err := url.Parse(name)
-	if err != nil {
-		return "(an address that cannot be read)"
-	}
-	u.User = nil
-	return u.String()
 }
 
 var errPrivate = errors.New("its address is one of this machine or of a private network, which this server does not fetch from")
@@ -184,7 +173,7 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	}
 	open := func() (io.ReadCloser, error) {
 		pr, pw := io.Pipe()
-		go func() { _ = pw.CloseWithError(archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)})) }()
+		run.Feed("staging files", pw, func() error { return archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)}) })
 		return pr, nil
 	}
 	return open, "buildpack-" + hex.EncodeToString(sum.Sum(nil)), nil
@@ -229,7 +218,7 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 	cmd.WaitDelay = 5 * time.Second
 	errTooLarge := fmt.Errorf("it is larger than %d MB", s.config.MaxBuildpack>>20)
 	watched := make(chan struct{})
-	go func() {
+	run.Go("staging fetch", func() {
 		defer close(watched)
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
@@ -243,7 +232,7 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 				}
 			}
 		}
-	}()
+	})
 	err := cmd.Run()
 	cause := context.Cause(ctx)
 	cancel(nil)

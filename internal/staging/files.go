@@ -20,6 +20,7 @@ import (
 	"ingot/internal/archive"
 	"ingot/internal/blob"
 	"ingot/internal/engine"
+	"ingot/internal/run"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -60,14 +61,14 @@ func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits
 			return nil, err
 		}
 		pr, pw := io.Pipe()
-		go func() {
+		run.Feed("staging files", pw, func() error {
 			defer closer.Close()
-			err := toTar(ctx, pw, r, size, limits, rename)
+			err := run.Do("staging files", func() error { return toTar(ctx, pw, r, size, limits, rename) })
 			if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 				c.failed(err)
 			}
-			_ = pw.CloseWithError(err) // never fails
-		}()
+			return err
+		})
 		return pr, nil
 	}
 }
@@ -232,7 +233,7 @@ func programs(dir string) (engine.Archive, error) {
 		Key: "builder-" + hex.EncodeToString(sum.Sum(nil)), Target: lifecycle.BuilderDir, ReadOnly: true,
 		Open: func() (io.ReadCloser, error) {
 			pr, pw := io.Pipe()
-			go func() { _ = pw.CloseWithError(programsTar(pw, paths)) }()
+			run.Feed("staging files", pw, func() error { return programsTar(pw, paths) })
 			return pr, nil
 		},
 	}, nil

@@ -20,8 +20,8 @@ import (
 const maxMeta = 1 << 20
 
 // Inspect looks into a droplet that somebody uploads: a tar compressed with gzip
-// with app/, staging_info.yml and what else a droplet has. Checksum and Size are
-// not set. The error for one that could not run is a fault.Unprocessable.
+// with app/, staging_info.yml and what else lies in the home directory. Droplets
+// of Cloud Foundry have the same. Checksum and Size are not set. The error for one that could not run is a fault.Unprocessable.
 func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, error) {
 	limits.OutsideLinks = true // right inside its container
 	var info, procfile []byte
@@ -49,9 +49,6 @@ func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, e
 			var err error
 			info, err = small(body, lifecycle.InfoFile)
 			return err
-		case top == "deps" || top == "profile.d" || top == "tmp" || top == "logs" || top == ".cloudfoundry" || top == lifecycle.ResultFile:
-		default:
-			return bad("it has %q beside app, deps, profile.d, tmp, logs and %s", top, lifecycle.InfoFile)
 		}
 		return nil
 	})
@@ -61,7 +58,7 @@ func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, e
 	case !app:
 		return Result{}, bad("it has no folder app")
 	case info == nil:
-		return Result{}, bad("it has no %s", lifecycle.InfoFile)
+		info = []byte("{}") // the app has to name its start command
 	}
 	return readInfo(info, procfile)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -55,9 +56,10 @@ func TestInspect(t *testing.T) {
 		"cloud foundry": {[]string{"./", "", "./app/", "", "./app/x", "", "@./deps/0/python", "/usr/bin/python3", "./staging_info.yml", info}, "rackup", ""},
 		"yaml":          {[]string{"app/", "", "staging_info.yml", "---\ndetected_buildpack: x\nstart_command: run it\n"}, "run it", ""},
 		"procfile":      {[]string{"app/Procfile", "web: mine\n", "staging_info.yml", info}, "mine", ""},
-		"no info":       {[]string{"app/", ""}, "", "it has no staging_info.yml"},
+		"no info":       {[]string{"app/", ""}, "", ""},
+		"below a link":  {[]string{"app/", "", "@app/l", "/etc", "app/l/passwd", "x", "staging_info.yml", info}, "", "link"},
 		"no app":        {[]string{"staging_info.yml", info}, "", "it has no folder app"},
-		"more":          {[]string{"app/", "", "staging_info.yml", info, "etc/passwd", ""}, "", `it has "etc" beside`},
+		"more":          {[]string{"app/", "", "staging_info.yml", info, "etc/passwd", ""}, "rackup", ""},
 		"escape":        {[]string{"app/", "", "../x", ""}, "", "leaves the directory"},
 		"app is a link": {[]string{"@app", "/etc"}, "", "app is not a directory"},
 		"junk":          {[]string{"app/", "", "staging_info.yml", "\t:"}, "", "neither JSON nor YAML"},
@@ -90,6 +92,26 @@ func TestInspectOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer droplet.Close()
+	z, err := gzip.NewReader(droplet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As in Cloud Foundry's: tools look for these names.
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(h.Name, "./") {
+			t.Errorf("the droplet has an entry %q", h.Name)
+		}
+	}
+	if _, err := droplet.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
 	got, err := staging.Inspect(context.Background(), droplet, archive.Limits{})
 	if err != nil || len(got.ProcessTypes) != 2 || got.ProcessTypes["web"] != made.ProcessTypes["web"] ||
 		!slices.Equal(got.Buildpacks, made.Buildpacks) || got.DetectedBuildpack != made.DetectedBuildpack {

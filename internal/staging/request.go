@@ -37,6 +37,10 @@ type Request struct {
 	VCAPServices    string
 	// Sidecars are the user's.
 	Sidecars []cf.Sidecar
+	// HasCommand reports whether the app has a start command of its own, so that
+	// its droplet needs none. It is asked when the build is done. Nil means that
+	// it does not matter.
+	HasCommand func(ctx context.Context) (bool, error)
 
 	Log LogFunc
 	// After is the last record of the instance that an earlier call passed on,

@@ -2,12 +2,12 @@ package staging
 
 import (
 	"encoding/json"
-	"path"
 	"slices"
 	"strings"
 
 	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/platform"
 	"ingot/internal/staging/lifecycle"
 )
 
@@ -27,7 +27,7 @@ func CheckSidecars(buildpacks []cf.DropletBuildpack, executionMetadata string, s
 		}
 	}
 	for _, b := range buildpacks {
-		if isJava(b.Name) || strings.EqualFold(b.BuildpackName, "java") {
+		if platform.IsJava(b.Name) || strings.EqualFold(b.BuildpackName, "java") {
 			who = b.Name
 		}
 	}
@@ -48,14 +48,6 @@ func refuseWithout(buildpack string, sidecars []cf.Sidecar) error {
 			"Set `memory` of the sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and stage again")
 	}
 	return fault.Invalid(problems...)
-}
-
-// isJava knows the Java buildpack by its name, or as a URL.
-func isJava(name string) bool {
-	name, _, _ = strings.Cut(strings.ToLower(name), "#")
-	name = strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".git"), ".zip")
-	name = strings.ReplaceAll(name, "-", "_")
-	return strings.HasPrefix(name, "java_buildpack")
 }
 
 // allSidecars are the user's and those of the droplet. Of two with one name the

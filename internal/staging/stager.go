@@ -54,6 +54,8 @@ type Config struct {
 	DiskMB   int           // 4096
 	// Path is PATH in the instance; that of a Debian system.
 	Path string
+	// Host is the address of this machine that builds are told; 127.0.0.1.
+	Host string
 	// User and Group run the build, as in launch.Spec.
 	User, Group int
 
@@ -91,6 +93,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Path == "" {
 		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	if c.Host == "" {
+		c.Host = "127.0.0.1"
 	}
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)
@@ -174,7 +179,7 @@ func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(
 		return nil, nil, fault.New(fault.Conflict, "The build %s is being staged already", guid)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(s.work, func() { cancel(ErrInterrupted) })
+	unhook := run.OnDone(s.work, "staging stop", func() { cancel(ErrInterrupted) })
 	s.builds[guid] = cancel
 	s.calls.Add(1)
 	return ctx, func() {
@@ -260,7 +265,17 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	}
 	defer leave()
 	b := &build{Stager: s, req: req}
-	result, err := b.run(ctx)
+	var result Result
+	err = run.Do("build", func() (err error) {
+		result, err = b.run(ctx)
+		return err
+	})
+	var panicked *run.PanicError
+	if errors.As(err, &panicked) {
+		// It may have left an instance behind, and would not come further next time.
+		run.Safely("build", func() { b.remove(ctx) })
+		err = &Failure{Reason: StagingError, Message: "The build ended because of a defect of the platform; the server's log says more", Err: err}
+	}
 	if errors.Is(err, ErrInterrupted) {
 		return Result{}, ErrInterrupted
 	}
@@ -294,6 +309,11 @@ func (s *Stager) slot(ctx context.Context, log LogFunc) (func(), error) {
 // say writes a line of our own to the staging log.
 func say(log LogFunc, format string, args ...any) {
 	log("STG", false, time.Now().UTC(), fmt.Appendf(nil, format, args...))
+}
+
+// warn writes a warning to the staging log, where it stands out.
+func warn(log LogFunc, text string) {
+	log("STG", true, time.Now().UTC(), []byte("WARNING: "+text))
 }
 
 // scratch makes a directory for what a build fetches.

@@ -82,6 +82,28 @@ func TestEnvironmentAndCache(t *testing.T) {
 	w.stage(req, log)
 }
 
+// A build has the variables of Diego's tasks, and none of ours.
+func TestInstanceVariables(t *testing.T) {
+	t.Parallel()
+	w, _ := withCatalog(t, map[string]map[string]string{"curious": {
+		"bin/detect":   "#!/bin/sh\nexit 0\n",
+		"bin/finalize": "#!/bin/bash\nenv | sed 's/^/sees /'\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n",
+	}}, nil)
+	req, log := w.request(map[string]string{"a": "b"})
+	w.stage(req, log)
+	for _, want := range []string{
+		"sees CF_INSTANCE_IP=127.0.0.1\n", "sees CF_INSTANCE_INTERNAL_IP=127.0.0.1\n", "sees CF_INSTANCE_ADDR=\n",
+		"sees CF_INSTANCE_PORT=\n", "sees CF_INSTANCE_PORTS=[]\n",
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, log)
+		}
+	}
+	if strings.Contains(log.String(), "sees INGOT_") {
+		t.Errorf("a variable of ours in\n%s", log)
+	}
+}
+
 func TestHostilePackages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

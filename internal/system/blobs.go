@@ -11,7 +11,9 @@ import (
 	"ingot/internal/api"
 	"ingot/internal/archive"
 	"ingot/internal/blob"
+	"ingot/internal/cf"
 	"ingot/internal/fault"
+	"ingot/internal/staging"
 )
 
 // apiBlobs keeps what clients upload. Nothing is stored before it was checked.
@@ -137,4 +139,19 @@ func (b apiBlobs) Match(ctx context.Context, pool string, resources []api.Resour
 		}
 	}
 	return out, nil
+}
+
+// maxUnpacked bounds what an uploaded droplet unpacks to, as the disk of an app
+// does.
+const maxUnpacked = 8 << 30
+
+// inspectDroplet is api.Options.InspectDroplet.
+func inspectDroplet(ctx context.Context, r io.Reader) (*cf.Droplet, error) {
+	said, err := staging.Inspect(ctx, r, archive.Limits{Size: maxUnpacked})
+	if err != nil {
+		return nil, err
+	}
+	d := &cf.Droplet{}
+	said.Apply(d)
+	return d, nil
 }

@@ -16,6 +16,7 @@ import (
 	"ingot/internal/mail"
 	"ingot/internal/mail/smtp"
 	"ingot/internal/outbound"
+	"ingot/internal/web"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -28,6 +29,9 @@ type Config struct {
 	AdminListen         string
 	Domain              string
 	Engine              string
+	// MemoryOvercommit is how many times the machine's memory the limits of all
+	// instances may add up to; 0 means the engine's default.
+	MemoryOvercommit int
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means beside the running program.
 	Programs string
@@ -49,6 +53,12 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all", beside AllowNetworks.
 	DrainNetworks string
+	// DiskReserve is how many bytes of the data directory's disk stay free; 0
+	// means a twentieth of it, at most 256 MiB.
+	DiskReserve int64
+	// TrustedProxies are the proxies in front of the server, as a list of
+	// addresses and networks: they say in X-Forwarded-For who the client is.
+	TrustedProxies string
 	// Demo makes an organization and a space to begin in.
 	Demo          bool
 	PasswordGrant bool
@@ -58,7 +68,9 @@ type Config struct {
 
 	// AdminPassword and AdminClientSecret are used on the first start; empty
 	// ones are generated then.
-	AdminPassword     string
+	AdminPassword string
+	// AdminEmail is the address of the first user; empty is admin@DOMAIN.
+	AdminEmail        string
 	AdminClientSecret string
 	// EncryptionKey, when set, is used instead of the key file.
 	EncryptionKey string
@@ -95,13 +107,16 @@ func (c Config) Validate() error {
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, Engines)},
+		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
+		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
+		{"disk-reserve", notNegative(c.DiskReserve)},
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }
@@ -140,9 +155,19 @@ func notEmpty(s string) error {
 	return nil
 }
 
-func notNegative(d time.Duration) error {
+func notNegative[T time.Duration | int64](d T) error {
 	if d < 0 {
-		return fmt.Errorf("%s is negative", d)
+		return fmt.Errorf("%v is negative", d)
+	}
+	return nil
+}
+
+// maxOvercommit is far beyond use, and far from where sums overflow.
+const maxOvercommit = 1000
+
+func checkOvercommit(n int) error {
+	if n < 0 || n > maxOvercommit {
+		return fmt.Errorf("%d is not between 1 and %d", n, maxOvercommit)
 	}
 	return nil
 }
@@ -266,6 +291,11 @@ func checkMailbox(s string) error {
 
 func checkNetworks(list string) error {
 	_, err := outbound.ParseGuard(list)
+	return err
+}
+
+func checkProxies(list string) error {
+	_, err := web.ParseProxies(list)
 	return err
 }
 

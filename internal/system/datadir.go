@@ -81,10 +81,9 @@ func tryLock(path string) (_ *os.File, pid int, err error) {
 		return nil, pid, errHeld
 	}
 	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		// Written over in place and never made shorter first, so that it takes no
+		// new block of a disk that is full.
+		_, err = f.WriteAt(fmt.Appendf(nil, "%-30d\n", os.Getpid()), 0)
 	}
 	if err != nil {
 		_ = f.Close() // it failed already

@@ -13,7 +13,10 @@ import (
 )
 
 // boundDrains are the log drains that come with service bindings.
-type boundDrains struct{ store cf.Store }
+type boundDrains struct {
+	store cf.Store
+	names *appNames
+}
 
 // Drains implements drain.Source.
 func (d boundDrains) Drains(ctx context.Context) (map[string][]drain.Drain, error) {
@@ -28,7 +31,7 @@ func (d boundDrains) Drains(ctx context.Context) (map[string][]drain.Drain, erro
 			if _, done := all[b.AppGUID]; done {
 				continue
 			}
-			if all[b.AppGUID], err = drainsOf(tx, b.AppGUID); err != nil {
+			if all[b.AppGUID], err = d.drainsOf(tx, b.AppGUID); err != nil {
 				return err
 			}
 		}
@@ -37,20 +40,12 @@ func (d boundDrains) Drains(ctx context.Context) (map[string][]drain.Drain, erro
 	return all, err
 }
 
-func drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
+func (d boundDrains) drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
 	found, err := platform.DrainsOf(tx, appGUID)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	app, err := tx.Apps().Get(appGUID)
-	if err != nil {
-		return nil, err
-	}
-	space, err := tx.Spaces().Get(app.SpaceGUID)
-	if err != nil {
-		return nil, err
-	}
-	org, err := tx.Organizations().Get(space.OrgGUID)
+	about, err := d.names.aboutIn(tx, appGUID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +53,8 @@ func drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
 	for _, f := range found {
 		out = append(out, drain.Drain{
 			ID: f.BindingGUID, URL: f.URL, Certificate: []byte(f.Certificate), Key: []byte(f.Key), CA: []byte(f.CA),
-			Host: drain.Hostname(org.Name, space.Name, app.Name),
-			Tags: map[string]string{"organization_name": org.Name, "space_name": space.Name, "app_name": app.Name},
+			Host:  drain.Hostname(about.Tags["organization_name"], about.Tags["space_name"], about.Tags["app_name"]),
+			About: about,
 		})
 	}
 	return out, nil
@@ -88,6 +83,9 @@ var (
 	logApps  = prometheus.NewDesc("ingot_log_store_apps", "Apps that have a log.", nil, nil)
 	logTails = prometheus.NewDesc("ingot_log_tails", "Readers of live logs.", nil, nil)
 
+	logStreams       = prometheus.NewDesc("ingot_log_streams", "Readers of the log stream of many apps.", nil, nil)
+	logStreamDropped = prometheus.NewDesc("ingot_log_stream_lines_dropped_total", "Lines that readers of log streams were too slow for.", nil, nil)
+
 	drainSent    = prometheus.NewDesc("ingot_log_drain_lines_sent_total", "Lines that were sent to drains.", []string{"app", "drain"}, nil)
 	drainLost    = prometheus.NewDesc("ingot_log_drain_lines_lost_total", "Lines that drains gave up.", []string{"app", "drain"}, nil)
 	drainWaiting = prometheus.NewDesc("ingot_log_drain_lines_waiting", "Lines on their way that are not known to have been taken.", []string{"app", "drain"}, nil)
@@ -96,7 +94,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (f logFigures) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{logLost, logBytes, logApps, logTails, drainSent, drainLost, drainWaiting, drainUp} {
+	for _, d := range []*prometheus.Desc{logLost, logBytes, logApps, logTails, logStreams, logStreamDropped, drainSent, drainLost, drainWaiting, drainUp} {
 		to <- d
 	}
 }
@@ -111,6 +109,8 @@ func (f logFigures) Collect(to chan<- prometheus.Metric) {
 	add(logBytes, prometheus.GaugeValue, float64(t.Bytes))
 	add(logApps, prometheus.GaugeValue, float64(t.Apps))
 	add(logTails, prometheus.GaugeValue, float64(t.Tails))
+	add(logStreams, prometheus.GaugeValue, float64(t.Streams))
+	add(logStreamDropped, prometheus.CounterValue, float64(t.Dropped))
 	for _, s := range f.drains.Stats() {
 		up := 1.0
 		if s.Error != "" {

@@ -2,9 +2,15 @@ package system
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/container"
@@ -12,35 +18,236 @@ import (
 	"ingot/internal/engine/process"
 )
 
-// openEngine returns the engine that --engine asks for. auto tries a container
-// and says why when it has to do without. sftp is where instances find the sftp
-// server; empty if there is none.
-func openEngine(ctx context.Context, d *dataDir, kind, programs string, log *slog.Logger) (e engine.Engine, sftp string, err error) {
-	initProgram, sftpProgram := enginePrograms(programs)
+// The engines, and what leaves the choice to the server.
+const (
+	engineAuto      = "auto"
+	engineContainer = "container"
+	engineProcess   = "process"
+)
+
+// engineFile is DIR/engine.json: which engine runs the apps of a data directory.
+// The first start decides; later ones change it only when --engine names another.
+const engineFile = "engine.json"
+
+type engineChoice struct {
+	Engine string    `json:"engine"`
+	Chosen time.Time `json:"chosen"`
+	Why    string    `json:"why"`
+}
+
+// engines opens the engines of a data directory.
+type engines struct {
+	dir       *dataDir
+	container container.Options
+	process   process.Options
+	log       *slog.Logger
+}
+
+// openEngine returns the engine that --engine asks for. auto is the engine that
+// the data directory remembers; the first time it tries a container, and says why
+// when it has to do without. sftp is where instances find the sftp server; empty
+// if there is none.
+func openEngine(ctx context.Context, d *dataDir, c Config) (e engine.Engine, sftp string, err error) {
+	initProgram, sftpProgram := enginePrograms(c.Programs)
 	if sftpProgram, err = local.ProgramPath(local.SFTPName, sftpProgram); err != nil {
-		log.Warn("sftp and scp work only with instances that have an sftp server of their own", "why", err)
+		c.Log.Warn("sftp and scp work only with instances that have an sftp server of their own", "why", err)
 		sftpProgram = ""
 	}
-	options := container.Options{Root: d.file("containers"), Init: initProgram, SFTP: sftpProgram, Log: log, Egress: true}
-	if kind != "process" {
-		e, err := container.Open(ctx, options)
-		if err == nil {
-			log.Info("apps run in containers", "why", "a trial container worked")
-			return e, container.SFTPInside, nil
-		}
-		if kind == "container" {
-			return nil, "", fmt.Errorf("--engine container: %w", err)
-		}
-		log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
+	o := engines{
+		dir: d, log: c.Log,
+		container: container.Options{
+			Root: d.file("containers"), Init: initProgram, SFTP: sftpProgram, Log: c.Log, Egress: true, Overcommit: c.MemoryOvercommit,
+		},
+		process: process.Options{Root: d.file("processes"), Init: initProgram, Log: c.Log, Overcommit: c.MemoryOvercommit},
 	}
-	if err := d.letThrough(); err != nil {
+	e, err = o.open(ctx, c.Engine)
+	if err != nil {
 		return nil, "", err
+	}
+	if e.Describe().Name == engineContainer {
+		return e, container.SFTPInside, nil
 	}
 	if sftp, err = d.shared(sftpProgram); err != nil {
-		return nil, "", err
+		return nil, "", errors.Join(err, e.Close())
 	}
-	e, err = process.New(process.Options{Root: d.file("processes"), Init: initProgram, Log: log})
-	return e, sftp, err
+	return e, sftp, nil
+}
+
+// open opens the engine of a kind, ends the instances of the other one, and
+// remembers what it chose.
+func (o engines) open(ctx context.Context, kind string) (e engine.Engine, err error) {
+	before, err := o.remembered()
+	if err != nil {
+		return nil, err
+	}
+	now := engineChoice{Engine: kind, Chosen: time.Now().UTC(), Why: "--engine " + kind}
+	if kind == engineAuto {
+		now.Engine, now.Why = before.Engine, before.Why
+	}
+	switch now.Engine {
+	case engineContainer:
+		e, err = o.openContainers(ctx, before.Engine == engineContainer)
+	case engineProcess:
+		e, err = o.openProcesses(before)
+	default: // the first start decides
+		e, now, err = o.decide(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := o.endOther(ctx, now.Engine); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if now.Engine != before.Engine || before.Chosen.IsZero() {
+		if err := writeJSON(o.dir.file(engineFile), now, 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("remember the engine: %w", err), e.Close())
+		}
+	}
+	return e, nil
+}
+
+// remembered is what an earlier start chose; zero if there was none. A data
+// directory that is older than the file tells by what is in it, and of two
+// engines it means the one that isolates.
+func (o engines) remembered() (engineChoice, error) {
+	path := o.dir.file(engineFile)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		var c engineChoice
+		if err := json.Unmarshal(text, &c); err != nil || c.Engine != engineContainer && c.Engine != engineProcess {
+			return c, fmt.Errorf("%s does not say which engine runs the apps of this data directory: restore it, or write %q or %q there, as in {\"engine\": %q}",
+				path, engineContainer, engineProcess, engineContainer)
+		}
+		return c, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return engineChoice{}, fmt.Errorf("data directory: %w", err)
+	}
+	for _, kind := range []struct{ name, dir string }{{engineContainer, o.container.Root}, {engineProcess, o.process.Root}} {
+		used, err := hasEntries(kind.dir)
+		if err != nil {
+			return engineChoice{}, fmt.Errorf("data directory: %w", err)
+		}
+		if used {
+			return engineChoice{Engine: kind.name, Why: filepath.Base(kind.dir) + " has its instances"}, nil
+		}
+	}
+	return engineChoice{}, nil
+}
+
+// openContainers opens the container engine. One that has been used is held back
+// when containers do not work any more: to run apps without isolation is not for
+// the server to decide, and the apps that run need it.
+func (o engines) openContainers(ctx context.Context, used bool) (engine.Engine, error) {
+	if !used {
+		e, err := container.Open(ctx, o.container)
+		if err != nil {
+			return nil, fmt.Errorf("--engine container: %w", err)
+		}
+		o.log.Info("apps run in containers", "why", "--engine container, and a trial container worked")
+		return e, nil
+	}
+	e, err := container.Reopen(ctx, o.container)
+	if err != nil {
+		return nil, fmt.Errorf("the apps of this data directory run in containers, and these cannot be taken over: %w; "+
+			"to run them WITHOUT isolation from now on, start with --engine process", err)
+	}
+	if why := e.Describe().Held; why != "" {
+		o.log.Error("no app instance is started until containers work again; those that run go on. "+
+			"To run apps WITHOUT isolation from now on, start with --engine process", "why", why)
+	} else {
+		o.log.Info("apps run in containers", "why", "as before, and a trial container worked")
+	}
+	return e, nil
+}
+
+func (o engines) openProcesses(before engineChoice) (engine.Engine, error) {
+	why := "--engine process"
+	if before.Engine == engineProcess {
+		why = "as before (" + before.Why + "); --engine container changes it"
+	}
+	o.log.Warn("apps run as plain processes, WITHOUT isolation", "why", why)
+	return o.newProcesses()
+}
+
+func (o engines) newProcesses() (engine.Engine, error) {
+	if err := o.dir.letThrough(); err != nil {
+		return nil, err
+	}
+	return process.New(o.process)
+}
+
+// decide is --engine auto on a new data directory.
+func (o engines) decide(ctx context.Context) (engine.Engine, engineChoice, error) {
+	c := engineChoice{Engine: engineContainer, Chosen: time.Now().UTC(), Why: "a trial container worked"}
+	e, err := container.Open(ctx, o.container)
+	if err == nil {
+		o.log.Info("apps run in containers", "why", c.Why)
+		return e, c, nil
+	}
+	if exhausted(ctx, err) {
+		return nil, c, fmt.Errorf("a trial container could not be run, but not because containers do not work here: %w; "+
+			"make room and start again, or choose with --engine container or --engine process", err)
+	}
+	c.Engine, c.Why = engineProcess, err.Error()
+	o.log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
+	plain, err := o.newProcesses()
+	return plain, c, err
+}
+
+// exhausted reports whether a trial failed for want of something that comes and
+// goes: that must not decide for ever.
+func exhausted(ctx context.Context, err error) bool {
+	for _, e := range []error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, context.DeadlineExceeded, context.Canceled,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return ctx.Err() != nil
+}
+
+// endOther ends the instances of the engine that is not used any more, and takes
+// away all it had.
+func (o engines) endOther(ctx context.Context, kind string) error {
+	var err error
+	n := 0
+	if kind == engineProcess {
+		var old engine.Engine
+		if old, err = openContainers(ctx, o.dir, o.container); err == nil && old != nil {
+			n, err = endInstances(ctx, old)
+		}
+		if err == nil {
+			err = os.RemoveAll(o.container.Root)
+		}
+	} else {
+		n, err = o.endProcesses(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("apps run with another engine from now on, and the instances of the one before cannot be ended: %w", err)
+	}
+	if n > 0 {
+		o.log.Info("the instances of the other engine were ended; they are started anew", "instances", n, "engine", kind)
+	}
+	return nil
+}
+
+func (o engines) endProcesses(ctx context.Context) (n int, err error) {
+	used, err := hasEntries(o.process.Root)
+	if err != nil {
+		return 0, err
+	}
+	if used {
+		old, err := process.New(o.process)
+		if err != nil {
+			return 0, err
+		}
+		if n, err = endInstances(ctx, old); err != nil {
+			return n, err
+		}
+	}
+	return n, errors.Join(os.RemoveAll(o.process.Root), os.RemoveAll(o.dir.file("cache")))
 }
 
 // enginePrograms are what runs in instances; empty means to look beside ingot.
@@ -49,4 +256,22 @@ func enginePrograms(dir string) (initProgram, sftpProgram string) {
 		return "", ""
 	}
 	return filepath.Join(dir, local.InitName), filepath.Join(dir, local.SFTPName)
+}
+
+// heldInterval is how often an engine that is held back tries again.
+const heldInterval = 15 * time.Second
+
+// recheck has an engine that is held back try again.
+func (r *runtime) recheck(log *slog.Logger) func(context.Context) {
+	return func(ctx context.Context) {
+		e, ok := r.engine.(*container.Engine)
+		if !ok || e.Describe().Held == "" {
+			return
+		}
+		if err := e.Check(ctx); err != nil {
+			log.Debug("containers still do not work", "why", err)
+			return
+		}
+		log.Info("containers work again: app instances are started")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"ingot/internal/cf"
@@ -33,7 +34,9 @@ func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 	now := time.Now()
 	for _, e := range told {
 		if text := eventText(e); text != "" {
-			lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(text)})
+			for line := range strings.SplitSeq(text, "\n") {
+				lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(line)})
+			}
 		}
 	}
 	if len(lines) > 0 {
@@ -72,6 +75,13 @@ func eventText(e *cf.AuditEvent) string {
 		return "Created app with guid " + e.TargetGUID
 	case "audit.app.update":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
+	case "audit.app.apply_manifest":
+		lines := []string{"Applied manifest to app with guid " + e.TargetGUID}
+		warnings, _ := e.Data["warnings"].([]string)
+		for _, w := range warnings {
+			lines = append(lines, "WARNING: "+w)
+		}
+		return strings.Join(lines, "\n")
 	case "audit.app.start":
 		return "Starting app with guid " + e.TargetGUID
 	case "audit.app.stop":

@@ -62,7 +62,17 @@ func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
 	if err := make("b", nil); err != nil {
 		t.Fatal(err)
 	}
+	err = store.Update(t.Context(), func(tx cf.Tx) error {
+		return p.RecordApp(tx, "audit.app.apply_manifest", platform.Actor{GUID: "admin-guid", Type: "user"}, app, map[string]any{"warnings": []string{"one", "two"}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	lines, err := to.Read(app.GUID, logs.ReadQuery{})
+	if err == nil && (len(lines) != 3 || string(lines[1].Text) != "WARNING: one" || string(lines[2].Text) != "WARNING: two") {
+		t.Errorf("%v", lines)
+	}
+	lines = lines[:min(1, len(lines))]
 	if err != nil || len(lines) != 1 || string(lines[0].Text) != "Created app with guid "+app.GUID || lines[0].Source != "API" {
 		t.Errorf("%v, %v", lines, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,7 +24,7 @@ const (
 	placeOrigin                     // platform and authorization server together
 	placeAuth                       // the authorization server alone
 	placeNotifications              // the notification service
-	placeLogs                       // the log-cache API
+	placeLogs                       // the log-cache API and the log stream
 )
 
 func (p place) String() string {
@@ -32,8 +34,10 @@ func (p place) String() string {
 // routes are the route tables. A nil one is not served by this server.
 type routes struct {
 	origin, auth, notifications, notificationsV2, logs *web.Mux
-	// apps serves every other name.
+	// apps serves every other name; without it these names are nobody's.
 	apps http.Handler
+	// routed reports whether apps knows all routes; nil means that it does.
+	routed func() bool
 }
 
 func (t *routes) at(p place, r *http.Request) *web.Mux {
@@ -70,10 +74,31 @@ func (f *front) place(hostHeader string) place {
 		return placeAuth
 	case "notifications." + f.domain:
 		return placeNotifications
-	case "log-cache." + f.domain:
+	case "log-cache." + f.domain, "log-stream." + f.domain:
 		return placeLogs
 	}
 	return placeApp
+}
+
+// ownNames are the host names that apps never get: those that place knows, those
+// that clients of Cloud Foundry derive from the domain, and those by which the
+// operator says that the server is reached.
+func ownNames(c Config) []string {
+	var names []string
+	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh", "console"} {
+		names = append(names, host+"."+c.Domain)
+	}
+	for _, address := range []string{c.PublicURL, c.NotificationsURL} {
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		host := strings.ToLower(u.Hostname())
+		if _, err := netip.ParseAddr(host); err != nil && host != c.Domain && !slices.Contains(names, host) {
+			names = append(names, host)
+		}
+	}
+	return names
 }
 
 // hostName takes the name or address out of a Host header: without port,
@@ -116,12 +141,14 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
 	switch {
 	case live != nil && live.at(p, r) != nil:
 		live.at(p, r).ServeHTTP(w, r)
+	case p == placeApp && (live == nil || live.apps != nil && live.routed != nil && !live.routed()):
+		starting(w)
 	case live != nil && p == placeApp && live.apps != nil:
 		live.apps.ServeHTTP(w, r)
 	case live != nil && p == placeNotifications:
 		web.WriteError(w, r, formatOf(p, r.URL.Path), f.log, fault.New(fault.UnknownRoute,
 			"There is no such version of this API; the header %s may be 1 or 2.", versionHeader))
-	case live != nil || p == placeApp:
+	case live != nil:
 		unknownRoute(w, r)
 	case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
 		f.health.ServeHTTP(w, r)
@@ -139,12 +166,22 @@ func formatOf(p place, path string) web.Format {
 	case p == placeAuth:
 		return web.FormatOAuth
 	}
-	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/Users", "/Groups", "/.well-known/"} {
+	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info", "/Users", "/Groups", "/.well-known/"} {
 		if strings.HasPrefix(path, prefix) {
 			return web.FormatOAuth
 		}
 	}
 	return web.FormatV3
+}
+
+// starting answers requests to apps before the routes and the instances that
+// run are known: any of them may be there in a moment.
+func starting(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("X-Cf-Routererror", "no_endpoints")
+	h.Set("Cache-Control", "no-cache, no-store")
+	h.Set("Retry-After", "1")
+	http.Error(w, "503 Service Unavailable: The server is starting; try again in a moment.", http.StatusServiceUnavailable)
 }
 
 // unknownRoute answers like Cloud Foundry's router does for a host that no app

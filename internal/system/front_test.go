@@ -143,3 +143,34 @@ func TestURLs(t *testing.T) {
 		}
 	}
 }
+
+// A request to an app is told to wait until routes and instances are known:
+// before, nobody can say that there is none.
+func TestAppsWhileTheServerStarts(t *testing.T) {
+	t.Parallel()
+	f := &front{domain: "localhost", log: discard}
+	ask := func() *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = "shop.apps.localhost"
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, r)
+		return w
+	}
+	waits := func(when string) {
+		t.Helper()
+		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("X-Cf-Routererror") != "no_endpoints" {
+			t.Errorf("%s: %d %v %s", when, w.Code, w.Header(), w.Body)
+		}
+	}
+	waits("before there are route tables")
+	routed := false
+	f.live.Store(&routes{
+		apps:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		routed: func() bool { return routed },
+	})
+	waits("before the routes are published")
+	routed = true
+	if w := ask(); w.Code != http.StatusNoContent {
+		t.Errorf("then: %d %s", w.Code, w.Body)
+	}
+}

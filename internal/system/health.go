@@ -2,8 +2,10 @@ package system
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/pprof"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"ingot/internal/engine"
+	"ingot/internal/run"
 	"ingot/internal/web"
 )
 
@@ -21,6 +25,8 @@ type readiness struct {
 	order  []string
 	checks map[string]func(context.Context) error
 	state  map[string]bool
+	// partly are parts that can work in part, with what asks for the reason.
+	partly map[string]func() string
 }
 
 // expect adds parts that are not ready until ready says so.
@@ -69,10 +75,43 @@ func (h *readiness) missing(ctx context.Context) []string {
 	return out
 }
 
+// watch names a part that can work in part: why returns the reason when it does,
+// and "" otherwise.
+func (h *readiness) watch(part string, why func() string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.partly == nil {
+		h.partly = map[string]func() string{}
+	}
+	h.partly[part] = why
+}
+
+// degraded returns why parts work only in part.
+func (h *readiness) degraded() map[string]string {
+	h.mu.Lock()
+	ask := maps.Clone(h.partly)
+	h.mu.Unlock()
+	out := map[string]string{}
+	for part, why := range ask {
+		if text := why(); text != "" {
+			out[part] = text
+		}
+	}
+	return out
+}
+
 const readyTimeout = 2 * time.Second
 
 // healthRoutes registers /healthz and /readyz.
-func healthRoutes(m *web.Mux, h *readiness) {
+func healthRoutes(m *web.Mux, h *readiness) { registerHealth(m, h, false) }
+
+// operatorHealthRoutes are the same with reasons, which are about the machine.
+func operatorHealthRoutes(m *web.Mux, h *readiness) { registerHealth(m, h, true) }
+
+// publicReason stands for a reason that is the operator's.
+const publicReason = "no instances are started at the moment; the server's log and /readyz of its admin listener say why"
+
+func registerHealth(m *web.Mux, h *readiness, operator bool) {
 	g := m.Group("health", web.FormatV3, nil)
 	const probe = "load balancers and supervisors ask it and have no token; it says nothing but which parts work"
 	g.Handle(http.MethodGet, "/healthz", web.Public(probe), func(w http.ResponseWriter, _ *http.Request) error {
@@ -87,8 +126,32 @@ func healthRoutes(m *web.Mux, h *readiness) {
 			writeHealth(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "not_ready": missing})
 			return nil
 		}
-		writeHealth(w, http.StatusOK, map[string]any{"status": "ok"})
+		degraded := h.degraded()
+		if len(degraded) == 0 {
+			writeHealth(w, http.StatusOK, map[string]any{"status": "ok"})
+			return nil
+		}
+		// The server is ready all the same: the API and the instances that run
+		// must not lose their requests.
+		if !operator {
+			for part := range degraded {
+				degraded[part] = publicReason
+			}
+		}
+		writeHealth(w, http.StatusOK, map[string]any{"status": "degraded", "degraded": degraded})
 		return nil
+	})
+}
+
+// heldFigure tells whether instances are started.
+func heldFigure(e engine.Engine) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ingot_apps_held_back", Help: "1 while no app instances are started because containers do not work.",
+	}, func() float64 {
+		if e.Describe().Held != "" {
+			return 1
+		}
+		return 0
 	})
 }
 
@@ -100,8 +163,29 @@ func writeHealth(w http.ResponseWriter, status int, body any) {
 // newRegistry returns the metrics of this process.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics{})
 	return r
+}
+
+// panics tells of the panics that were recovered, each the failure of one job.
+type panics struct{}
+
+var panicked = prometheus.NewDesc("ingot_panics_total", "Panics that were recovered since the start, by job; the log has the stack of each. Each is a defect.", []string{"job"}, nil)
+
+func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicked }
+
+func (panics) Collect(to chan<- prometheus.Metric) {
+	for job, n := range run.Panics() {
+		to <- prometheus.MustNewConstMetric(panicked, prometheus.CounterValue, float64(n), job)
+	}
+}
+
+// careful is a collector of ours. The registry collects in goroutines of its own,
+// where nothing recovers.
+type careful struct{ prometheus.Collector }
+
+func (c careful) Collect(to chan<- prometheus.Metric) {
+	run.Safely("metrics", func() { c.Collector.Collect(to) })
 }
 
 // adminRoutes registers what only the operator's listener has.
@@ -112,14 +196,26 @@ func adminRoutes(m *web.Mux, r *prometheus.Registry) {
 
 	// A profile runs for as long as it is asked to.
 	long := g.Within(web.Limits{Body: 1 << 20, Read: web.DefaultLimits.Read})
-	for path, h := range map[string]http.HandlerFunc{
+	for pattern, h := range map[string]http.HandlerFunc{
 		"/debug/pprof/":        pprof.Index,
 		"/debug/pprof/{name}":  pprof.Index,
 		"/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol":  pprof.Symbol,
 		"/debug/pprof/trace":   pprof.Trace,
 	} {
-		long.Handle(http.MethodGet, path, web.Public(operators), plain(h))
+		long.Handle(http.MethodGet, pattern, web.Public(operators), plain(headOnly(h)))
+	}
+}
+
+// headOnly answers HEAD without taking the profile that GET would send.
+func headOnly(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := path.Base(r.URL.Path)
+		if r.Method == http.MethodHead && (name == "profile" || name == "trace") {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			return
+		}
+		h(w, r)
 	}
 }
 

@@ -1,10 +1,15 @@
 package system
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
+	"ingot/internal/auth"
 	"ingot/internal/herald"
+	"ingot/internal/logs"
 	"ingot/internal/run"
 	"ingot/internal/uaaclient"
 )
@@ -14,6 +19,15 @@ import (
 func newHerald(b *building, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) run.Service {
 	return herald.New(herald.Config{
 		Store: r.store, File: dir.file("herald.json"), Log: log,
-		Notifier: &herald.Client{BaseURL: b.endpoints.Notifications, Tokens: platform, HTTP: client},
+		Lines: func(_ context.Context, app string, n int) ([]string, error) {
+			entries, err := r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
+			slices.Reverse(entries)
+			lines := make([]string, len(entries))
+			for i, e := range entries {
+				lines[i] = fmt.Sprintf("%s [%s/%s] %s", e.Time.UTC().Format("15:04:05.00"), e.Source, e.Instance, e.Text)
+			}
+			return lines, err
+		},
+		Notifier: &herald.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: platform, HTTP: client},
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -218,7 +217,7 @@ func (s *System) openInside(ctx context.Context, b *building, r *runtime) error 
 		}
 		tcp = append(tcp, at)
 	}
-	ours := &ourNames{store: r.store, domain: s.config.Domain, more: in.names, log: log}
+	ours := &ourNames{store: r.store, own: append(ownNames(s.config), in.names...), log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := names.New(names.Config{Listen: at, Answer: e.Gateway(), Ours: ours.has, May: subnet.Contains, Log: log})
 	if err := s.run(ctx, server); err != nil {
@@ -287,11 +286,11 @@ func (p *passage) pass(ctx context.Context, c net.Conn) {
 		return // the instance sees its connection end
 	}
 	defer to.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close(); to.Close() })
+	stop := run.OnDone(ctx, "passage to the platform", func() { c.Close(); to.Close() })
 	defer stop()
-	var both sync.WaitGroup
+	var both run.WaitGroup
 	for _, pair := range [][2]net.Conn{{c, to}, {to, c}} {
-		both.Go(func() {
+		both.Go("passage to the platform", func() {
 			_, err := io.Copy(pair[0], pair[1])
 			half, ok := pair[0].(interface{ CloseWrite() error })
 			if err != nil || !ok || half.CloseWrite() != nil {
@@ -307,10 +306,9 @@ func (p *passage) pass(ctx context.Context, c net.Conn) {
 // shared domains, which only an administrator creates. A private domain is
 // somebody's claim; public name servers decide whether it leads here.
 type ourNames struct {
-	store  cf.Store
-	domain string
-	more   []string
-	log    *slog.Logger
+	store cf.Store
+	own   []string
+	log   *slog.Logger
 
 	kept atomic.Pointer[keptDomains]
 }
@@ -323,14 +321,8 @@ type keptDomains struct {
 // domainsKept is how long the shared domains are remembered.
 const domainsKept = 2 * time.Second
 
-// platformNames are the names below the domain that the platform serves itself.
-var platformNames = []string{"api", "uaa", "login", "log-cache", "notifications", "console"}
-
 func (o *ourNames) has(name string) bool {
-	if slices.Contains(o.more, name) {
-		return true
-	}
-	if first, ok := strings.CutSuffix(name, "."+o.domain); ok && slices.Contains(platformNames, first) {
+	if slices.Contains(o.own, name) {
 		return true
 	}
 	for _, d := range o.shared() {

@@ -240,23 +240,25 @@ func (n *notifications) parts() []run.Service {
 }
 
 // routes builds the tables of both versions.
-func (n *notifications) routes(verifier *token.Verifier, metrics *web.Metrics, h *readiness) (v1, v2 *web.Mux) {
+func (n *notifications) routes(verifier *token.Verifier, b *building) (v1, v2 *web.Mux) {
 	n.verifier.Store(verifier)
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.checkWebhook, Log: n.log}
 
-	v1 = web.NewMux(web.FormatNotifications, n.log, metrics)
+	v1 = web.NewMux(web.FormatNotifications, n.log, b.metrics)
+	v1.Room = b.disk.Room
 	g := v1.Group("notifications", web.FormatNotifications, verifier)
 	httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
 	extensions.Description = httpext.DescriptionV1
 	httpext.Register(g, extensions)
-	healthRoutes(v1, h)
+	healthRoutes(v1, b.health)
 
-	v2 = web.NewMux(web.FormatNotificationsV2, n.log, metrics)
+	v2 = web.NewMux(web.FormatNotificationsV2, n.log, b.metrics)
+	v2.Room = b.disk.Room
 	g = v2.Group("notifications", web.FormatNotificationsV2, verifier)
 	httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
 	extensions.Description = httpext.DescriptionV2
 	httpext.Register(g, extensions)
-	healthRoutes(v2, h)
+	healthRoutes(v2, b.health)
 	return v1, v2
 }
 

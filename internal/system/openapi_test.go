@@ -92,6 +92,8 @@ func TestDescription(t *testing.T) {
 	judge("/v3/apps/"+app+"/processes/web/stats", "", 401)
 	judge("/v3/processes/none/stats", token, 404)
 	judge("/api/v1/tail/"+app+"?recent=x", token, 400)
+	judge("/v2/read?source_id="+app, token, 400)
+	judge("/v2/read?log", "", 401)
 
 	// The tail never ends by itself.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/tail/"+app+"?recent=10", nil)

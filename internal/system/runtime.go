@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ type runtime struct {
 	logs      *logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
+	names     *appNames
 	table     *router.Table
 	proxy     *router.Proxy
 	access    *accessLog
@@ -50,16 +52,24 @@ type runtime struct {
 	inside    *inside // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
+	log       *slog.Logger
+	now       func() time.Time
+
+	sweeping sync.Mutex
+	swept    time.Time // when sweep ran last
 }
+
+// shortestDeployment is time enough for a client that began a deployment and did
+// not wait for it to ask how it is getting on.
+const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}}
-	for _, name := range platformNames {
-		r.platform.Reserved = append(r.platform.Reserved, name+"."+c.Domain)
-	}
+	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
+	r.names = newAppNames(r.store, c.Listen)
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
 	if r.scratch, err = dir.scratch(); err != nil {
 		return nil, err
@@ -70,10 +80,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, boundDrains{r.store}, dir, c); err != nil {
+	if r.drains, err = openDrains(r.logs, boundDrains{r.store, r.names}, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = openEngine(ctx, dir, c.Engine, c.Programs, c.Log); err != nil {
+	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = r.engine.Close() })
@@ -91,7 +101,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	lines := appLogs{r.logs}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Engine: r.engine, Logs: lines, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
-		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log,
+		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
@@ -111,10 +121,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 const appUser = 2000
 
 // parts are what has to be started, in order.
-func (r *runtime) parts() []run.Service {
+func (r *runtime) parts(log *slog.Logger) []run.Service {
 	return []run.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		run.Every(time.Hour, r.sweep),
+		run.Every(sweepEvery, r.sweep), run.Every(heldInterval, r.recheck(log)),
 	}
 }
 
@@ -128,34 +138,6 @@ func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, er
 		return err
 	})
 	return wanted, err
-}
-
-// sweepAfter is how long a blob stays that nothing refers to: longer than an
-// upload or a build takes.
-const sweepAfter = 24 * time.Hour
-
-// sweep removes blobs whose packages and droplets are gone, and logs of apps
-// that are.
-func (r *runtime) sweep(ctx context.Context) {
-	exists := func(get func(cf.Tx, string) error) func(string) bool {
-		return func(guid string) bool {
-			err := r.store.View(ctx, func(tx cf.Tx) error { return get(tx, guid) })
-			return !fault.Is(err, fault.NotFound)
-		}
-	}
-	for kind, keep := range map[blob.Kind]func(string) bool{
-		blob.Packages: exists(func(tx cf.Tx, guid string) error { _, err := tx.Packages().Get(guid); return err }),
-		blob.Droplets: exists(func(tx cf.Tx, guid string) error { _, err := tx.Droplets().Get(guid); return err }),
-	} {
-		_, _ = r.blobs.Sweep(ctx, kind, keep, sweepAfter)
-	}
-	gone := exists(func(tx cf.Tx, guid string) error { _, err := tx.Apps().Get(guid); return err })
-	for app, meta := range r.logs.Meta() {
-		if time.Since(meta.Newest) > sweepAfter && !gone(app) {
-			_ = r.logs.DeleteApp(app)
-		}
-	}
-	_ = r.stager.Sweep(ctx)
 }
 
 // AppsChanged implements api.Signals.
@@ -177,7 +159,8 @@ func (r *runtime) RoutesChanged(guids ...string) {
 
 // told is the store for those who do what users ask for: it tells of it.
 func (r *runtime) told(log *slog.Logger) toldStore {
-	return toldStore{controller.WatchRoutes(r.store, r.publisher.Kick), r.logs, log}
+	// Drains tell names, too.
+	return toldStore{controller.WatchRoutes(r.names.watch(r.store, r.drains.Kick), r.publisher.Kick), r.logs, log}
 }
 
 // BuildCreated implements api.Signals.
@@ -279,7 +262,7 @@ func routerRoute(r controller.Route) router.Route {
 	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
-			Address: b.Address, AppGUID: b.App, ProcessGUID: b.ProcessType, InstanceGUID: b.Instance, Index: b.Index,
+			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,
 			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
 		})
 	}

@@ -45,7 +45,7 @@ func TestRegisterBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if drains, err := (boundDrains{r.store}).Drains(t.Context()); err != nil || len(drains) != 0 {
+	if drains, err := (boundDrains{r.store, r.names}).Drains(t.Context()); err != nil || len(drains) != 0 {
 		t.Errorf("drains: %v, %v", drains, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"ingot/internal/auth"
+	"ingot/internal/diskspace"
 	"ingot/internal/run"
 	"ingot/internal/uaaclient"
 	"ingot/internal/web"
@@ -129,10 +130,19 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	s.later(dir.close)
+	disk, err := diskspace.Open(diskspace.Options{Dir: dir.path, Log: c.Log})
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
 	b, drain, err := s.openDoors(ctx, dir)
 	if err != nil {
 		return err
 	}
+	b.disk = disk
+	if err := s.run(ctx, disk); err != nil {
+		return err
+	}
+	b.health.ready(partDisk, disk.Ready)
 	keys, err := loadKeys(dir.file(secretsDir), c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -165,7 +175,7 @@ func (s *Standalone) open(ctx context.Context, b *building, n *notifications, cl
 		publishing.Lock()
 		defer publishing.Unlock()
 		t := &routes{}
-		t.notifications, t.notificationsV2 = n.routes(authority.Verifier(notificationAudiences...), b.metrics, b.health)
+		t.notifications, t.notificationsV2 = n.routes(authority.Verifier(notificationAudiences...), b)
 		b.front.live.Store(t)
 	}
 	authority = newExternalAuth(s.config.AuthURL, client, s.config.Log, func() {
@@ -200,13 +210,13 @@ func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, 
 		warnIfOpen(c.Log, port.flag, ports[i])
 	}
 	b = newBuilding(c.Domain, ports[1], c.Log)
-	b.health.expect(partSecrets, partDatabase, partAuth, partNotifications)
+	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partNotifications)
 	b.endpoints = Endpoints{
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
 		return nil, nil, err
 	}

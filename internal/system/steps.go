@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"ingot/internal/db"
@@ -57,7 +56,7 @@ func (s *steps) unwind() {
 		last := len(s.undo) - 1
 		f := s.undo[last]
 		s.undo = s.undo[:last]
-		f()
+		run.Safely("stop", f) // the others have to be stopped too
 	}
 }
 
@@ -71,9 +70,9 @@ func (s *steps) run(ctx context.Context, part run.Service) error {
 }
 
 func stopTogether(parts ...run.Service) {
-	var all sync.WaitGroup
+	var all run.WaitGroup
 	for _, p := range parts {
-		all.Go(p.Stop)
+		all.Go("stop", p.Stop)
 	}
 	all.Wait()
 }

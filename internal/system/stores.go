@@ -32,8 +32,8 @@ func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]
 	return users, err
 }
 
-// furnish stores what every platform has: a stack, the bundled buildpacks and
-// the shared domain of apps. It may run at every start.
+// furnish stores what every platform has: a stack, the bundled buildpacks, the
+// shared domain of apps, and the default quota. It may run at every start.
 func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain string) error {
 	return store.Update(ctx, func(tx cf.Tx) error {
 		if err := missing(tx.Stacks(), cf.Where("name", p.Stack), func() *cf.Stack {
@@ -51,18 +51,47 @@ func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain s
 		}); err != nil {
 			return err
 		}
-		for i, b := range buildpacks.Bundled() {
-			if err := missing(tx.Buildpacks(), cf.Where("name", b.Name), func() *cf.Buildpack {
-				return &cf.Buildpack{
-					Name: b.Name, Position: i + 1, Enabled: true, State: cf.Ready, Lifecycle: "buildpack", Bundled: true,
-					Filename: b.Name + "-v" + buildpacks.Version + ".zip",
+		if _, err := p.EnsureDefaultQuota(tx); err != nil {
+			return err
+		}
+		return bundled(tx)
+	})
+}
+
+// bundled stores the buildpacks that come with this version. One that the
+// version before did not have takes its place among the others.
+func bundled(tx cf.Tx) error {
+	before := 0 // the position of the last one that is there
+	for _, b := range buildpacks.Bundled() {
+		there, err := tx.Buildpacks().First(cf.Where("name", b.Name))
+		if err == nil {
+			before = there.Position
+			continue
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+		if err != nil {
+			return err
+		}
+		for _, other := range all {
+			if other.Position > before {
+				other.Position++
+				if err := tx.Buildpacks().Update(other); err != nil {
+					return err
 				}
-			}); err != nil {
-				return err
 			}
 		}
-		return nil
-	})
+		before++
+		if err := tx.Buildpacks().Insert(&cf.Buildpack{
+			Name: b.Name, Position: before, Enabled: true, State: cf.Ready, Lifecycle: "buildpack", Bundled: true,
+			Filename: b.Name + "-v" + buildpacks.Version + ".zip",
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // internalDomain is the domain of routes that only instances reach, as in every

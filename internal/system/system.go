@@ -22,6 +22,7 @@ import (
 	"ingot/internal/db"
 	"ingot/internal/db/authdb"
 	"ingot/internal/db/platformdb"
+	"ingot/internal/diskspace"
 	"ingot/internal/engine"
 	"ingot/internal/logs"
 	"ingot/internal/router"
@@ -32,11 +33,13 @@ import (
 
 // The parts that have to work before the server is ready.
 const (
+	partDisk          = "disk"
 	partSecrets       = "secrets"
 	partDatabase      = "database"
 	partAuth          = "authorization server"
 	partPlatform      = "platform"
 	partNotifications = "notifications"
+	partApps          = "apps"
 )
 
 // System is a whole server. It is a run.Service.
@@ -62,6 +65,7 @@ type building struct {
 	adminLocal bool
 	ssh        net.Listener
 	gateway    *gateway
+	disk       *diskspace.Guard
 
 	public, notifications net.Listener
 	// What instances reach the platform by, beside public and notifications.
@@ -116,11 +120,17 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(dir.close)
+	disk, err := diskspace.Open(diskspace.Options{Dir: dir.path, Reserve: c.DiskReserve, Log: c.Log})
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
 
 	b, drain, err := s.openDoors(ctx, dir)
 	if err != nil {
 		return err
 	}
+	b.disk = disk
+	b.health.ready(partDisk, disk.Ready)
 	secrets, err := loadSecrets(dir, c)
 	if err != nil {
 		return err
@@ -156,14 +166,14 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	}
 	b = newBuilding(c.Domain, ports.admin, c.Log)
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
-	b.health.expect(partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
+	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 
 	b.public, b.notifications = ports.public, ports.notifications
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(b.admin, web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
@@ -192,7 +202,7 @@ func newBuilding(domain string, admin net.Listener, log *slog.Logger) *building 
 	healthRoutes(starting, b.health)
 	b.front = &front{domain: domain, log: log, health: starting}
 	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
-	healthRoutes(b.admin, b.health)
+	operatorHealthRoutes(b.admin, b.health)
 	adminRoutes(b.admin, b.registry)
 	return b
 }
@@ -241,13 +251,16 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	s.later(client.CloseIdleConnections)
 
 	// The first secrets are hashed while the engine tries a container.
-	first := make(chan error, 1)
-	go func() { first <- s.firstUsers(ctx, secrets, d) }()
+	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, dir, d, b.endpoints)
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(logFigures{r.logs, r.drains})
+	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
+	b.disk.OnLow(r.relieve)
+	if err := s.run(ctx, b.disk); err != nil {
+		return err
+	}
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
@@ -255,7 +268,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
-	b.registry.MustRegister(r.proxy)
+	b.registry.MustRegister(careful{r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -295,7 +308,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
-	for _, part := range append(n.parts(), append(r.parts(), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
+	for _, part := range append(n.parts(), append(r.parts(c.Log), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
@@ -305,6 +318,8 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	}
 	description := r.engine.Describe()
 	s.engine.Store(&description)
+	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
+	b.registry.MustRegister(heldFigure(r.engine))
 	// Who waits for readiness finds the routes there.
 	publish(a)
 	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
@@ -343,6 +358,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) err
 	}
 	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
 		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+		AdminEmail: cmp.Or(s.config.AdminEmail, "admin@"+s.config.Domain),
 	}, consoleRedirects, s.config.Log)
 	if err != nil {
 		return fmt.Errorf("first users and clients: %w", err)
@@ -366,8 +382,12 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 	if base == "" {
 		base = b.endpoints.API
 	}
+	proxies, err := web.ParseProxies(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	return auth.New(auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry, Proxies: proxies,
 	})
 }
 
@@ -377,7 +397,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience)
 	options := api.Options{
-		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch},
+		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
@@ -387,11 +407,10 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		apps:   r.proxy,
+		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	for _, m := range []*web.Mux{t.origin, t.logs} {
-		logs.Routes(m.Group("logs", web.FormatV3, verifier), r.logs, r)
-	}
+	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
@@ -400,8 +419,9 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	}
 	descriptionRoutes(t.origin)
 	healthRoutes(t.origin, b.health)
-	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b.metrics, b.health)
+	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b)
 	healthRoutes(t.logs, b.health)
+	t.origin.Room = b.disk.Room
 	return t
 }
 

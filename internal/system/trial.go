@@ -17,3 +17,9 @@ func TryContainers(ctx context.Context, programs string) error {
 	}
 	return container.Probe(ctx, options)
 }
+
+// RuncVersion is what the runc of this machine says of itself, and what is wrong
+// with that version.
+func RuncVersion(ctx context.Context) (name, problem string, err error) {
+	return container.RuncVersion(ctx)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -41,12 +42,16 @@ type Mux struct {
 	log     *slog.Logger
 	metrics *Metrics
 	routes  []Route
+	strict  bool // a path with a trailing slash is another one
+	// Room, if set, is asked before a request to a route of Group.Storing is
+	// served; its error is the answer. Set it before the first request.
+	Room func() error
 }
 
 // NewMux returns an empty table. What matches no route is answered in the
 // given format.
 func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
-	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics}
+	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications || f == FormatNotificationsV2}
 	m.chi.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, f, log, fault.New(fault.UnknownRoute, "Unknown request"))
 	})
@@ -56,8 +61,28 @@ func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
 	return m
 }
 
-// ServeHTTP answers from the table.
-func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.chi.ServeHTTP(w, r) }
+// ServeHTTP answers from the table. A trailing slash is ignored, as Cloud
+// Controller and UAA do and the notification service does not, unless the table
+// has the path with it.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.chi.ServeHTTP(w, m.withoutSlash(r))
+}
+
+// withoutSlash returns r, routed by its path without trailing slashes when no
+// route has them. The path that handlers see stays as it was sent.
+func (m *Mux) withoutSlash(r *http.Request) *http.Request {
+	path := r.URL.RawPath
+	if path == "" {
+		path = r.URL.Path
+	}
+	short := strings.TrimRight(path, "/")
+	if m.strict || short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
+		return r
+	}
+	route := chi.NewRouteContext()
+	route.Routes, route.RoutePath = m.chi, short
+	return r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route))
+}
 
 // Routes returns the whole table, for tests and documentation.
 func (m *Mux) Routes() []Route { return m.routes }
@@ -82,6 +107,7 @@ type Group struct {
 	verifier func() *token.Verifier
 	limits   Limits
 	headers  map[string]string
+	storing  bool
 }
 
 // WithHeaders returns a Group whose answers all carry these headers, refusals
@@ -92,6 +118,14 @@ func (g *Group) WithHeaders(headers map[string]string) *Group {
 	return &c
 }
 
+// Storing returns a Group for routes that store much: they are refused while
+// there is no room, see Mux.Room.
+func (g *Group) Storing() *Group {
+	c := *g
+	c.storing = true
+	return &c
+}
+
 // Within returns a Group with other limits.
 func (g *Group) Within(l Limits) *Group {
 	c := *g
@@ -99,18 +133,26 @@ func (g *Group) Within(l Limits) *Group {
 	return &c
 }
 
-// Handle registers a route with its decision.
+// Handle registers a route with its decision. A GET route also answers HEAD.
 func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 	if access.kind == refuse {
 		panic("web: " + method + " " + pattern + " has no authorization decision")
 	}
 	g.mux.routes = append(g.mux.routes, Route{method, pattern, access})
-	g.mux.chi.MethodFunc(method, pattern, func(w http.ResponseWriter, r *http.Request) {
+	handle := func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		g.serve(ww, r, access, h)
 		g.mux.metrics.observe(g.name, r.Method, pattern, ww.Status(), time.Since(started))
-	})
+	}
+	g.mux.chi.MethodFunc(method, pattern, handle)
+	if method == http.MethodGet {
+		g.mux.chi.MethodFunc(http.MethodHead, pattern, func(w http.ResponseWriter, r *http.Request) {
+			head, r := newHead(w, r)
+			defer head.done()
+			handle(head, r)
+		})
+	}
 }
 
 func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h Handler) {
@@ -119,6 +161,9 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 		w.Header().Set(name, value)
 	}
 	allowed, err := access.decide(r, g.verifier())
+	if err == nil && g.storing && g.mux.Room != nil {
+		err = g.mux.Room()
+	}
 	if err == nil {
 		err = h(w, allowed)
 		r = allowed

@@ -3,7 +3,6 @@ package web
 import (
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -11,6 +10,7 @@ import (
 
 	"ingot/internal/fault"
 	"ingot/internal/oplog"
+	"ingot/internal/run"
 )
 
 // RequestIDHeader carries the id of a request through every component.
@@ -40,7 +40,8 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 				if p == http.ErrAbortHandler { //nolint:errorlint // the value net/http itself compares with
 					panic(p)
 				}
-				log.ErrorContext(r.Context(), "panic in a handler", "panic", p, "stack", string(debug.Stack()))
+				err := run.Recovered("request", p)
+				log.ErrorContext(r.Context(), "panic in a handler", "panic", p, "stack", string(err.Stack))
 				if ww.Status() == 0 {
 					WriteError(ww, r, f, log, fault.New(fault.Internal, "panic"))
 				}

@@ -24,6 +24,13 @@ func testFields(k *kit) {
 		"organization_guid": func(s *cf.Space) any { return s.OrgGUID },
 		"quota_guid":        func(s *cf.Space) any { return s.QuotaGUID },
 	})
+	checkFields(k, "OrganizationQuota", orgQuotas, fields[cf.OrganizationQuota]{
+		"name": func(q *cf.OrganizationQuota) any { return q.Name },
+	})
+	checkFields(k, "SpaceQuota", spaceQuotas, fields[cf.SpaceQuota]{
+		"name":              func(q *cf.SpaceQuota) any { return q.Name },
+		"organization_guid": func(q *cf.SpaceQuota) any { return q.OrgGUID },
+	})
 	checkFields(k, "User", users, fields[cf.User]{})
 	checkFields(k, "Role", roles, fields[cf.Role]{
 		"type":              func(r *cf.Role) any { return r.Type },

@@ -18,6 +18,8 @@ import (
 func testRoundTrip(k *kit) {
 	roundTrip(k, "Organization", organizations)
 	roundTrip(k, "Space", spaces)
+	roundTrip(k, "OrganizationQuota", orgQuotas)
+	roundTrip(k, "SpaceQuota", spaceQuotas)
 	roundTrip(k, "User", users)
 	roundTrip(k, "Role", roles)
 	roundTrip(k, "Domain", domains)

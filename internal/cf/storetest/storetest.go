@@ -33,6 +33,7 @@ func Conformance(t *testing.T, open func(t *testing.T) cf.Store) {
 		{"SharedVisibility", testSharedVisibility},
 		{"Marketplace", testMarketplace},
 		{"Services", testServices},
+		{"Quotas", testQuotas},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
 		{"DeleteAll", testDeleteAll},
@@ -181,6 +182,8 @@ func (n noun[T]) expect(k *kit, q cf.Query, what string, want ...string) {
 var (
 	organizations = noun[cf.Organization]{cf.Tx.Organizations, (*cf.Organization).Base}
 	spaces        = noun[cf.Space]{cf.Tx.Spaces, (*cf.Space).Base}
+	orgQuotas     = noun[cf.OrganizationQuota]{cf.Tx.OrganizationQuotas, (*cf.OrganizationQuota).Base}
+	spaceQuotas   = noun[cf.SpaceQuota]{cf.Tx.SpaceQuotas, (*cf.SpaceQuota).Base}
 	users         = noun[cf.User]{cf.Tx.Users, (*cf.User).Base}
 	roles         = noun[cf.Role]{cf.Tx.Roles, (*cf.Role).Base}
 	domains       = noun[cf.Domain]{cf.Tx.Domains, (*cf.Domain).Base}

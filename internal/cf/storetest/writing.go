@@ -19,6 +19,7 @@ func testConflicts(k *kit) {
 		[]cf.Organization{{Name: "Org"}}, []cf.Organization{{Name: "oRG"}}, []cf.Organization{{Name: "org2"}, {Name: "ÖRG"}, {Name: "örg"}})
 	checkConflicts(k, "Space", spaces,
 		[]cf.Space{{Name: "Dev", OrgGUID: "o"}}, []cf.Space{{Name: "dev", OrgGUID: "o"}}, []cf.Space{{Name: "Dev", OrgGUID: "p"}})
+	checkQuotaConflicts(k)
 	checkConflicts(k, "User", users, []cf.User{{}}, nil, []cf.User{{}})
 	checkConflicts(k, "Role", roles,
 		[]cf.Role{{Type: cf.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: cf.SpaceManager, UserGUID: "u", SpaceGUID: "s"}},

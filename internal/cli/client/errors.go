@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -119,6 +120,8 @@ func explain(api string, err error) error {
 		why = fmt.Errorf("its certificate is not trusted (%w); --skip-ssl-validation accepts it", wrong.Err)
 	case errors.As(err, &dns):
 		why = fmt.Errorf("there is no host %s", dns.Name)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		why = fmt.Errorf("it speaks HTTP, not HTTPS (%w): write http:// before the address", http.ErrSchemeMismatch)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		why = fmt.Errorf("nothing listens there: %w", syscall.ECONNREFUSED)
 	}

@@ -70,6 +70,36 @@ func (c *Client) RecentLogs(ctx context.Context, base, app string) ([]Line, erro
 	return lines, err
 }
 
+// LogsSince passes on all lines since a moment, oldest first.
+func (c *Client) LogsSince(ctx context.Context, base, app string, since time.Time, line func(Line)) error {
+	seen := map[uint64]bool{} // of the last moment, from which the next lines are read
+	for {
+		lines, err := c.readLog(ctx, base, app, url.Values{"start_time": {strconv.FormatInt(since.UnixNano(), 10)}})
+		if err != nil {
+			return err
+		}
+		fresh := 0
+		for _, l := range lines {
+			if seen[l.key()] {
+				continue
+			}
+			if !l.Time.Equal(since) {
+				clear(seen)
+			}
+			since = l.Time
+			seen[l.key()] = true
+			fresh++
+			line(l)
+		}
+		switch {
+		case len(lines) < maxLines:
+			return nil
+		case fresh == 0: // more lines of one moment than fit: the rest of it cannot be read
+			since = since.Add(1)
+		}
+	}
+}
+
 // A Tail follows the log of an app from a moment on until the context ends.
 type Tail func(ctx context.Context, app string, since time.Time, line func(Line)) error
 

@@ -74,6 +74,26 @@ func (p *Printer) Dim(s string) string { return p.paint(s, color.Faint) }
 // Warn marks what deserves a look.
 func (p *Printer) Warn(s string) string { return p.paint(s, color.FgYellow) }
 
+// Source paints the source of a log line by its kind: each kind has a colour.
+func (p *Printer) Source(source, text string) string {
+	kind, _, _ := strings.Cut(source, "/")
+	switch {
+	case kind == "APP" && strings.Contains(source, "/SIDECAR/"):
+		return p.paint(text, color.FgMagenta)
+	case kind == "APP" && strings.HasPrefix(source, "APP/TASK/"):
+		return p.paint(text, color.FgHiGreen)
+	case kind == "APP":
+		return p.paint(text, color.FgGreen)
+	case kind == "RTR":
+		return p.paint(text, color.FgBlue)
+	case kind == "STG":
+		return p.paint(text, color.FgCyan)
+	case kind == "SSH":
+		return p.paint(text, color.FgHiBlue)
+	}
+	return p.paint(text, color.FgYellow) // the platform itself: API, CELL, LGR
+}
+
 // State paints a state by what it means.
 func (p *Printer) State(s string) string {
 	switch strings.ToLower(s) {

@@ -54,8 +54,7 @@ func (s *Store) Refresh(ctx context.Context, id string) (*auth.Refresh, error) {
 	return view(ctx, s, func(tx *db.Tx) (*auth.Refresh, error) { return refresh(tx, id) })
 }
 
-// RotateRefresh implements auth.Store. It stores next also when the token was
-// rotated before: the caller may grant a moment in which that is forgiven.
+// RotateRefresh implements auth.Store.
 func (s *Store) RotateRefresh(ctx context.Context, id string, now time.Time, next *auth.Refresh) (*auth.Refresh, error) {
 	return update(ctx, s, func(tx *db.Tx) (*auth.Refresh, error) {
 		// Whoever deletes a family deletes all its tokens, so if this one is
@@ -67,10 +66,11 @@ func (s *Store) RotateRefresh(ctx context.Context, id string, now time.Time, nex
 		if next.Family != before.Family {
 			return nil, fmt.Errorf("refresh token of family %q cannot follow one of %q", next.Family, before.Family)
 		}
-		if before.Rotated.IsZero() {
-			if _, err := tx.Exec("UPDATE auth_refresh_tokens SET rotated_at = ? WHERE id = ?", db.Nanos(now), id); err != nil {
-				return nil, err
-			}
+		if !before.Rotated.IsZero() {
+			return before, nil
+		}
+		if _, err := tx.Exec("UPDATE auth_refresh_tokens SET rotated_at = ? WHERE id = ?", db.Nanos(now), id); err != nil {
+			return nil, err
 		}
 		_, err = tx.Exec(insert("auth_refresh_tokens", refreshColumns), refreshValues(next)...)
 		return before, err

@@ -53,7 +53,7 @@ func scanUser(s db.Scanner) (*auth.User, error) {
 	err := s.Scan(&u.ID, &u.UserName, &u.Origin, text{&u.ExternalID}, text{&u.GivenName}, text{&u.FamilyName},
 		text{&u.Email}, text{&u.Phone}, &u.Active, &u.Verified,
 		&u.PasswordHash, moment{&u.PasswordChanged}, moment{&u.Created}, moment{&u.Modified}, &u.Version,
-		moment{&u.Login.Last}, moment{&u.Login.Previous}, &u.Login.Failures, moment{&u.Login.LastFailure}, moment{&u.Login.LockedUntil})
+		moment{&u.Login.Last}, moment{&u.Login.Previous}, new(int), new(int64), new(int64))
 	return &u, err
 }
 
@@ -62,7 +62,7 @@ func userValues(u *auth.User) []any {
 		u.ID, u.UserName, u.Origin, orNull(u.ExternalID), orNull(u.GivenName), orNull(u.FamilyName),
 		orNull(u.Email), orNull(u.Phone), u.Active, u.Verified,
 		u.PasswordHash, db.Nanos(u.PasswordChanged), db.Nanos(u.Created), db.Nanos(u.Modified), u.Version,
-		db.Nanos(u.Login.Last), db.Nanos(u.Login.Previous), u.Login.Failures, db.Nanos(u.Login.LastFailure), db.Nanos(u.Login.LockedUntil),
+		db.Nanos(u.Login.Last), db.Nanos(u.Login.Previous), 0, 0, 0, // failed logins, which are counted in memory now
 		lower(u.UserName), orNull(lower(u.Email)),
 	}
 }

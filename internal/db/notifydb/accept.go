@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/db"
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 // group is the calls of Accept that wait for the next commit. Whoever comes
@@ -59,7 +60,8 @@ func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool
 	g.waiting = append(g.waiting, a)
 	if !g.leading {
 		g.leading = true
-		go s.lead(context.WithoutCancel(ctx))
+		lasting := context.WithoutCancel(ctx)
+		run.Go("notification sends", func() { s.lead(lasting) })
 	}
 	g.mu.Unlock()
 
@@ -138,11 +140,11 @@ func (s *Store) lead(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
-		err := s.acceptAll(ctx, batch)
+		err := s.acceptSafely(ctx, batch)
 		if err != nil && len(batch) > 1 {
 			s.log.DebugContext(ctx, "sends accepted together failed and are tried alone", "sends", len(batch), "error", err)
 			for i := range batch {
-				batch[i].err = s.acceptAll(ctx, batch[i:i+1])
+				batch[i].err = s.acceptSafely(ctx, batch[i:i+1])
 			}
 		} else if err != nil {
 			batch[0].err = err
@@ -151,6 +153,11 @@ func (s *Store) lead(ctx context.Context) {
 			close(a.done)
 		}
 	}
+}
+
+// acceptSafely is acceptAll; a panic is an error of all.
+func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
+	return run.Do("notification sends", func() error { return s.acceptAll(ctx, batch) })
 }
 
 var (

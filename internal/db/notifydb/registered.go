@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/db"
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 // registered finds clients and kinds, of which every send needs one each.
@@ -99,7 +100,8 @@ func together[T any](ctx context.Context, s *Store, want func(*sharedRead), get 
 	want(read)
 	if !r.reading {
 		r.reading = true
-		go s.readShared(context.WithoutCancel(ctx))
+		lasting := context.WithoutCancel(ctx)
+		run.Go("notification reads", func() { s.readShared(lasting) })
 	}
 	r.mu.Unlock()
 	select {
@@ -131,7 +133,7 @@ func (s *Store) readShared(ctx context.Context) {
 		if read == nil {
 			return
 		}
-		read.err = s.look(ctx, read)
+		read.err = run.Do("notification reads", func() error { return s.look(ctx, read) })
 		close(read.done)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"ingot/internal/notify"
 )
 
-const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated"
+const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator"
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
 	var metadata string
-	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created}, moment{&t.Updated})
+	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created}, moment{&t.Updated}, &t.Creator)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -23,7 +23,7 @@ func scanTemplate(s db.Scanner) (t notify.Template, err error) {
 func templateValues(t notify.Template) []any {
 	return []any{
 		t.ID, t.Owner, t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden,
-		db.Nanos(t.Created), db.Nanos(t.Updated),
+		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator,
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 	})
 }
 
-// UpdateTemplate implements notify.Store. Owner and Created stay.
+// UpdateTemplate implements notify.Store. Owner, Creator and Created stay.
 func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, overridden = ?, updated = ? WHERE id = ?",

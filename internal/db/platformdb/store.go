@@ -64,8 +64,12 @@ type transaction struct {
 	clock *clock
 }
 
-func (x *transaction) Organizations() cf.Repo[cf.Organization]   { return repoOf(x, organizations) }
-func (x *transaction) Spaces() cf.Repo[cf.Space]                 { return repoOf(x, spaces) }
+func (x *transaction) Organizations() cf.Repo[cf.Organization] { return repoOf(x, organizations) }
+func (x *transaction) Spaces() cf.Repo[cf.Space]               { return repoOf(x, spaces) }
+func (x *transaction) OrganizationQuotas() cf.Repo[cf.OrganizationQuota] {
+	return repoOf(x, organizationQuotas)
+}
+func (x *transaction) SpaceQuotas() cf.Repo[cf.SpaceQuota]       { return repoOf(x, spaceQuotas) }
 func (x *transaction) Users() cf.Repo[cf.User]                   { return repoOf(x, users) }
 func (x *transaction) Roles() cf.Repo[cf.Role]                   { return repoOf(x, roles) }
 func (x *transaction) Domains() cf.Repo[cf.Domain]               { return repoOf(x, domains) }

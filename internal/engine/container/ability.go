@@ -9,42 +9,52 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"ingot/internal/engine"
 )
 
-// describe finds out what this machine can do and puts it into words.
-func (e *Engine) describe(ctx context.Context, o Options) error {
-	version, err := e.runc.version(ctx)
+// able finds out what this machine can do, and puts it into words. A limit that
+// cannot be set is an error: instances never run without it.
+func (e *Engine) able(ctx context.Context) error {
+	program, err := findRunc(e.options.Runc)
+	if err != nil {
+		return err
+	}
+	e.runc.program.Store(&program)
+	version, problem, err := e.runc.version(ctx)
 	if err != nil {
 		return err
 	}
 	detail := "Linux containers through " + version
-	if e.disks, err = newDisks(filepath.Join(e.run, "disks")); err == nil {
-		err = e.tryDisk(ctx)
+	if problem != "" {
+		e.log.Warn("the version of runc", "problem", problem)
+		detail += "; " + problem
+	}
+	disks, err := newDisks(filepath.Join(e.run, "disks"))
+	if err == nil {
+		err = e.tryDisk(ctx, disks)
 	}
 	if err != nil {
-		e.disks = nil
-		e.log.Warn("disks of instances are not limited", "err", err)
-		detail += fmt.Sprintf("; disk use is NOT limited (%v)", err)
+		return fmt.Errorf("the disks of instances cannot be limited: %w", err)
 	}
+	e.disks = disks
+	e.sharing = true
 	if err := e.tryLayer(); err != nil {
+		e.sharing = false
 		e.log.Warn("unpacked files are not shared among instances, which takes time and space", "err", err)
 		detail += "; unpacked files are not shared"
-	} else {
-		e.sharing = true
 	}
-	if o.Egress {
+	if e.options.Egress {
 		detail += "; instances may connect to the outside"
 	} else {
 		detail += "; instances cannot connect to the outside"
 	}
-	e.about = engine.Description{Name: "container", Isolated: true, Detail: detail}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.about.Detail = detail
 	return nil
 }
 
 // tryDisk sees whether disks can be made at all.
-func (e *Engine) tryDisk(ctx context.Context) error {
+func (e *Engine) tryDisk(ctx context.Context, disks *disks) error {
 	dir, err := os.MkdirTemp(e.run, "try")
 	if err != nil {
 		return err
@@ -54,7 +64,7 @@ func (e *Engine) tryDisk(ctx context.Context) error {
 	if err := os.Mkdir(point, 0o700); err != nil {
 		return err
 	}
-	if err := e.disks.attach(ctx, filepath.Join(dir, "disk.img"), point, smallestDisk); err != nil {
+	if err := disks.attach(ctx, filepath.Join(dir, "disk.img"), point, smallestDisk); err != nil {
 		return err
 	}
 	return unmount(point)

@@ -76,12 +76,14 @@ type bundleOf struct {
 	cgroup   string
 	base     uint32 // first user id on the host
 	limits   engine.Limits
-	binds    []specs.Mount
-	control  string
-	home     string
-	tmp      string
-	varTmp   string
-	host     string // the directory behind hostInside
+	// countsSwap reports whether the machine can limit memory and swap together.
+	countsSwap bool
+	binds      []specs.Mount
+	control    string
+	home       string
+	tmp        string
+	varTmp     string
+	host       string // the directory behind hostInside
 }
 
 func bind(source, inside string, options ...string) specs.Mount {
@@ -94,7 +96,7 @@ func bind(source, inside string, options ...string) specs.Mount {
 // spec is the OCI specification of an instance.
 func (b bundleOf) spec() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: b.base, Size: idRange}}
-	shares, memory, pids := uint64(b.limits.CPU), b.limits.Memory, int64(b.limits.PIDs+pidsOfInit)
+	shares, pids := uint64(b.limits.CPU), int64(b.limits.PIDs+pidsOfInit)
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
@@ -139,7 +141,7 @@ func (b bundleOf) spec() *specs.Spec {
 				{Type: specs.CgroupNamespace},
 			},
 			Resources: &specs.LinuxResources{
-				Memory:  &specs.LinuxMemory{Limit: &memory},
+				Memory:  b.memory(),
 				CPU:     &specs.LinuxCPU{Shares: &shares},
 				Pids:    &specs.LinuxPids{Limit: &pids},
 				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
@@ -158,6 +160,18 @@ func (b bundleOf) spec() *specs.Spec {
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
+}
+
+// memory limits memory and swap together, so that swap adds nothing to the
+// limit. Where control groups do not count swap (version 1 with swapaccount=0),
+// a swappiness of 0 keeps the instance out of it.
+func (b bundleOf) memory() *specs.LinuxMemory {
+	limit := b.limits.Memory
+	if b.countsSwap {
+		return &specs.LinuxMemory{Limit: &limit, Swap: &limit}
+	}
+	never := uint64(0)
+	return &specs.LinuxMemory{Limit: &limit, Swappiness: &never}
 }
 
 func rlimits(l engine.Limits) []specs.POSIXRlimit {

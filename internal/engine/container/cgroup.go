@@ -32,13 +32,14 @@ func findCgroups() (cgroups, error) {
 		return cgroups{}, err
 	}
 	c := cgroups{controllers: map[string]string{}}
+	var available []string
 	for _, m := range table {
 		switch m.kind {
 		case "cgroup2":
 			c.all = append(c.all, m.point)
 			b, err := os.ReadFile(filepath.Join(m.point, "cgroup.controllers"))
 			if err == nil && slices.Contains(strings.Fields(string(b)), "memory") {
-				c.unified = m.point
+				c.unified, available = m.point, strings.Fields(string(b))
 			}
 		case "cgroup":
 			c.all = append(c.all, m.point)
@@ -48,6 +49,11 @@ func findCgroups() (cgroups, error) {
 		}
 	}
 	if c.unified != "" {
+		for _, name := range []string{"memory", "cpu", "pids"} {
+			if !slices.Contains(available, name) {
+				return c, fmt.Errorf("the %s cgroup controller is not available", name)
+			}
+		}
 		return c, nil
 	}
 	for _, name := range []string{"memory", "cpu", "cpuacct", "pids", "devices"} {
@@ -124,6 +130,56 @@ func (c cgroups) memoryLimit(group string) (int64, error) {
 	}
 	return c.number("memory", group, "memory.limit_in_bytes")
 }
+
+// countsSwap reports whether limits of memory and swap together can be set.
+func (c cgroups) countsSwap() bool {
+	if c.unified != "" {
+		return true
+	}
+	_, err := os.Lstat(c.file("memory", "", "memory.memsw.limit_in_bytes"))
+	return err == nil
+}
+
+// checkSwap reports why the group can use swap beyond its memory limit; nil
+// when it cannot.
+func (c cgroups) checkSwap(group string, limit int64) error {
+	if c.unified != "" {
+		swap, err := c.read("memory", group, "memory.swap.max")
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !hasSwap():
+			return nil // a kernel that does not count swap, and there is none
+		case err != nil:
+			return fmt.Errorf("swap cannot be limited: %w", err)
+		case swap != "0":
+			return fmt.Errorf("its swap limit is %s instead of 0", swap)
+		}
+		return nil
+	}
+	if !c.countsSwap() {
+		swappiness, err := c.number("memory", group, "memory.swappiness")
+		if err != nil || swappiness != 0 {
+			return fmt.Errorf("swap cannot be limited: swappiness is %d (%w)", swappiness, err)
+		}
+		return nil
+	}
+	both, err := c.number("memory", group, "memory.memsw.limit_in_bytes")
+	if err != nil {
+		return fmt.Errorf("limit of memory and swap: %w", err)
+	}
+	if both != limit {
+		return fmt.Errorf("its limit of memory and swap is %d instead of %d", both, limit)
+	}
+	return nil
+}
+
+// hasSwap reports whether the machine has swap. One that does not say has.
+func hasSwap() bool {
+	b, err := os.ReadFile("/proc/swaps")
+	return err != nil || strings.Count(strings.TrimSpace(string(b)), "\n") > 0
+}
+
+// pidsLimit is the limit in force.
+func (c cgroups) pidsLimit(group string) (int64, error) { return c.number("pids", group, "pids.max") }
 
 // cpu is the processor time that the group has had.
 func (c cgroups) cpu(group string) (time.Duration, error) {

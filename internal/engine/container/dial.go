@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // Dial connects from inside the instance, also to what listens on its loopback
@@ -68,16 +69,14 @@ func numeric(address string) ([]string, error) {
 // stays in the network it was made in, wherever it is used.
 func inNetworkOf[T any](p local.ProcessID, f func() (T, error)) (T, error) {
 	var result T
-	done := make(chan error, 1)
-	go func() {
+	err := <-run.Async("engine dial", func() error {
 		runtime.LockOSThread()
 		back, err := visit(p, func() (err error) { result, err = f(); return err })
 		if back {
 			runtime.UnlockOSThread() // else the thread ends with this goroutine
 		}
-		done <- err
-	}()
-	err := <-done
+		return err
+	})
 	return result, err
 }
 

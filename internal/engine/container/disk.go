@@ -213,15 +213,6 @@ func freeLoop(file *os.File) (*os.File, error) {
 	return nil, errors.New("no free loop device: others were always faster")
 }
 
-// plainDisk is a directory in place of a disk, for machines that have no loop
-// devices to spare. Nothing bounds it.
-func plainDisk(dir, point string) error {
-	if err := os.Mkdir(dir, 0o711); err != nil {
-		return err
-	}
-	return bindMount(dir, point)
-}
-
 // diskUsed is how many bytes of the disk mounted at a point are taken.
 func diskUsed(point string) (int64, error) {
 	var st unix.Statfs_t

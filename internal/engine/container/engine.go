@@ -20,12 +20,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 const (
@@ -52,30 +52,34 @@ type Engine struct {
 	log   *slog.Logger
 
 	lock   *os.File
-	runc   runtimeOCI
-	binds  []specs.Mount // the host's programs
+	runc   *runtimeOCI
+	host   *hostFiles // the host's programs
 	groups cgroups
 	net    *network
 	layers *layers
 	users  *users
+	room   *local.Room
 	watch  *watch
 	resolv atomic.Pointer[string]
-	about  engine.Description
-	// disks is nil where disks cannot be limited.
+
+	options Options
+	// disks is nil until it is known that disks can be limited.
 	disks *disks
-	// sharing tells whether layers can be shared.
+	// sharing reports whether layers can be shared.
 	sharing bool
 
 	ids local.Keyed
 	// open ends with Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the life of the engine, not of a call
 	shut     context.CancelFunc
-	work     sync.WaitGroup
+	work     run.WaitGroup
 	shutOnce sync.Once
 	shutErr  error
 
 	mu        sync.Mutex
 	instances map[string]*instance
+	about     engine.Description
+	held      error // why no instances are started
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -110,17 +114,19 @@ func (in *instance) runs() bool {
 }
 
 // New opens the engine on a directory, cleans up after a server that died
-// there, and takes over its instances. It needs root; see Probe.
+// there, and takes over its instances. It needs root; see Open. An engine that
+// lacks what new instances need, runc or limits of their disks, is held back:
+// the instances that run go on, and Check tries again.
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
-	e := &Engine{log: o.Log, users: newUsers(), instances: map[string]*instance{}}
+	e := &Engine{
+		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o,
+		about: engine.Description{Name: "container", Isolated: true, Detail: "Linux containers"},
+	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	initPath, err := local.InitPath(o.Init)
 	if err != nil {
-		return nil, err
-	}
-	if e.runc.program, err = findRunc(o.Runc); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Root, 0o711); err != nil {
@@ -133,7 +139,10 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	sum := sha256.Sum256([]byte(root))
 	hash := hex.EncodeToString(sum[:4])
 	e.root, e.group, e.run = filepath.Join(root, "instances"), namePrefix+hash, filepath.Join(runDir, namePrefix+hash)
-	e.runc.root = filepath.Join(e.run, "runc")
+	e.runc = &runtimeOCI{root: filepath.Join(e.run, "runc")}
+	if e.room, err = local.NewRoom(root, o.Overcommit); err != nil {
+		return nil, err
+	}
 	e.open, e.shut = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -156,7 +165,11 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if e.binds, err = buildRootfs(filepath.Join(e.run, "root"), map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	if _, err := e.host.refresh(); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	text := resolvConf(o.Egress)
@@ -180,7 +193,10 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := removeOrphans(ctx, e.groups); err != nil {
 		e.log.Warn("cleaning up after engines whose directory is gone", "err", err)
 	}
-	if err := e.describe(ctx, o); err != nil {
+	if err := e.able(ctx); err != nil {
+		e.hold(err)
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -213,8 +229,16 @@ func flock(fd int) error {
 	}
 }
 
-// Describe says that instances are kept apart.
-func (e *Engine) Describe() engine.Description { return e.about }
+// Describe says that instances are kept apart, and why none are started.
+func (e *Engine) Describe() engine.Description {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.about
+	if e.held != nil {
+		d.Held = e.held.Error()
+	}
+	return d
+}
 
 // enter begins something that Close waits for.
 func (e *Engine) enter() (leave func(), err error) {
@@ -264,7 +288,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
+	run.Go("engine signal", func() {
 		defer leave()
 		for wait := time.Millisecond; !hasState(in.dir); wait = min(2*wait, 50*time.Millisecond) {
 			select {
@@ -278,7 +302,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 		if err := in.terminate(); err != nil {
 			e.log.Warn("stopping an instance", "instance", id, "err", err)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -328,15 +352,32 @@ func (e *Engine) present(in *instance) engine.Instance {
 	runs := in.runs()
 	m := in.dir.Meta()
 	state := in.dir.State()
-	if !runs && state.Exit != nil && !state.Exit.OOM && state.Exit.Status == 128+int(syscall.SIGKILL) && !state.Exit.Stopped {
-		// ingot-init could not see its own group's count.
-		kills, err := e.groups.oomKills(filepath.Join(e.group, m.ID))
-		state.Exit.OOM = err == nil && kills > 0
+	if !runs {
+		e.explainEnd(&state, filepath.Join(e.group, m.ID))
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
 		Host: e.net.gateway().String(), Internal: in.Addr.String(),
 	}
+}
+
+// explainEnd adds the kernel's evidence to how an instance ended. ingot-init may
+// not have seen its own group's count, or was killed before it could tell.
+func (e *Engine) explainEnd(state *launch.State, group string) {
+	killed := 128 + int(syscall.SIGKILL)
+	if x := state.Exit; x != nil && (x.OOM || x.Stopped || x.Status != killed) {
+		return
+	}
+	kills, err := e.groups.oomKills(group)
+	if err != nil || kills == 0 {
+		return
+	}
+	if state.Exit == nil {
+		state.Exit = &launch.Exit{Status: killed, Description: "Instance was killed (out of memory)"}
+	}
+	exit := *state.Exit
+	exit.OOM = true
+	state.Exit = &exit
 }
 
 // Records streams from the instance's record files.

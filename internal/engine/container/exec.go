@@ -22,6 +22,7 @@ import (
 
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // Exec runs another process in the instance through `runc exec`, which waits
@@ -42,10 +43,10 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 		return nil, err
 	}
 	p := &process{dir: dir}
-	if err := e.begin(ctx, p, in, r); err != nil {
+	if err := e.execute(ctx, p, in, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), os.RemoveAll(dir))
 	}
-	p.stop = context.AfterFunc(e.open, func() { _ = p.Signal(int(syscall.SIGKILL)) })
+	p.stop = run.OnDone(e.open, "engine exec", func() { _ = p.Signal(int(syscall.SIGKILL)) })
 	if err := p.await(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), p.Close())
 	}
@@ -57,8 +58,8 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 // behind, and runc would wait for that.
 const relay = `exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-`
 
-// begin starts runc. When it fails, nothing is left but the process's directory.
-func (e *Engine) begin(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
+// execute starts runc. When it fails, nothing is left but the process's directory.
+func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
 	m := in.dir.Meta()
 	what := processOf(m, r)
 	args := []string{"exec", "--process", p.file("process.json"), "--pid-file", p.file("pid")}
@@ -174,6 +175,8 @@ func (p *process) await(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 10*time.Millisecond) {
 		if pid, err := readPID(p.file("pid")); err == nil {
 			id, err := local.Identify(pid)
+			// Before ingot-init, as its members; what has ended needs no score.
+			_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 			p.mu.Lock()
 			p.id = id
 			p.mu.Unlock()

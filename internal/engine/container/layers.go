@@ -41,6 +41,8 @@ type layer struct {
 	ID   string
 	path string
 	Size int64 `json:"size"`
+	// Key is the archive's; empty in those made by older versions.
+	Key string `json:"key,omitempty"`
 }
 
 // openLayers opens the directory of layers, and removes what is half-made.
@@ -61,27 +63,39 @@ func layerID(a engine.Archive) string {
 
 // get returns the layer of an archive, unpacking it if need be. It stays until
 // release is called, and as long as an instance names it: whoever starts one
-// makes it known first, and then calls release.
-func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found layer, release func(), err error) {
+// makes it known first, and then calls release. With an error there is nothing
+// to release.
+func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer, func(), error) {
 	id := layerID(a)
 	l.mu.Lock()
 	l.using[id]++
 	l.mu.Unlock()
-	release = func() {
+	release := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.using[id]--; l.using[id] <= 0 {
 			delete(l.using, id)
 		}
 	}
+	kept := false
 	defer func() {
-		if err != nil {
+		if !kept { // also when it panics
 			release()
 		}
 	}()
-	unlock, err := l.keyed.Lock(ctx, id)
+	found, err := l.find(ctx, id, a, limit)
 	if err != nil {
 		return layer{}, nil, err
+	}
+	kept = true
+	return found, release, nil
+}
+
+// find returns a layer that is in use, unpacking it if need be.
+func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit int64) (layer, error) {
+	unlock, err := l.keyed.Lock(ctx, id)
+	if err != nil {
+		return layer{}, err
 	}
 	defer unlock()
 	d, err := local.Open(l.root, id)
@@ -92,10 +106,9 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (found 
 		_ = os.Chtimes(d.Path(), now, now) // its last use, for prune
 	}
 	if err != nil {
-		return layer{}, nil, err
+		return layer{}, err
 	}
-	found, err = asLayer(d)
-	return found, release, err
+	return asLayer(d)
 }
 
 func asLayer(d *local.Dir) (layer, error) {
@@ -112,8 +125,9 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err != nil {
 		return nil, err
 	}
+	made := false
 	defer func() {
-		if err != nil {
+		if !made { // also when it panics
 			err = errors.Join(err, d.Remove())
 		}
 	}()
@@ -127,7 +141,7 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err != nil {
 		return nil, err
 	}
-	about, err := json.Marshal(layer{Size: size})
+	about, err := json.Marshal(layer{Size: size, Key: a.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -135,20 +149,32 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 		return nil, err
 	}
 	l.grew.Store(true)
+	made = true
 	return d, nil
 }
 
 // prune removes the unused layers that were asked for longest ago, until the
 // rest fit into the space for them. named tells whether an instance names one.
 func (l *layers) prune(named func(id string) bool) error {
+	return l.remove(named, func(_ layer, unused int64) bool { return unused > l.space })
+}
+
+// trim removes the unused layers that are not wanted.
+func (l *layers) trim(named func(id string) bool, wanted func(key string) bool) error {
+	return l.remove(named, func(c layer, _ int64) bool { return !wanted(c.Key) })
+}
+
+// remove removes unused layers, those asked for longest ago first. drop is given
+// each, and the bytes of all that are left.
+func (l *layers) remove(named func(id string) bool, drop func(c layer, unused int64) bool) error {
 	l.grew.Store(false)
 	dirs, err := local.List(l.root)
 	if err != nil {
 		return err
 	}
 	type candidate struct {
-		dir  *local.Dir
-		size int64
+		dir *local.Dir
+		layer
 		last time.Time
 	}
 	var unused []candidate
@@ -162,14 +188,14 @@ func (l *layers) prune(named func(id string) bool) error {
 		if err != nil || statErr != nil {
 			continue
 		}
-		unused = append(unused, candidate{d, found.Size, info.ModTime()})
+		unused = append(unused, candidate{d, found, info.ModTime()})
 		sum += found.Size
 	}
 	slices.SortFunc(unused, func(a, b candidate) int { return a.last.Compare(b.last) })
 	var errs []error
 	for _, c := range unused {
-		if sum <= l.space {
-			break
+		if !drop(c.layer, sum) {
+			continue
 		}
 		// Whoever wants it now waits, and unpacks it again.
 		unlock, err := l.keyed.Lock(context.Background(), c.dir.ID())
@@ -181,7 +207,7 @@ func (l *layers) prune(named func(id string) bool) error {
 		l.mu.Unlock()
 		if using == 0 && !named(c.dir.ID()) {
 			errs = append(errs, c.dir.Remove())
-			sum -= c.size
+			sum -= c.Size
 		}
 		unlock()
 	}

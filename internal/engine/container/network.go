@@ -120,9 +120,11 @@ func (n *network) openBridge() error {
 				return err
 			}
 		}
-		n.chosen.Subnet = subnet
-		if err := local.WriteJSON(n.file, n.chosen); err != nil {
-			return err
+		if subnet != n.chosen.Subnet { // else a full disk is no reason to fail
+			n.chosen.Subnet = subnet
+			if err := local.WriteJSON(n.file, n.chosen); err != nil {
+				return err
+			}
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.HardwareAddr = n.name, hardware(n.gateway())

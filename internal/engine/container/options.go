@@ -26,6 +26,9 @@ type Options struct {
 	// LayerSpace bounds the bytes of unpacked archives that no instance uses;
 	// 4 GiB if zero.
 	LayerSpace int64
+	// Overcommit is how many times the machine's memory the limits of all
+	// instances may add up to; local.DefaultOvercommit if zero.
+	Overcommit int
 	Log        *slog.Logger
 }
 

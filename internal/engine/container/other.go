@@ -21,8 +21,17 @@ func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
 // Open says that there is no such engine here.
 func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
+// Reopen says that there is no such engine here.
+func Reopen(context.Context, Options) (*Engine, error) { return nil, errLinux }
+
+// Check says that there is no such engine here.
+func (e *Engine) Check(context.Context) error { return errLinux }
+
 // Probe says that there is no such engine here.
 func Probe(context.Context, Options) error { return errLinux }
+
+// RuncVersion says that there is no such engine here.
+func RuncVersion(context.Context) (name, problem string, err error) { return "", "", errLinux }
 
 // Gateway is no address.
 func (e *Engine) Gateway() netip.Addr { return netip.Addr{} }

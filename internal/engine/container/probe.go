@@ -27,11 +27,14 @@ import (
 // probeTime bounds a trial: ten times what it takes on a busy machine.
 const probeTime = 20 * time.Second
 
-// Open is New, for who does not know whether containers can run here: it returns
-// an engine in which one has run, or says why not and what to do about it. It
-// decides by running one from its beginning to its end, for no set of single
-// abilities is proof; those only explain a failure. Of that nothing is left, and
-// of an engine that cannot be opened neither.
+// wallTime is how long a connection may take to be refused; the firewall answers
+// at once, and one that drops packets is as good.
+const wallTime = 2 * time.Second
+
+// Open is like New, but returns only an engine in which a trial container has
+// run. It decides by running one from its beginning to its end, because no set of
+// single abilities is proof; those only explain a failure. Nothing is left of the
+// trial, nor of an engine that cannot be opened.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := ready(o); err != nil {
 		return nil, err
@@ -40,7 +43,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	fresh := errors.Is(err, fs.ErrNotExist)
 	e, err := New(ctx, o)
 	if err == nil {
-		if err = e.trial(ctx); err == nil {
+		if err = e.why(); err == nil {
+			err = e.try(ctx)
+		}
+		if err == nil {
 			return e, nil
 		}
 		err = errors.Join(err, e.Close())
@@ -49,6 +55,72 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		err = errors.Join(err, os.RemoveAll(o.Root))
 	}
 	return nil, unable(err)
+}
+
+// Reopen is like Open, for a directory that has been used already: when no
+// container can run any more, the engine is held back instead. Its instances go
+// on, and Check tries again.
+func Reopen(ctx context.Context, o Options) (*Engine, error) {
+	if err := needsRoot(); err != nil {
+		return nil, err
+	}
+	e, err := New(ctx, o)
+	if err != nil {
+		return nil, unable(err)
+	}
+	if err = e.why(); err == nil {
+		err = e.try(ctx)
+	}
+	if err != nil {
+		e.hold(unable(err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// Check looks whether an engine that is held back can run containers again, and
+// lets it if so. It returns why not.
+func (e *Engine) Check(ctx context.Context) error {
+	if e.why() == nil {
+		return nil
+	}
+	err := e.able(ctx)
+	if err == nil {
+		err = e.try(ctx)
+	}
+	if err != nil {
+		err = unable(err)
+	}
+	if ctx.Err() == nil {
+		e.hold(err)
+	}
+	return err
+}
+
+// hold keeps the engine from starting instances, for a reason; nil lets it.
+func (e *Engine) hold(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = why
+}
+
+// heldText is what users are told: the reason is about the machine.
+const heldText = "the platform starts no instances at the moment because it cannot isolate them; the server's log tells its operator why"
+
+// why is why the engine is held back; nil if it is not.
+func (e *Engine) why() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held
+}
+
+func (e *Engine) heldBack() error {
+	if err := e.why(); err != nil {
+		return &engine.PlacementError{Reason: heldText, Err: err}
+	}
+	return nil
 }
 
 // Probe tells whether containers can run here, as Open does. Options.Root is not
@@ -69,10 +141,17 @@ func Probe(ctx context.Context, o Options) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// ready looks for what can be had without a trial.
-func ready(o Options) error {
+func needsRoot() error {
 	if os.Geteuid() != 0 {
 		return errors.New("containers need root: start the server as root")
+	}
+	return nil
+}
+
+// ready looks for what can be had without a trial.
+func ready(o Options) error {
+	if err := needsRoot(); err != nil {
+		return err
 	}
 	if _, err := findRunc(o.Runc); err != nil {
 		return err
@@ -89,7 +168,11 @@ func unable(err error) error {
 	return fmt.Errorf("the trial container failed: %w", err)
 }
 
-const trialMemory = 64 << 20
+const (
+	trialMemory = 64 << 20
+	trialDisk   = 16 << 20
+	trialPIDs   = 32
+)
 
 // trialScript is run as the user of members, who must be able to do what apps
 // do and nothing more.
@@ -97,22 +180,23 @@ const trialScript = `
 test "$(id -u)" = 2000 || { echo "user $(id -u)"; exit 1; }
 grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status || { echo "has capabilities"; exit 1; }
 grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status || { echo "may gain privileges"; exit 1; }
+grep -q '^Seccomp:[[:space:]]*2' /proc/self/status || { echo "has no system call filter"; exit 1; }
 echo text >file && echo text >/tmp/file || exit 1
 if touch /usr/ingot-probe 2>/dev/null; then echo "/usr is writable"; exit 1; fi
 echo fine
 exec sleep 60
 `
 
-// trial runs a container and sees that it is one.
-func (e *Engine) trial(ctx context.Context) (err error) {
+// try runs a container and sees that it is one.
+func (e *Engine) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	// Its own name each time: one may be left of a server that was killed.
 	id := "trial-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
-	err = e.Start(ctx, engine.Spec{
+	err = e.begin(ctx, engine.Spec{
 		ID:     id,
-		Limits: engine.Limits{Memory: trialMemory, Disk: 16 << 20, PIDs: 32},
+		Limits: engine.Limits{Memory: trialMemory, Disk: trialDisk, PIDs: trialPIDs},
 		Launch: launch.Spec{
 			Instance: id, OneOff: true, LogRate: -1, Health: launch.Check{Kind: launch.CheckProcess},
 			Members: []launch.Member{{
@@ -141,12 +225,11 @@ func (e *Engine) trial(ctx context.Context) (err error) {
 			return fmt.Errorf("it shares our %s namespace", ns)
 		}
 	}
-	limit, err := e.groups.memoryLimit(filepath.Join(e.group, id))
-	if err != nil {
-		return fmt.Errorf("memory limit: %w", err)
+	if err := e.limited(id); err != nil {
+		return err
 	}
-	if limit != trialMemory {
-		return fmt.Errorf("its memory limit is %d instead of %d", limit, trialMemory)
+	if err := e.walled(ctx, id); err != nil {
+		return err
 	}
 	// Nothing listens there: a refusal is an answer, and proves the way.
 	var d net.Dialer
@@ -156,6 +239,55 @@ func (e *Engine) trial(ctx context.Context) (err error) {
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("it cannot be reached by network: %w", err)
+	}
+	return nil
+}
+
+// limited sees that every limit of the trial is in force: one that was skipped
+// without an error would not be missed by any app.
+func (e *Engine) limited(id string) error {
+	group := filepath.Join(e.group, id)
+	limit, err := e.groups.memoryLimit(group)
+	if err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	if limit != trialMemory {
+		return fmt.Errorf("its memory limit is %d instead of %d", limit, trialMemory)
+	}
+	if err := e.groups.checkSwap(group, limit); err != nil {
+		return err
+	}
+	pids, err := e.groups.pidsLimit(group)
+	if err != nil {
+		return fmt.Errorf("limit of processes: %w", err)
+	}
+	if pids != trialPIDs+pidsOfInit {
+		return fmt.Errorf("its limit of processes is %d instead of %d", pids, trialPIDs+pidsOfInit)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(filepath.Join(e.bundle(id), "disk"), &st); err != nil {
+		return fmt.Errorf("disk limit: %w", err)
+	}
+	if size := int64(st.Blocks) * st.Bsize; st.Type != unix.EXT4_SUPER_MAGIC || size > imageSize(trialDisk) { //nolint:gosec // far below 2^63
+		return fmt.Errorf("its disk has %d bytes instead of %d", size, trialDisk)
+	}
+	return nil
+}
+
+// walled sees that the firewall keeps the trial from a port of this machine that
+// something listens on.
+func (e *Engine) walled(ctx context.Context, id string) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.gateway().String(), "0"))
+	if err != nil {
+		return fmt.Errorf("firewall: %w", err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithTimeout(ctx, wallTime)
+	defer cancel()
+	conn, err := e.Dial(ctx, id, "tcp", listener.Addr().String())
+	if err == nil {
+		return errors.Join(errors.New("the firewall does not keep it from this machine"), conn.Close())
 	}
 	return nil
 }

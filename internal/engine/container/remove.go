@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // Remove kills what runs and takes everything away.
@@ -51,6 +51,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	e.mu.Unlock()
 	e.users.release(in.Base)
 	e.net.release(in.Addr)
+	e.room.Free(id)
 	return nil
 }
 
@@ -76,13 +77,13 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) er
 	if err := e.groups.empty(ctx, group); err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
+	var wg run.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Go(func() { errs[0] = errors.Join(e.net.disconnect(in.Addr), e.net.permit(in.Addr, nil)) })
+		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.disconnect(in.Addr), e.net.permit(in.Addr, nil)) })
 	}
-	wg.Go(func() { errs[1] = e.groups.remove(ctx, group) })
-	wg.Go(func() { errs[2] = e.unmountAll(ctx, id, path) })
+	wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
+	wg.Try("engine remove", &errs[2], func() error { return e.unmountAll(ctx, id, path) })
 	wg.Wait()
 	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
 }
@@ -180,20 +181,26 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	}
 	e.users.adopt(in.Base)
 	e.net.adopt(in.Addr, d.ID(), in.Reach)
+	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
 	return nil
 }
 
-// prune removes layers that nobody uses.
-func (e *Engine) prune() error {
-	return e.layers.prune(func(id string) bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for _, in := range e.instances {
-			if slices.Contains(in.Layers, id) {
-				return true
-			}
+// prune removes layers that nobody uses, when they take too much space.
+func (e *Engine) prune() error { return e.layers.prune(e.names) }
+
+// Trim removes the unpacked archives that no instance uses and whose key is not
+// wanted.
+func (e *Engine) Trim(wanted func(key string) bool) error { return e.layers.trim(e.names, wanted) }
+
+// names reports whether an instance uses a layer.
+func (e *Engine) names(layer string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		if slices.Contains(in.Layers, layer) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }

@@ -13,6 +13,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -26,7 +29,7 @@ var fromEtc = []string{
 	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "os-release",
 	"debian_version", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies",
 	"java-*", "java", "maven", "python3*", "php", "nodejs", "fonts", "terminfo", "services", "protocols",
-	"mime.types", "inputrc", "locale.alias", "ImageMagick-*",
+	"mime.types", "inputrc", "locale.alias", "ImageMagick-*", "nginx/mime.types", "nginx/*_params", "nginx/fastcgi.conf",
 }
 
 const largestFromEtc = 8 << 20 // of one file; a bundle of certificates has 0.2
@@ -45,56 +48,176 @@ var etcFiles = map[string]string{
 
 // buildRootfs makes the root file system that all instances share, or brings
 // it up to date: running instances go on to see a complete one. programs are
-// those of the host to be put there. It returns the directories of the host
-// that have to be mounted into it.
-func buildRootfs(root string, programs map[string]string) ([]specs.Mount, error) {
+// those of the host to be put there. What else is the host's comes by
+// hostFiles.refresh.
+func buildRootfs(root string, programs map[string]string) error {
 	for _, dir := range []string{
 		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root", "run", "opt",
 		"srv", "mnt", "media", controlInside, hostInside,
 	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := link("../run", filepath.Join(root, "var", "run")); err != nil {
-		return nil, err
+		return err
 	}
 	for inside, program := range programs {
 		if program == "" {
 			continue
 		}
 		if err := replace(filepath.Join(root, inside), program, 0o755); err != nil {
-			return nil, fmt.Errorf("copying %s: %w", program, err)
+			return fmt.Errorf("copying %s: %w", program, err)
 		}
 	}
 	for name, text := range etcFiles {
 		if err := write(filepath.Join(root, "etc", name), strings.NewReader(text), 0o644); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
 		if err := link(path.Join(hostInside, name), filepath.Join(root, "etc", name)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := link(path.Join(homeInside, BindingsTarget), filepath.Join(root, BindingsInside)); err != nil {
-		return nil, err
+		return err
 	}
 	if err := link("/proc/mounts", filepath.Join(root, "etc", "mtab")); err != nil {
-		return nil, err
+		return err
 	}
+	return nil
+}
+
+// hostFiles is what instances see of the host. It changes while the server runs:
+// whoever installs a language does not start the server again for it. So every
+// instance begins with what there is by then; what is copied shows in running
+// ones too.
+type hostFiles struct {
+	root string // of instances
+	etc  string // of the host
+
+	asked  atomic.Uint64
+	mu     sync.Mutex
+	done   uint64 // the calls of refresh that were answered
+	mounts []specs.Mount
+	seen   map[string]stamp // the host's files as they were copied
+}
+
+// stamp tells whether a file or directory was changed. A link cannot be without
+// its directory being changed.
+type stamp struct {
+	mode fs.FileMode
+	size int64
+	time time.Time
+}
+
+func stampOf(name string) stamp {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.Mode(), info.Size(), info.ModTime()}
+}
+
+// tick is more than the difference between two times of files that a file system
+// tells apart. What was changed since may change again without showing it.
+const tick = time.Second
+
+// unchanged reports whether the host's files are those that were copied.
+func (h *hostFiles) unchanged() bool {
+	for name, old := range h.seen {
+		if stampOf(name) != old {
+			return false
+		}
+	}
+	return len(h.seen) > 0
+}
+
+// refresh brings the root file system up to date, and returns the directories of
+// the host that have to be mounted into it. Calls at the same time share their
+// work, but none gets what was seen before it began. With an error the mounts are
+// those of the last time.
+func (h *hostFiles) refresh() ([]specs.Mount, error) {
+	ticket := h.asked.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done >= ticket {
+		return h.mounts, nil
+	}
+	upTo := h.asked.Load()
+	if err := h.copyEtc(); err != nil {
+		return h.mounts, err
+	}
+	mounts, err := hostMounts(h.root)
+	if err != nil {
+		return h.mounts, err
+	}
+	h.done, h.mounts = upTo, mounts
+	return mounts, nil
+}
+
+// copyEtc copies what fromEtc names, and removes what the host no longer has.
+func (h *hostFiles) copyEtc() error {
+	if h.unchanged() {
+		return nil
+	}
+	h.seen = nil
+	began, seen, wanted := time.Now(), map[string]stamp{}, map[string]bool{}
 	for _, pattern := range fromEtc {
-		names, err := filepath.Glob("/etc/" + pattern)
+		parent := filepath.Dir(filepath.Join(h.etc, pattern))
+		seen[parent] = stampOf(parent)
+		names, err := filepath.Glob(filepath.Join(h.etc, pattern))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, name := range names {
-			if err := copyTree(name, filepath.Join(root, name)); err != nil {
-				return nil, err
+			if err := copyTree(name, h.inside(name), wanted, seen); err != nil {
+				return err
 			}
 		}
 	}
-	return hostMounts(root)
+	for _, pattern := range fromEtc {
+		names, err := filepath.Glob(filepath.Join(h.root, "etc", pattern))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := removeOthers(name, wanted); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range seen {
+		if s.time.After(began.Add(-tick)) {
+			return nil
+		}
+	}
+	h.seen = seen
+	return nil
+}
+
+func (h *hostFiles) inside(name string) string {
+	return filepath.Join(h.root, "etc", strings.TrimPrefix(name, h.etc))
+}
+
+// removeOthers removes what is not wanted.
+func removeOthers(path string, wanted map[string]bool) error {
+	return filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || wanted[p] {
+			return err
+		}
+		if err := os.RemoveAll(p); err != nil { //nolint:gosec // nobody but us writes there
+			return err
+		}
+		if e.IsDir() {
+			return filepath.SkipDir
+		}
+		return nil
+	})
 }
 
 // hostMounts are the host's programs: /usr, and what is beside it on systems
@@ -152,6 +275,11 @@ func link(to, at string) error {
 	if err := os.Symlink(to, tmp); err != nil {
 		return err
 	}
+	if info, err := os.Lstat(at); err == nil && info.IsDir() {
+		if err := os.RemoveAll(at); err != nil {
+			return err
+		}
+	}
 	return os.Rename(tmp, at)
 }
 
@@ -188,9 +316,10 @@ func write(at string, r io.Reader, mode fs.FileMode) error {
 	return err
 }
 
-// copyTree copies what everybody may read. Links stay links: they lead to
-// /usr, or nowhere.
-func copyTree(from, to string) error {
+// copyTree copies what everybody may read, and notes in copied what there is
+// then, and in seen what there was. Links stay links: they lead to /usr, or
+// nowhere.
+func copyTree(from, to string, copied map[string]bool, seen map[string]stamp) error {
 	return filepath.WalkDir(from, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil //nolint:nilerr // not for us, or just removed
@@ -199,33 +328,70 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return nil //nolint:nilerr // the same
 		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			seen[p] = stamp{info.Mode(), info.Size(), info.ModTime()}
+		}
 		at := filepath.Join(to, strings.TrimPrefix(p, from))
 		switch mode := info.Mode(); {
 		case mode.IsDir():
 			if mode.Perm()&0o005 != 0o005 {
 				return filepath.SkipDir
 			}
-			return os.MkdirAll(at, 0o755)
+			err = makeDir(at)
 		case mode&fs.ModeSymlink != 0:
-			target, err := os.Readlink(p)
-			if err == nil {
+			var target string
+			if target, err = os.Readlink(p); err == nil {
 				err = os.MkdirAll(filepath.Dir(at), 0o755)
 			}
 			if err == nil {
 				err = link(target, at)
 			}
-			return err
 		case mode.IsRegular() && mode.Perm()&0o004 != 0 && info.Size() <= largestFromEtc:
-			if old, err := os.Stat(at); err == nil && old.Size() == info.Size() && !old.ModTime().Before(info.ModTime()) {
-				return nil
-			}
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-				return err
-			}
-			return replace(at, p, mode.Perm()&0o755)
+			err = copyFile(p, at, info)
+		default:
+			return nil
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed since
+		}
+		if err != nil {
+			return err
+		}
+		copied[at] = true
 		return nil
 	})
+}
+
+// makeDir makes a directory, in place of something else if need be.
+func makeDir(at string) error {
+	if info, err := os.Lstat(at); err == nil && !info.IsDir() {
+		if err := os.Remove(at); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(at, 0o755)
+}
+
+// copyFile copies a file that differs from its copy. The copy has its time: the
+// files of a package are as old as the package, however new they are here.
+func copyFile(from, at string, info fs.FileInfo) error {
+	mode := info.Mode().Perm() & 0o755
+	old, err := os.Lstat(at)
+	if err == nil && old.Mode() == mode && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime()) {
+		return nil
+	}
+	if err == nil && !old.Mode().IsRegular() {
+		if err := os.RemoveAll(at); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	if err := replace(at, from, mode); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(at, mode), os.Chtimes(at, time.Time{}, info.ModTime()))
 }
 
 // resolvConf is what instances learn about name servers: those of the host

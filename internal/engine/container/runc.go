@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,8 @@ import (
 
 // runtimeOCI is the runc program and the directory of its state.
 type runtimeOCI struct {
-	program string
 	root    string
+	program atomic.Pointer[string]
 }
 
 func findRunc(explicit string) (string, error) {
@@ -46,21 +47,25 @@ func findRunc(explicit string) (string, error) {
 }
 
 // command runs runc with nothing of our environment.
-func (r runtimeOCI) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, r.program, append([]string{"--root", r.root}, args...)...)
+func (r *runtimeOCI) command(ctx context.Context, args ...string) *exec.Cmd {
+	program := "runc" // which then is not found
+	if p := r.program.Load(); p != nil {
+		program = *p
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"--root", r.root}, args...)...)
 	cmd.Env = []string{"PATH=" + pathInside}
 	cmd.Dir = "/"
 	return cmd
 }
 
 // state is where runc keeps what it knows of an instance.
-func (r runtimeOCI) state(id string) string { return filepath.Join(r.root, id) }
+func (r *runtimeOCI) state(id string) string { return filepath.Join(r.root, id) }
 
-func (r runtimeOCI) fifo(id string) string { return filepath.Join(r.state(id), "exec.fifo") }
+func (r *runtimeOCI) fifo(id string) string { return filepath.Join(r.state(id), "exec.fifo") }
 
 // create makes the container of a bundle, with a first process that waits for
 // release. What that process and runc have to say goes to the file says.
-func (r runtimeOCI) create(ctx context.Context, id, bundle, says string) (local.ProcessID, error) {
+func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string) (local.ProcessID, error) {
 	out, err := os.OpenFile(says, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return local.ProcessID{}, err
@@ -104,7 +109,7 @@ func lastWords(path string) string {
 // release lets a created container go. It is what `runc start` does, without
 // starting a program for it: the first process waits until somebody reads from
 // its fifo.
-func (r runtimeOCI) release(ctx context.Context, id string, first local.ProcessID) error {
+func (r *runtimeOCI) release(ctx context.Context, id string, first local.ProcessID) error {
 	fifo := r.fifo(id)
 	fd, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,17 +138,30 @@ func (r runtimeOCI) release(ctx context.Context, id string, first local.ProcessI
 }
 
 // waits tells whether a container was created and never released.
-func (r runtimeOCI) waits(id string) bool {
+func (r *runtimeOCI) waits(id string) bool {
 	_, err := os.Lstat(r.fifo(id))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// version is runc's own, for people.
-func (r runtimeOCI) version(ctx context.Context) (string, error) {
+// version is what runc says of itself: its name and release, and what is wrong
+// with that.
+func (r *runtimeOCI) version(ctx context.Context) (name, problem string, err error) {
 	out, err := r.command(ctx, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", r.program, err)
+		return "", "", fmt.Errorf("%s --version: %w", *r.program.Load(), err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.Replace(line, " version", "", 1), nil
+	return strings.Replace(line, " version", "", 1), RuncProblem(string(out)), nil
+}
+
+// RuncVersion is what the runc of this machine says of itself, and what is wrong
+// with that.
+func RuncVersion(ctx context.Context) (name, problem string, err error) {
+	program, err := findRunc("")
+	if err != nil {
+		return "", "", err
+	}
+	r := &runtimeOCI{root: os.DevNull}
+	r.program.Store(&program)
+	return r.version(ctx)
 }

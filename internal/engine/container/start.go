@@ -26,8 +26,27 @@ const (
 // bundle is an instance's directory in e.run.
 func (e *Engine) bundle(id string) string { return filepath.Join(e.run, "i", id) }
 
-// Start makes an instance and runs it.
+// Start makes an instance and runs it, unless the engine is held back or the
+// machine has no room for it.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if _, err := e.find(s.ID); err == nil {
+		return nil
+	}
+	if err := e.heldBack(); err != nil {
+		return err
+	}
+	if err := e.room.Take(s.ID, withDefaults(s.Limits)); err != nil {
+		return err
+	}
+	err := e.begin(ctx, s)
+	if err != nil {
+		e.room.Free(s.ID)
+	}
+	return err
+}
+
+// begin is Start without these questions.
+func (e *Engine) begin(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
 	}
@@ -73,11 +92,12 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		return err
 	}
 	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...)}}
+	started := false
 	defer func() {
-		if err == nil {
+		if started {
 			return
 		}
-		// Also when ctx is the reason, everything is taken down.
+		// Also when ctx is the reason, or a panic, everything is taken down.
 		after := context.WithoutCancel(ctx)
 		down := errors.Join(d.Forget(), e.takeDown(after, s.ID, d.Path(), in))
 		if down == nil {
@@ -131,8 +151,9 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	e.mu.Lock()
 	e.instances[s.ID] = in
 	e.mu.Unlock()
+	started = true
 	if e.layers.grew.Swap(false) {
-		e.work.Go(func() {
+		e.work.Go("engine prune", func() {
 			if err := e.prune(); err != nil {
 				e.log.Warn("removing unused layers", "err", err)
 			}
@@ -186,16 +207,37 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 //	disk/files/home   what it writes to its home, over its layers
 //	disk/work         overlay's own
 //	disk/tmp, var     /tmp and /var/tmp
-func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (release func(), err error) {
-	shared, own, release, err := e.gather(ctx, s.Files, limits.Disk)
+func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
+	held := &holds{}
+	defer held.unlessKept()
+	shared, own, err := e.gather(ctx, s.Files, limits.Disk, held)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.lay(ctx, in, shared, own, limits); err != nil {
-		release()
 		return nil, err
 	}
-	return release, nil
+	return held.keep(), nil
+}
+
+// holds are layers that are held together.
+type holds struct{ releases []func() }
+
+func (h *holds) add(release func()) { h.releases = append(h.releases, release) }
+
+// unlessKept releases what is held, unless keep was called. It is deferred, so
+// that an error or a panic leaves nothing held.
+func (h *holds) unlessKept() {
+	for _, release := range h.releases {
+		release()
+	}
+}
+
+// keep hands the layers on to whoever calls the function.
+func (h *holds) keep() (release func()) {
+	kept := &holds{releases: h.releases}
+	h.releases = nil
+	return kept.unlessKept
 }
 
 // lay mounts the instance's disk, and its home over the layers.
@@ -220,12 +262,7 @@ func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []en
 	if in.Shared >= limits.Disk {
 		return fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
 	}
-	if e.disks != nil {
-		err = e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared)
-	} else {
-		err = plainDisk(filepath.Join(in.dir.Path(), "disk"), disk)
-	}
-	if err != nil {
+	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
 	base := int(in.Base)
@@ -259,27 +296,19 @@ func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []en
 
 // gather splits archives into layers and the rest, which goes over them. Order
 // counts: what comes after an archive that cannot be shared is not shared.
-func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64) (shared []layer, own []engine.Archive, release func(), err error) {
-	var releases []func()
-	release = func() {
-		for _, f := range releases {
-			f()
-		}
-	}
+func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64, held *holds) (shared []layer, own []engine.Archive, err error) {
 	for i, a := range files {
 		if a.Key == "" || !e.sharing {
-			own = files[i:]
-			break
+			return shared, files[i:], nil
 		}
-		l, done, err := e.layers.get(ctx, a, limit)
+		l, release, err := e.layers.get(ctx, a, limit)
 		if err != nil {
-			release()
-			return nil, nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
+			return nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
 		}
-		releases = append(releases, done)
+		held.add(release)
 		shared = append(shared, l)
 	}
-	return shared, own, release, nil
+	return shared, nil, nil
 }
 
 // writeBundle writes what runc reads, and the files that tell the instance who
@@ -297,9 +326,14 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 			return err
 		}
 	}
+	binds, err := e.host.refresh()
+	if err != nil {
+		// What was there when the last instance started is as good, most times.
+		e.log.Warn("instances may not see what was installed on this machine just now", "error", err)
+	}
 	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
-		rootfs: filepath.Join(e.run, "root"), hostname: name, cgroup: "/" + filepath.Join(e.group, id),
-		base: in.Base, limits: limits, binds: e.binds, control: in.dir.Control(), home: in.dir.Home(),
+		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: binds, control: in.dir.Control(), home: in.dir.Home(),
 		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
 	}.spec())
 }

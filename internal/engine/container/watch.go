@@ -3,6 +3,7 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/engine/local"
+	"ingot/internal/run"
 )
 
 // watch tells when processes end that are not our children, with one thread
@@ -20,7 +22,7 @@ type watch struct {
 	mu     sync.Mutex
 	closed bool
 	files  map[int32]*watched // by pidfd
-	work   sync.WaitGroup
+	work   run.WaitGroup
 }
 
 // watched is one process. gone is closed when it has ended.
@@ -46,8 +48,7 @@ func newWatch() (*watch, error) {
 		return nil, err
 	}
 	w := &watch{epoll: epoll, wake: wake, files: map[int32]*watched{}}
-	w.work.Add(1)
-	go w.run()
+	w.work.Loop(context.Background(), "engine watch", w.run) // until close
 	return w, nil
 }
 
@@ -92,35 +93,38 @@ func (w *watch) add(id local.ProcessID) (*watched, error) {
 }
 
 func (w *watch) run() {
-	defer w.work.Done()
 	events := make([]unix.EpollEvent, 16)
 	for {
 		n, err := unix.EpollWait(w.epoll, events, -1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return
 		}
-		w.mu.Lock()
-		for _, e := range events[:max(n, 0)] {
-			p, ok := w.files[e.Fd]
-			if !ok {
-				continue // the one that wakes us
-			}
-			delete(w.files, e.Fd)
-			// Explicitly: a process that is being started may hold a copy of the
-			// file for a moment, and then closing alone does not end the watch.
-			_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
-			_ = unix.Close(int(e.Fd))
-			// Where this server is the machine's first process, or takes in
-			// orphans, it is for us to bury it.
-			_, _ = unix.Wait4(p.id.PID, nil, unix.WNOHANG, nil)
-			close(p.gone)
-		}
-		closed := w.closed
-		w.mu.Unlock()
-		if closed {
+		if w.tell(events[:max(n, 0)]) {
 			return
 		}
 	}
+}
+
+// tell tells who has ended, and reports whether watching is over.
+func (w *watch) tell(events []unix.EpollEvent) (closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range events {
+		p, ok := w.files[e.Fd]
+		if !ok {
+			continue // the one that wakes us
+		}
+		delete(w.files, e.Fd)
+		// Explicitly: a process that is being started may hold a copy of the
+		// file for a moment, and then closing alone does not end the watch.
+		_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
+		_ = unix.Close(int(e.Fd))
+		// Where this server is the machine's first process, or takes in
+		// orphans, it is for us to bury it.
+		_, _ = unix.Wait4(p.id.PID, nil, unix.WNOHANG, nil)
+		close(p.gone)
+	}
+	return w.closed
 }
 
 // close ends watching. What was not gone never will be.

@@ -4,11 +4,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
 	"testing"
 
+	"ingot/internal/engine"
 	"ingot/internal/launch"
 )
 
@@ -20,6 +22,9 @@ var fileCases = []testCase{
 	{name: "OneOff", test: oneOff},
 	{name: "OpenFiles", test: openFiles},
 	{name: "Memory", needs: isolated, test: memory},
+	{name: "KilledFirst", test: killedFirst},
+	{name: "LostForMemory", needs: isolated, test: lostForMemory},
+	{name: "Placement", test: placement},
 	{name: "Processes", needs: isolated, test: processes},
 	{name: "Disk", needs: isolated, test: disk},
 	{name: "Apart", needs: isolated, test: apart},
@@ -173,6 +178,55 @@ func memory(s *suite, t *testing.T) {
 	f.end()
 	if x := s.awaitGone(t, id).State.Exit; x == nil || !x.OOM {
 		t.Errorf("exit: %+v", x)
+	}
+}
+
+// killedFirst: for want of memory the kernel kills a member before ingot-init,
+// which alone can tell how the instance ended.
+func killedFirst(s *suite, t *testing.T) {
+	_, f := s.run(t, sh("web", `echo score $(cat /proc/self/oom_score_adj) $(cat /proc/$PPID/oom_score_adj)
+		`+waiting))
+	fields := strings.Fields(f.line("score"))
+	if len(fields) != 2 {
+		t.Fatalf("%q", fields)
+	}
+	member, err1 := strconv.Atoi(fields[0])
+	first, err2 := strconv.Atoi(fields[1])
+	if err := errors.Join(err1, err2); err != nil || member <= first || member != 1000 {
+		t.Errorf("a member has %d and ingot-init %d, %v", member, first, err)
+	}
+}
+
+// lostForMemory: when ingot-init itself is killed, the kernel's count says
+// whether memory was the reason.
+func lostForMemory(s *suite, t *testing.T) {
+	spec := s.spec(t, sh("web", `"$MEMBER" hog 300; echo after
+		`+waiting))
+	spec.Limits.Memory = 64 << 20
+	id := s.start(t, spec)
+	s.follow(t, id, 0).line("after")
+	s.o.KillInit(t, s.dir, s.Engine, id)
+	if x := s.awaitGone(t, id).State.Exit; x == nil || !x.OOM || !strings.Contains(x.Description, "out of memory") {
+		t.Errorf("exit: %+v", x)
+	}
+}
+
+// placement: what the machine does not have is refused before anything is made,
+// in Diego's words.
+func placement(s *suite, t *testing.T) {
+	for reason, limits := range map[string]engine.Limits{
+		engine.InsufficientMemory: {Memory: 1 << 50, Disk: 16 << 20},
+		engine.InsufficientDisk:   {Memory: 16 << 20, Disk: 1 << 60},
+	} {
+		spec := s.spec(t, sh("web", waiting))
+		spec.Limits = limits
+		var refused *engine.PlacementError
+		if err := s.Start(t.Context(), spec); !errors.As(err, &refused) || refused.Reason != reason {
+			t.Errorf("%+v: %v", limits, err)
+		}
+		if _, err := s.Get(t.Context(), spec.ID); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("it exists: %v", err)
+		}
 	}
 }
 

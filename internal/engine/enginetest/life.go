@@ -18,11 +18,13 @@ const waiting = `exec "$MEMBER" wait`
 
 var lifeCases = []testCase{
 	{name: "Start", test: start},
+	{name: "Environment", test: environment},
 	{name: "StartTwice", test: startTwice},
 	{name: "StartFails", test: startFails},
 	{name: "StartCancelled", test: startCancelled},
 	{name: "NoProgram", test: noProgram},
 	{name: "Records", test: records},
+	{name: "DevStdout", test: devStdout},
 	{name: "RecordsEnd", test: recordsEnd},
 	{name: "StreamClosed", test: streamClosed},
 	{name: "Exits", test: exits},
@@ -36,6 +38,32 @@ var lifeCases = []testCase{
 	{name: "KillInit", test: killInit},
 	{name: "Many", test: many},
 	{name: "Usage", test: usage},
+}
+
+// environment: members have what their spec says, and nothing of the engine's.
+func environment(s *suite, t *testing.T) {
+	m := sh("web", `env | sed "s/^/variable /"; echo "variable end"; `+waiting)
+	m.Env = append(m.Env, "HOME={{home}}/app", "COLOUR=green")
+	_, f := s.run(t, m)
+	own := map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true} // the shell's
+	want := map[string]bool{}
+	for _, v := range m.Env {
+		name, _, _ := strings.Cut(v, "=")
+		want[name] = true
+	}
+	for {
+		name, _, more := strings.Cut(strings.TrimSpace(f.line("variable")), "=")
+		if !more {
+			break
+		}
+		if !want[name] && !own[name] {
+			t.Errorf("it finds %s in its environment", name)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("it does not find %v", want)
+	}
 }
 
 func start(s *suite, t *testing.T) {
@@ -204,6 +232,14 @@ func records(s *suite, t *testing.T) {
 			t.Errorf("after %d:\n%s", after, strings.Join(other.seen, "\n"))
 		}
 	}
+}
+
+// devStdout opens the standard streams by name, as web servers do to log.
+func devStdout(s *suite, t *testing.T) {
+	_, f := s.run(t, sh("web", `echo "by name" >/dev/stdout; `+waiting), sh("sidecar", `echo "errors by name" >/dev/stderr; `+waiting))
+	f.line("by name")
+	_, f = s.run(t, sh("web", `echo "errors by name" >/dev/stderr; `+waiting))
+	f.line("errors by name")
 }
 
 func recordsEnd(s *suite, t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ var netCases = []testCase{
 	{name: "HealthPort", test: healthPort},
 	{name: "HealthHTTP", test: healthHTTP},
 	{name: "Unhealthy", test: unhealthy},
+	{name: "WrongPort", test: wrongPort},
 }
 
 // fetch is an HTTP request over a connection of one's own making.
@@ -194,6 +196,22 @@ func healthHTTP(s *suite, t *testing.T) {
 	if !s.get(t, id).State.Ready {
 		t.Error("not ready")
 	}
+}
+
+// wrongPort: an app that listens elsewhere is told where.
+func wrongPort(s *suite, t *testing.T) {
+	spec := s.spec(t, withPort(sh("web", `exec "$MEMBER" serve tcp 127.0.0.1:0 lost`)))
+	spec.Ports = []int{8080}
+	spec.Launch.Health = launch.Check{
+		Kind: launch.CheckPort, Ports: []int{8080}, Startup: 2 * time.Second, Invocation: soon, Interval: soon,
+	}
+	f := s.follow(t, s.start(t, spec), 0)
+	e := f.event(launch.EventUnhealthy)
+	if !regexp.MustCompile(`port \d+ is not listening: .*: the app listens on port \d+ instead; make it listen on the port in \$PORT$`).MatchString(e.Reason) {
+		t.Errorf("the reason is %q", e.Reason)
+	}
+	f.event(launch.EventEnded)
+	f.end()
 }
 
 func unhealthy(s *suite, t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/run"
 )
 
 // Child is a process that this server starts for an Exec, and that ends with it.
@@ -38,20 +40,20 @@ func NewChild(cmd *exec.Cmd, terminal bool) *Child {
 // Start starts it and returns when it runs, or cannot. ended is called when it
 // has ended, or was never started.
 func (c *Child) Start(ended func()) error {
-	started := make(chan error)
-	go func() {
+	started := make(chan error, 1)
+	run.Go("engine exec", func() {
 		defer ended()
 		defer close(c.done)
 		// The kernel kills it when the thread that started it ends, so the
 		// thread is kept until then.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
+		err := run.Do("engine exec", c.cmd.Start)
 		started <- err
-		if err == nil {
-			c.wait()
+		if err == nil && !run.Safely("engine exec", c.wait) {
+			c.err = errors.New("how it ended is not known")
 		}
-	}()
+	})
 	return <-started
 }
 

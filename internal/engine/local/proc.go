@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/run"
 )
 
 // ProcessID names one process of this machine for good. A pid alone does not:
@@ -105,7 +107,7 @@ func (p ProcessID) Wait(ctx context.Context) error {
 	if err != nil {
 		return p.poll(ctx)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+	stop := run.OnDone(ctx, "engine wait", func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	// The handle becomes readable when the process ends.
 	err = conn.Read(func(uintptr) bool { return !p.Alive() })

@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 
 	"ingot/internal/engine"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 // Follow is what a stream of records has to know of its instance and engine.
@@ -38,21 +38,20 @@ func (d *Dir) Records(ctx context.Context, after engine.Position, f Follow) (eng
 	s := &stream{Reader: r, ctx: ctx}
 	life, end := context.WithCancel(ctx)
 	s.end = end
-	s.work.Add(2)
-	go func() {
-		defer s.work.Done()
-		if f.Gone(life) == nil {
+	s.work.Go("engine records", func() {
+		if err := run.Do("engine records", func() error { return f.Gone(life) }); err == nil {
 			r.Finish()
+		} else if life.Err() == nil {
+			end() // nobody would learn of its end: whoever reads has to ask again
 		}
-	}()
-	go func() {
-		defer s.work.Done()
+	})
+	s.work.Go("engine records", func() {
 		select {
 		case <-life.Done():
 		case <-f.Closed:
 		}
 		_ = r.Close() // a file that was only read
-	}()
+	})
 	return s, nil
 }
 
@@ -60,7 +59,7 @@ type stream struct {
 	*launch.Reader
 	ctx  context.Context //nolint:containedctx // what the stream was asked for with
 	end  context.CancelFunc
-	work sync.WaitGroup
+	work run.WaitGroup
 }
 
 // Next is the reader's, but tells why it was closed.

@@ -14,8 +14,8 @@
 //	    number of processes are not.
 //	  - Members run as the user of the launch.Spec if the server is root, else
 //	    as the server's.
-//	  - Members find INGOT_INSTANCE in their environment, the instance's
-//	    directory: by it Remove finds what is left when ingot-init was killed.
+//	  - Members have a variable that leads into the instance's directory, HOME if
+//	    no other: by it Remove finds what is left when ingot-init was killed.
 //
 // It needs Linux: it looks at processes through /proc.
 //

@@ -16,6 +16,7 @@ import (
 	"ingot/internal/engine"
 	"ingot/internal/engine/local"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 // Exec starts a process beside the instance's own: a child of this server, which
@@ -48,7 +49,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (eng
 		p.CloseOurs()
 		return nil, fmt.Errorf("starting %s: %w", r.Args[0], err)
 	}
-	p.stop = context.AfterFunc(e.open, func() { _ = p.Signal(int(syscall.SIGKILL)) })
+	p.stop = run.OnDone(e.open, "engine exec", func() { _ = p.Signal(int(syscall.SIGKILL)) })
 	return p, nil
 }
 

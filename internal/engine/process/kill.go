@@ -3,11 +3,11 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,7 +24,7 @@ func (e *Engine) kill(ctx context.Context, d *local.Dir) error {
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	w := wanted{first: first, mark: []byte(marker + "=" + d.Path() + "\x00"), state: d.State()}
+	w := wanted{first: first, home: d.Path(), state: d.State()}
 	if err := ignoreDone(first.Signal(syscall.SIGSTOP)); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func ignoreDone(err error) error {
 // wanted is what is known of an instance's processes.
 type wanted struct {
 	first local.ProcessID // ingot-init
-	mark  []byte          // what they have in their environment
+	home  string          // the instance's directory, which is in their environment
 	state launch.State
 }
 
@@ -103,13 +103,27 @@ func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
 	return s.PID != os.Getpid() && (w.marked(s.PID) || w.orphan(s, table))
 }
 
-// marked tells whether a process has inherited the instance's environment.
+// marked reports whether a process has inherited the environment of the
+// instance: a variable whose value is the instance's directory or leads into it,
+// as HOME does. Where a shell happens to stand says nothing.
 func (w wanted) marked(pid int) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false // of another user, or ended
 	}
-	return bytes.HasPrefix(environ, w.mark) || bytes.Contains(environ, append([]byte{0}, w.mark...))
+	for v := range strings.SplitSeq(string(environ), "\x00") {
+		if names(v, w.home) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a variable leads into a directory.
+func names(variable, dir string) bool {
+	name, value, _ := strings.Cut(variable, "=")
+	rest, ok := strings.CutPrefix(value, dir)
+	return ok && (rest == "" || rest[0] == '/') && name != "PWD" && name != "OLDPWD"
 }
 
 // orphan tells whether a process that has cleared its environment was left by a

@@ -12,6 +12,7 @@ import (
 // Options say where an engine keeps its things.
 type Options struct {
 	Root, Cache, Init, Host string
+	Overcommit              int
 	Log                     *slog.Logger
 }
 

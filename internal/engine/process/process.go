@@ -30,7 +30,10 @@ type Options struct {
 	Init string
 	// Host is the address of this machine to tell; loopback if empty.
 	Host string
-	Log  *slog.Logger
+	// Overcommit is how many times the machine's memory the limits of all
+	// instances may add up to; local.DefaultOvercommit if zero.
+	Overcommit int
+	Log        *slog.Logger
 }
 
 // Engine runs instances as plain processes.
@@ -40,6 +43,7 @@ type Engine struct {
 	log   *slog.Logger
 	cache *local.Cache
 	ports *local.Ports
+	room  *local.Room
 	ids   local.Keyed
 
 	// open ends with Close, and with it every stream and every Exec.
@@ -81,8 +85,12 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	room, err := local.NewRoom(root, o.Overcommit)
+	if err != nil {
+		return nil, err
+	}
 	e := &Engine{
-		root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache,
+		room: room, root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache,
 		ports:    local.NewPorts(),
 		starting: map[string]bool{}, children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
 	}
@@ -109,6 +117,7 @@ func (e *Engine) adopt() error {
 		return err
 	}
 	for _, d := range dirs {
+		e.room.Adopt(d.ID(), d.Meta().Limits)
 		for _, p := range d.Meta().Ports {
 			if err := e.ports.Adopt(p.Listens); err != nil {
 				e.log.Warn("an instance's port is reserved by another server", "instance", d.ID(), "port", p.Listens, "err", err)
@@ -182,6 +191,7 @@ func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
 	delete(e.children, d.ID())
 	e.mu.Unlock()
 	e.usage.forget(d.ID())
+	e.room.Free(d.ID())
 	return nil
 }
 

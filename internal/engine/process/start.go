@@ -24,6 +24,7 @@ import (
 	"ingot/internal/engine/local"
 	"ingot/internal/fault"
 	"ingot/internal/launch"
+	"ingot/internal/run"
 )
 
 const (
@@ -31,7 +32,8 @@ const (
 	firstFile = "init.json"
 	// complaintsFile is what ingot-init has to say that is no record.
 	complaintsFile = "init.log"
-	// marker is the environment variable that all of an instance inherit.
+	// marker is an environment variable of ingot-init. Members do not see it: they
+	// are known by HOME.
 	marker = "INGOT_INSTANCE"
 
 	sigTerm = syscall.SIGTERM
@@ -56,10 +58,14 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
 		return err // exists already, or cannot be read
 	}
+	if err := e.room.Take(s.ID, s.Limits); err != nil {
+		return err
+	}
 	e.setStarting(s.ID, true)
 	defer e.setStarting(s.ID, false)
 	ports, err := e.reserve(s)
 	if err != nil {
+		e.room.Free(s.ID)
 		return err
 	}
 	d, err := e.build(ctx, s, ports)
@@ -77,6 +83,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	for _, p := range ports {
 		e.ports.Release(p.Listens)
 	}
+	e.room.Free(s.ID)
 	return err
 }
 
@@ -84,7 +91,7 @@ var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
 
 // reserve finds a number of this machine for each port of the spec, and for
 // those that only members speak of. On failure none is kept.
-func (e *Engine) reserve(s engine.Spec) (ports []engine.Port, err error) {
+func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 	wanted := slices.Clone(s.Ports)
 	for _, m := range s.Launch.Members {
 		for _, text := range slices.Concat(m.Args, m.Env) {
@@ -95,18 +102,13 @@ func (e *Engine) reserve(s engine.Spec) (ports []engine.Port, err error) {
 			}
 		}
 	}
-	defer func() {
-		if err != nil {
-			for _, p := range ports {
-				e.ports.Release(p.Listens)
-			}
-		}
-	}()
+	var ports []engine.Port
 	for _, inside := range wanted {
 		if slices.ContainsFunc(ports, func(p engine.Port) bool { return p.Inside == inside }) {
 			continue
 		}
 		listens := inside
+		var err error
 		if local.MentionsPort(s.Launch, inside) {
 			listens, err = e.ports.Take()
 		} else if err = e.ports.Claim(inside); errors.Is(err, local.ErrPortTaken) {
@@ -114,7 +116,10 @@ func (e *Engine) reserve(s engine.Spec) (ports []engine.Port, err error) {
 				"so an app with a fixed sidecar port can run one instance only; use the container engine for more", inside)
 		}
 		if err != nil {
-			return ports, err
+			for _, p := range ports {
+				e.ports.Release(p.Listens)
+			}
+			return nil, err
 		}
 		ports = append(ports, engine.Port{
 			Inside: inside, Listens: listens, Address: net.JoinHostPort(loopback, strconv.Itoa(listens)),
@@ -148,29 +153,36 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 	if err != nil {
 		return nil, err
 	}
+	return d, run.Do("engine/process start", func() error { return e.fill(ctx, d, s, ports) })
+}
+
+// fill gives an instance its files and writes down what it is.
+func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []engine.Port) error {
 	keys, readOnly, err := e.unpack(ctx, d, s.Files)
 	if err != nil {
-		return d, err
+		return err
 	}
 	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
 	for i := range spec.Members {
-		spec.Members[i].Env = append(spec.Members[i].Env, marker+"="+d.Path())
+		m := &spec.Members[i]
+		if !slices.ContainsFunc(m.Env, func(v string) bool { return names(v, d.Path()) }) {
+			m.Env = append(m.Env, "HOME="+d.Home())
+		}
 	}
 	if os.Geteuid() != 0 {
 		spec.User, spec.Group = 0, 0 // ingot-init could not change to them
 	}
 	if spec.User != 0 || spec.Group != 0 {
 		if err := passable(d.Home(), spec.User, spec.Group); err != nil {
-			return d, err
+			return err
 		}
 		if err := d.Own(spec.User, spec.Group, readOnly...); err != nil {
-			return d, err
+			return err
 		}
 	}
-	err = d.Commit(local.Meta{
+	return d.Commit(local.Meta{
 		Labels: s.Labels, Limits: s.Limits, Ports: ports, Launch: spec, Created: time.Now().UTC(), Keys: keys,
 	})
-	return d, err
 }
 
 // unpack puts the files in place. A read-only archive with a key and a place of
@@ -260,10 +272,10 @@ func (e *Engine) run(d *local.Dir, limits engine.Limits) error {
 	e.mu.Lock()
 	e.children[d.ID()] = c
 	e.mu.Unlock()
-	go func() {
+	run.Go("engine/process wait", func() {
 		defer close(c.done)
 		_ = cmd.Wait() // how it ended is in its records
-	}()
+	})
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 	s := open(t, logs.Options{})
 	url := "syslog://" + r.listener.Addr().String()
 	plain := drain.Drain{ID: "plain", URL: url + "?disable-metadata=true", Host: drain.Hostname("my org", "dev_1", "Äpp.x")}
-	full := drain.Drain{ID: "full", URL: url, Tags: map[string]string{"app_name": `a"b]c\d`, "not a name": "x"}}
+	full := drain.Drain{ID: "full", URL: url, About: logs.About{Tags: map[string]string{"app_name": `a"b]c\d`, "not a name": "x"}}}
 	metrics := drain.Drain{ID: "metrics", URL: url + "?drain-type=metrics"}
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {plain, full, metrics}}}, o)
@@ -58,10 +58,10 @@ func TestMessages(t *testing.T) {
 	want := map[string]bool{
 		"<14>1 2026-03-01T12:00:00.123456+00:00 my-org.dev-1.pp-x guid [APP/PROC/WEB/SIDECAR/MY-CAR/3] - - out ä\n": true,
 		"<11>1 2026-03-01T12:00:00.123456+00:00 my-org.dev-1.pp-x guid [RTR/0] - - two\nlines\n":                    true,
-		`<14>1 2026-03-01T12:00:00.123456+00:00 - guid [APP/PROC/WEB/SIDECAR/MY-CAR/3] - [tags@47450 app_id="guid" app_name="a\"b\]c\\d" instance_id="3" ` +
-			`not-a-name="x" process_instance_id="inst" process_type="web" source_id="guid" source_type="APP/PROC/WEB/SIDECAR/MY CAR"] out ä` + "\n": true,
-		`<11>1 2026-03-01T12:00:00.123456+00:00 - guid [RTR/0] - [tags@47450 app_id="guid" app_name="a\"b\]c\\d" instance_id="0" not-a-name="x" ` +
-			`source_id="guid" source_type="RTR"] two` + "\nlines\n": true,
+		`<14>1 2026-03-01T12:00:00.123456+00:00 - guid [APP/PROC/WEB/SIDECAR/MY-CAR/3] - [tags@47450 app_id="guid" app_name="a\"b\]c\\d" instance_id="3" job="diego-cell" ` +
+			`not-a-name="x" origin="rep" process_instance_id="inst" process_type="web" source_id="guid" source_type="APP/PROC/WEB/SIDECAR/MY CAR"] out ä` + "\n": true,
+		`<11>1 2026-03-01T12:00:00.123456+00:00 - guid [RTR/0] - [tags@47450 app_id="guid" app_name="a\"b\]c\\d" instance_id="0" job="router" not-a-name="x" ` +
+			`origin="gorouter" source_id="guid" source_type="RTR"] two` + "\nlines\n": true,
 	}
 	for _, g := range got {
 		if !want[g] {

@@ -29,8 +29,8 @@ type Drain struct {
 	Certificate, Key, CA []byte
 	// Host is the HOSTNAME of messages; see Hostname.
 	Host string
-	// Tags are added to those that lines have: names of org, space and app.
-	Tags map[string]string
+	// About is what is known of the app: names of org, space and app.
+	About logs.About
 }
 
 // Source knows the drains of all apps, by the apps' guids.
@@ -179,11 +179,11 @@ func (m *Manager) startWorker(ctx context.Context, key workerKey, d Drain) *work
 		stats:    Stat{App: key.app, ID: key.id},
 		position: position{filepath.Join(m.options.Dir, positionName(key.app, key.id))},
 	}
-	go func() {
+	run.Go("log drain", func() {
 		defer close(w.done)
 		defer cancel()
-		w.run(ctx)
-	}()
+		run.Loop(ctx, "log drain", func() { w.run(ctx) })
+	})
 	return w
 }
 

@@ -90,8 +90,7 @@ func appendField(b []byte, text string, most int) []byte {
 }
 
 func appendTags(b []byte, e *logs.Entry, d *Drain) []byte {
-	tags := logs.Tags(e)
-	maps.Copy(tags, d.Tags)
+	tags := logs.Tags(e, &d.About)
 	b = append(append(b, '['), tagsID...)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		b = appendField(b, strings.NewReplacer("=", "-", "]", "-", `"`, "-").Replace(name), 32)

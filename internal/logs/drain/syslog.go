@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/outbound"
+	"ingot/internal/run"
 )
 
 const (
@@ -79,14 +80,13 @@ func dialSyslog(ctx context.Context, t *target, g outbound.Guard, settle time.Du
 		s.conn = secure
 	}
 	// A syslog server says nothing: what can be read is the end.
-	go func() {
-		_, err := io.Copy(io.Discard, s.conn)
-		if err == nil {
-			err = errGone
+	run.Go("log drain", func() {
+		defer close(s.ended)
+		s.failure = errGone
+		if _, err := io.Copy(io.Discard, s.conn); err != nil {
+			s.failure = err
 		}
-		s.failure = err
-		close(s.ended)
-	}()
+	})
 	return s, nil
 }
 
@@ -98,7 +98,7 @@ func (s *syslogConn) send(ctx context.Context, parcels []parcel) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.raw.Close() })
+	stop := run.OnDone(ctx, "log drain", func() { _ = s.raw.Close() })
 	defer stop()
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/logs"
+	"ingot/internal/run"
 )
 
 const (
@@ -79,7 +80,7 @@ func (w *worker) run(ctx context.Context) {
 	pause := o.Backoff
 	for {
 		before := w.taken
-		err := w.session(ctx)
+		err := run.Do("log drain", func() error { return w.session(ctx) })
 		w.save(true)
 		w.tellLosses()
 		if ctx.Err() != nil || errors.Is(err, logs.ErrStopped) {
@@ -211,13 +212,13 @@ func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, 
 	if s != nil && s.broken() != nil {
 		stop := make(chan struct{})
 		defer close(stop)
-		go func() {
+		run.Go("log drain", func() {
 			select {
 			case <-s.broken():
 				cancel()
 			case <-stop:
 			}
-		}()
+		})
 	}
 	b, err := t.Next(waiting)
 	if errors.Is(err, logs.ErrClosed) {

@@ -3,6 +3,8 @@ package compose
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"html"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -14,9 +16,56 @@ type encoded struct {
 	contentType []byte // Content-Type and Content-Transfer-Encoding
 	subject     []byte
 	text        []byte // the empty line and all that follows
+	links       []gap  // where the recipient's link to unsubscribe goes, in order
+}
+
+// gap is a position in text at the start of a line.
+type gap struct {
+	at   int
+	html bool
 }
 
 func (e *encoded) size() int { return len(e.contentType) + len(e.subject) + len(e.text) }
+
+// with returns the text with the recipient's link in its places. Without any it
+// is the shared one.
+func (e *encoded) with(link string) []byte {
+	if len(e.links) == 0 {
+		return e.text
+	}
+	out := make([]byte, 0, len(e.text)+len(e.links)*(len(link)+32))
+	last := 0
+	for _, g := range e.links {
+		out = append(out, e.text[last:g.at]...)
+		last = g.at
+		shown := link
+		if g.html {
+			shown = html.EscapeString(link)
+		}
+		out = appendQuotedText(out, shown)
+		out = append(out, "=\r\n"...)
+	}
+	return append(out, e.text[last:]...)
+}
+
+// quote appends a part, and remembers where links go in it.
+func (e *encoded) quote(s string, html bool) {
+	for {
+		before, after, found := strings.Cut(s, notify.UnsubscribeMark)
+		if !found {
+			e.text = appendQuoted(e.text, s)
+			return
+		}
+		e.text = appendQuotedText(e.text, before)
+		e.text = append(e.text, "=\r\n"...) // a line of its own on the wire, the same line when read
+		e.links = append(e.links, gap{len(e.text), html})
+		s = after
+		if s == "" {
+			e.text = append(e.text, "\r\n"...)
+			return
+		}
+	}
+}
 
 func encode(b *notify.Body) *encoded {
 	e := &encoded{subject: appendText(nil, "Subject", b.Subject)}
@@ -31,28 +80,39 @@ func encode(b *notify.Body) *encoded {
 		sum := sha256.Sum256([]byte(b.Text + "\x00" + b.HTML))
 		boundary := "=_ingot_" + hex.EncodeToString(sum[:12])
 		e.contentType = []byte("Content-Type: multipart/alternative;\r\n boundary=\"" + boundary + "\"\r\n")
-		t := make([]byte, 0, (len(b.Text)+len(b.HTML))*5/4+512)
-		t = append(t, "\r\n--"+boundary+"\r\n"+plainType+transfer+"\r\n"...)
-		t = appendQuoted(t, b.Text)
-		t = append(t, "--"+boundary+"\r\n"+htmlType+transfer+"\r\n"...)
-		t = appendQuoted(t, b.HTML)
-		t = append(t, "--"+boundary+"--\r\n"...)
-		e.text = t
+		e.text = make([]byte, 0, (len(b.Text)+len(b.HTML))*5/4+512)
+		e.text = append(e.text, "\r\n--"+boundary+"\r\n"+plainType+transfer+"\r\n"...)
+		e.quote(b.Text, false)
+		e.text = append(e.text, "--"+boundary+"\r\n"+htmlType+transfer+"\r\n"...)
+		e.quote(b.HTML, true)
+		e.text = append(e.text, "--"+boundary+"--\r\n"...)
 	case b.HTML != "":
 		e.contentType = []byte(htmlType + transfer)
-		e.text = appendQuoted([]byte("\r\n"), b.HTML)
+		e.text = []byte("\r\n")
+		e.quote(b.HTML, true)
 	default:
 		e.contentType = []byte(plainType + transfer)
-		e.text = appendQuoted([]byte("\r\n"), b.Text)
+		e.text = []byte("\r\n")
+		e.quote(b.Text, false)
 	}
 	return e
 }
 
-// appendQuoted writes s as quoted-printable UTF-8. Line ends of any kind become
-// CR LF, the text ends with one, and a dot at the start of a line is encoded, so
-// that SMTP has nothing to escape. Other control characters than tabs are
-// encoded, invalid bytes replaced.
+// appendQuoted is appendQuotedText with a line end after the last line.
 func appendQuoted(t []byte, s string) []byte {
+	before := len(t)
+	t = appendQuotedText(t, s)
+	if len(t) > before && t[len(t)-1] != '\n' {
+		t = append(t, '\r', '\n')
+	}
+	return t
+}
+
+// appendQuotedText writes s as quoted-printable UTF-8, beginning at the start of
+// a line. Line ends of any kind become CR LF, and a dot at the start of a line is
+// encoded, so that SMTP has nothing to escape. Other control characters than
+// tabs are encoded, invalid bytes replaced.
+func appendQuotedText(t []byte, s string) []byte {
 	const hexDigits = "0123456789ABCDEF"
 	column := 0
 	put := func(c byte) {
@@ -102,9 +162,6 @@ func appendQuoted(t []byte, s string) []byte {
 			continue
 		}
 		i++
-	}
-	if column > 0 {
-		t = append(t, '\r', '\n')
 	}
 	return t
 }

@@ -123,7 +123,7 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 		return nil, errors.New("the message has no body")
 	}
 	body := c.bodies.get(o.Body)
-	m := &Message{From: c.envelope, To: to, Body: body.text, UTF8: utf8To}
+	m := &Message{From: c.envelope, To: to, Body: body.with(o.Unsubscribe), UTF8: utf8To}
 	if c.verp {
 		m.From = c.envelope + o.ID + c.suffix
 	}

@@ -3,6 +3,7 @@ package compose
 import (
 	"bytes"
 	"errors"
+	"html"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -371,6 +372,43 @@ func BenchmarkMessageSharedBody(b *testing.B) {
 	for b.Loop() {
 		if _, err := c.Message(o, time.Now()); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Messages that share a body each have their own link in it.
+func TestUnsubscribeLinks(t *testing.T) {
+	t.Parallel()
+	mark := notify.UnsubscribeMark
+	for name, body := range map[string]*notify.Body{
+		"both":       {Text: "Hello.\n\n-- \nUnsubscribe: " + mark, HTML: `<p>Hello.</p><a href="` + mark + `">Unsubscribe</a>`},
+		"text":       {Text: mark + "\n.and " + mark + " after"},
+		"html":       {HTML: "<p>" + strings.Repeat("long ", 40) + mark + "</p>"},
+		"at the end": {Text: "x " + mark},
+		"long lines": {Text: strings.Repeat("ä", 100) + mark + strings.Repeat("=", 90) + "\n"},
+	} {
+		c := composer(t)
+		for _, link := range []string{"https://n.example/unsubscribe/one", "https://n.example/unsubscribe/" + strings.Repeat("twö=", 50) + `?a="&b`} {
+			o := outgoing()
+			o.Body, o.Unsubscribe = body, strings.ReplaceAll(link, "ö", "o")
+			m, err := c.Message(o, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.SplitSeq(string(m.Body), "\r\n") {
+				if len(line) > 76 || strings.HasPrefix(line, ".") {
+					t.Errorf("%s: line %q", name, line)
+				}
+			}
+			_, parts := parse(t, m)
+			for kind, want := range map[string]string{
+				"text/plain": strings.ReplaceAll(body.Text, mark, o.Unsubscribe),
+				"text/html":  strings.ReplaceAll(body.HTML, mark, html.EscapeString(o.Unsubscribe)),
+			} {
+				if got := parts[kind]; strings.TrimSuffix(normal(got), "\n") != strings.TrimSuffix(want, "\n") {
+					t.Errorf("%s: %s is\n%q, want\n%q", name, kind, got, want)
+				}
+			}
 		}
 	}
 }

@@ -75,9 +75,9 @@ func (c *Client) Stop() {
 		idle := c.idle
 		c.idle = nil
 		c.mu.Unlock()
-		var all sync.WaitGroup
+		var all run.WaitGroup
 		for _, conn := range idle {
-			all.Go(conn.quit)
+			all.Go("mail connection", conn.quit)
 		}
 		all.Wait()
 	})
@@ -133,16 +133,18 @@ func (c *Client) Deliver(ctx context.Context, source Source, done func(int, noti
 	defer c.deliveries.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(work, cancel)()
+	defer run.OnDone(work, "mail stop", cancel)()
 
 	var (
-		workers sync.WaitGroup
+		workers run.WaitGroup
 		mu      sync.Mutex
 		why     notify.Result
 	)
 	for range min(c.config.Connections, (source.Len()+batchPerConnection-1)/batchPerConnection) {
-		workers.Go(func() {
-			if r, failed := c.worker(ctx, q); failed {
+		workers.Go("mail connection", func() {
+			r, failed := temporary("sending ended unexpectedly"), true
+			run.Safely("mail connection", func() { r, failed = c.worker(ctx, q) })
+			if failed {
 				mu.Lock()
 				defer mu.Unlock()
 				why = r
@@ -180,7 +182,7 @@ func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
 			}
 			return r, true
 		}
-		stop := context.AfterFunc(ctx, func() { conn.leave(c.config.Grace) })
+		stop := run.OnDone(ctx, "mail connection", func() { conn.leave(c.config.Grace) })
 		err = conn.transfer(ctx, q, first)
 		if !stop() {
 			err = context.Canceled // the bound may come at any time

@@ -70,6 +70,9 @@ var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 //
 // Its errors do not hold the password.
 func ParseURL(raw string) (Config, error) {
+	if !strings.Contains(raw, "://") {
+		return Config{}, errors.New("the scheme is missing: write smtp://HOST:PORT or smtps://HOST:PORT, such as smtp://localhost:25")
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The error of url.Parse repeats the whole address.

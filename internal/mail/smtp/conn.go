@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ingot/internal/run"
 )
 
 // conn is one connection. Only bound and close may be called from other
@@ -53,7 +55,7 @@ func dial(ctx context.Context, config *Config) (*conn, error) {
 	}
 	c := &conn{config: config, net: nc}
 	c.use(nc)
-	stop := context.AfterFunc(ctx, func() { c.bound(time.Now()) })
+	stop := run.OnDone(ctx, "mail connection", func() { c.bound(time.Now()) })
 	err = c.greet()
 	if !stop() && err == nil {
 		err = ctx.Err()

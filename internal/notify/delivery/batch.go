@@ -23,6 +23,15 @@ func (l *letter) to() string {
 	return l.Email
 }
 
+// subscriber names the recipient whose preferences decide: the user, or the
+// address where there is none.
+func (l *letter) subscriber() string {
+	if l.UserID != "" {
+		return l.UserID
+	}
+	return notify.AddressSubscriber(l.Email)
+}
+
 // sorted is a batch divided into what is to be delivered and what has come to an
 // outcome without that.
 type sorted struct {
@@ -130,9 +139,8 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 	users := map[notify.KindRef][]string{}
 	for i := range s.ready {
-		if l := &s.ready[i]; !l.Send.Critical && l.UserID != "" {
-			ref := l.Send.Preferred()
-			users[ref] = append(users[ref], l.UserID)
+		if l, ref := &s.ready[i], s.ready[i].Send.Preferred(); !l.Send.Critical && ref.KindID != "" && l.subscriber() != "" {
+			users[ref] = append(users[ref], l.subscriber())
 		}
 	}
 	left := map[notify.KindRef]map[string]bool{}
@@ -149,7 +157,7 @@ func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 			status = notify.Delivered
 		}
 		return aside(l.Message, status, reasonUnsubscribed, d.o.Now()),
-			!l.Send.Critical && l.UserID != "" && left[l.Send.Preferred()][l.UserID]
+			!l.Send.Critical && left[l.Send.Preferred()][l.subscriber()]
 	})
 	return nil
 }

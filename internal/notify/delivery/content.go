@@ -64,7 +64,7 @@ func (c *contents) body(ctx context.Context, l *letter) (body *notify.Body, own 
 		return nil, false, err
 	}
 	if with.Personal() {
-		body, err := c.render(with, l)
+		body, err := c.render(with, c.values(l, c.link(l)))
 		return body, true, err
 	}
 	key := bodyKey{l.Send.Number, l.Audience, with}
@@ -74,7 +74,16 @@ func (c *contents) body(ctx context.Context, l *letter) (body *notify.Body, own 
 	if have != nil {
 		return have, false, nil
 	}
-	if body, err = c.render(with, l); err != nil {
+	link := c.link(l)
+	if link != "" {
+		link = notify.UnsubscribeMark
+	}
+	body, err = c.render(with, c.values(l, link))
+	if errors.Is(err, template.ErrPersonal) {
+		body, err = c.render(with, c.values(l, c.link(l)))
+		return body, true, err
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	return c.keep(key, body), false, nil
@@ -101,24 +110,26 @@ func (c *contents) keep(key bodyKey, body *notify.Body) *notify.Body {
 func size(b *notify.Body) int { return len(b.Subject) + len(b.Text) + len(b.HTML) }
 
 // render never panics, whatever the template and the content are.
-func (c *contents) render(with *template.Compiled, l *letter) (body *notify.Body, err error) {
+func (c *contents) render(with *template.Compiled, v template.Values) (body *notify.Body, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			body, err = nil, fmt.Errorf("the template ended unexpectedly: %v", p)
 		}
 	}()
-	return with.Render(c.values(l))
+	return with.Render(v)
 }
 
-func (c *contents) values(l *letter) template.Values {
+// values returns what a template can show to a recipient. link is the address to
+// unsubscribe, or the mark in its place.
+func (c *contents) values(l *letter, link string) template.Values {
 	s := l.Send
 	v := template.Values{
 		From: c.o.From, ReplyTo: s.Content.ReplyTo, To: l.to(),
 		Subject: s.Content.Subject, Text: s.Content.Text, HTML: s.Content.HTML,
 		KindDescription: s.KindDescription, SourceDescription: s.SourceDescription,
 		UserGUID: l.UserID, ClientID: s.ClientID, MessageID: c.o.IDs.Message(l.Number),
-		UnsubscribeID:   c.token(l),
-		RequestReceived: s.Received.UTC().Format(time.RFC3339Nano), Domain: c.o.Domain,
+		UnsubscribeID: c.token(l), UnsubscribeURL: link,
+		RequestReceived: s.Received.UTC(), Domain: c.o.Domain,
 	}
 	if l.Audience < len(s.Audiences) {
 		a := s.Audiences[l.Audience]
@@ -136,13 +147,13 @@ func (c *contents) values(l *letter) template.Values {
 }
 
 // token lets the recipient unsubscribe; empty when there is nothing to
-// unsubscribe from, or nobody who could.
+// unsubscribe from.
 func (c *contents) token(l *letter) string {
 	ref := l.Send.Preferred()
-	if c.o.Unsubscriber == nil || l.UserID == "" || l.Send.Critical || ref.KindID == "" {
+	if c.o.Unsubscriber == nil || l.subscriber() == "" || l.Send.Critical || ref.KindID == "" {
 		return ""
 	}
-	return c.o.Unsubscriber.Make(l.UserID, ref)
+	return c.o.Unsubscriber.Make(l.subscriber(), ref)
 }
 
 // link is the address that a mail's List-Unsubscribe names.

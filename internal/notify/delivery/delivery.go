@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"ingot/internal/notify"
@@ -216,23 +215,23 @@ func ownerOf(dir string) (string, error) {
 
 // run is the whole life between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {
-	var parts, finishing sync.WaitGroup
-	parts.Go(func() { d.dispatch(ctx) })
-	parts.Go(func() { d.expand(ctx) })
-	parts.Go(func() { d.calls.run(ctx, d.owner) })
-	parts.Go(func() { d.renew(ctx) })
-	parts.Go(func() { d.upkeep(ctx) })
+	var parts, finishing run.WaitGroup
+	parts.Loop(ctx, "delivery", func() { d.dispatch(ctx) })
+	parts.Loop(ctx, "delivery expansion", func() { d.expand(ctx) })
+	parts.Loop(ctx, "webhook calls", func() { d.calls.run(ctx, d.owner) })
+	parts.Loop(ctx, "delivery leases", func() { d.renew(ctx) })
+	parts.Loop(ctx, "delivery upkeep", func() { d.upkeep(ctx) })
 
 	lasting := context.WithoutCancel(ctx)
 	commits, endCommits := context.WithCancel(lasting)
 	last, endLast := context.WithCancel(lasting)
-	finishing.Go(func() { d.finish.run(commits, last) })
+	finishing.Loop(last, "delivery outcomes", func() { d.finish.run(commits, last) })
 
 	<-ctx.Done()
 	// A database that does not answer must not keep the process from ending:
 	// what was delivered is in the journal.
-	time.AfterFunc(goodbye, endCommits)
-	impatient := time.AfterFunc(2*goodbye, endLast)
+	defer run.AfterFunc("delivery stop", goodbye, endCommits).Stop()
+	impatient := run.AfterFunc("delivery stop", 2*goodbye, endLast)
 	parts.Wait()
 	endCommits()
 	finishing.Wait()

@@ -151,13 +151,35 @@ func TestOutgoing(t *testing.T) {
 	if o.ID != w.ids.Message(o.Number) || o.To != "user0@example.com" || o.ReplyTo != "help@example.com" || o.ClientID != "shop" || o.Attempt != 1 || o.Received.IsZero() {
 		t.Errorf("got %+v", o)
 	}
-	if want := "This message was sent directly to you.\nthe text"; o.Body.Text != want || o.Body.Subject != "CF Notification: Hello" {
+	if want := "This message was sent directly to you.\nthe text\n\n-- \nUnsubscribe: " + notify.UnsubscribeMark; o.Body.Text != want || o.Body.Subject != "CF Notification: Hello" {
 		t.Errorf("body %+v", o.Body)
 	}
 	anonymous := w.send(to(notify.ToEmail, "x@example.com"))
 	w.finish(anonymous)
-	if o := w.post.all()[1]; o.Unsubscribe != "" {
-		t.Errorf("an address without a user can unsubscribe: %q", o.Unsubscribe)
+	token = strings.TrimPrefix(w.post.all()[1].Unsubscribe, "https://notifications.example.com/unsubscribe/")
+	if user, _, err := w.unsub.Open(token); err != nil || user != "mailto:x@example.com" {
+		t.Errorf("an address unsubscribes as %q, %v", user, err)
+	}
+}
+
+func TestAddressesUnsubscribe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	w.start()
+	news := notify.KindRef{ClientID: "shop", KindID: "news"}
+	if err := w.store.ChangePreferences(t.Context(), notify.AddressSubscriber("X@example.com"), notify.PreferenceChange{Kinds: map[notify.KindRef]bool{news: false}}); err != nil {
+		t.Fatal(err)
+	}
+	w.finish(w.send(to(notify.ToEmail, "x@Example.com")))
+	w.finish(w.send(to(notify.ToEmail, "y@example.com")))
+	// Without a kind there is nothing to unsubscribe from.
+	w.finish(w.send(to(notify.ToEmail, "x@example.com"), func(r *notify.Request) { r.KindID = "" }))
+	var got []string
+	for _, o := range w.post.all() {
+		got = append(got, o.To+" "+fmt.Sprint(o.Unsubscribe != ""))
+	}
+	if want := []string{"y@example.com true", "x@example.com false"}; !slices.Equal(got, want) {
+		t.Errorf("mailed %q, want %q", got, want)
 	}
 }
 

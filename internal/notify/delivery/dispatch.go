@@ -3,12 +3,12 @@ package delivery
 import (
 	"context"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 // flight counts the messages under way. Its bound is what bounds memory: a
@@ -63,11 +63,15 @@ const (
 
 // dispatch claims batches and has them delivered, several at once.
 func (d *Delivery) dispatch(ctx context.Context) {
-	var batches sync.WaitGroup
+	var batches run.WaitGroup
 	defer batches.Wait()
 	vain := breath
 	for d.flight.room(ctx, d.o.Batch) {
-		claimed, err := d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
+		var claimed []notify.Claimed
+		err := run.Do("delivery", func() (err error) {
+			claimed, err = d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return // what was claimed is released
@@ -85,7 +89,7 @@ func (d *Delivery) dispatch(ctx context.Context) {
 			vain = breath
 			d.o.Metrics.claimed(claimed)
 			d.flight.add(len(claimed))
-			batches.Go(func() { d.deliver(ctx, claimed) })
+			batches.Go("delivery of a batch", func() { d.deliver(ctx, claimed) })
 			if len(claimed) < d.o.Batch/4 && !wait(ctx, breath) {
 				return
 			}
@@ -197,7 +201,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 	defer func() { d.flight.add(-len(p.rest())) }()
 	defer func() {
 		if cause := recover(); cause != nil {
-			d.o.Log.Error("the delivery of a batch panicked; what is left of it is tried again", "panic", cause, "stack", string(debug.Stack()))
+			d.o.Log.Error("the delivery of a batch failed; what is left of it is tried again", "error", run.Recovered("delivery of a batch", cause))
 			for _, m := range p.rest() {
 				// It counts as an attempt: one of them may be to blame, and must
 				// not come back for ever.

@@ -3,10 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 const (
@@ -62,7 +62,7 @@ func (d *Delivery) expand(ctx context.Context) {
 				break
 			}
 			running++
-			go func() { turns <- d.chunk(ctx, next) }()
+			run.Go("expansion of a send", func() { turns <- d.chunk(ctx, next) })
 		}
 		d.o.Metrics.expansions(len(active), oldest(active, d.o.Now()))
 
@@ -103,7 +103,11 @@ func sooner(a, b time.Time) time.Time {
 
 // claimExpansions adds sends that wait to be expanded.
 func (d *Delivery) claimExpansions(ctx context.Context, active map[int64]*expansion, line []*expansion) []*expansion {
-	sends, err := d.o.Store.ClaimExpansions(ctx, d.owner, manyExpansions-len(active), d.o.Lease)
+	var sends []notify.Send
+	err := run.Do("delivery expansion", func() (err error) {
+		sends, err = d.o.Store.ClaimExpansions(ctx, d.owner, manyExpansions-len(active), d.o.Lease)
+		return err
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			d.o.Log.Error("sends that wait for their recipients cannot be read", "error", err)
@@ -154,8 +158,9 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	s := &e.send
 	defer func() {
 		if cause := recover(); cause != nil {
-			d.o.Log.Error("reading the recipients of a send panicked; trying again", "send", d.o.IDs.Send(s.Number), "panic", cause, "stack", string(debug.Stack()))
-			t = turn{of: e, err: errors.New("it panicked")}
+			err := run.Recovered("expansion of a send", cause)
+			d.o.Log.Error("the recipients of a send cannot be read; trying again", "send", d.o.IDs.Send(s.Number), "error", err)
+			t = turn{of: e, err: err}
 		}
 	}()
 	reader := notify.Reader{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 const (
@@ -153,7 +154,10 @@ func (f *finisher) commit(ctx, patience context.Context) {
 		return
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		_, err := f.store.Finish(ctx, batch, f.tell)
+		err := run.Do("delivery outcomes", func() error {
+			_, err := f.store.Finish(ctx, batch, f.tell)
+			return err
+		})
 		if err == nil {
 			f.committed(batch, old)
 			return

@@ -2,22 +2,26 @@ package delivery
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/run"
 )
 
 // run makes calls until ctx ends. Each webhook has a line of its own, so that
 // one that is slow or away keeps no other waiting.
 func (c *caller) run(ctx context.Context, owner string) {
 	defer c.post.close()
-	var working sync.WaitGroup
+	var working run.WaitGroup
 	defer working.Wait()
 	for {
 		more := false
 		if c.room() {
-			due, err := c.o.Store.Callbacks(ctx, owner, callsFetched, callLease)
+			var due []notify.Callback
+			err := run.Do("webhook calls", func() (err error) {
+				due, err = c.o.Store.Callbacks(ctx, owner, callsFetched, callLease)
+				return err
+			})
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -51,7 +55,7 @@ func (c *caller) room() bool {
 }
 
 // enqueue puts a call into the line of its webhook, and has somebody work on it.
-func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *sync.WaitGroup) {
+func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *run.WaitGroup) {
 	c.mu.Lock()
 	line, atWork := c.lines[cb.WebhookID]
 	full := len(line) >= callsInLine
@@ -64,7 +68,7 @@ func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *sync.
 	case full: // it cannot keep up
 		c.record(ctx, cb, c.o.Now().Add(callSchedule.First))
 	case !atWork:
-		working.Go(func() { c.work(ctx, cb.WebhookID) })
+		working.Loop(ctx, "webhook calls", func() { c.work(ctx, cb.WebhookID) })
 	}
 }
 
@@ -102,7 +106,7 @@ func (c *caller) work(ctx context.Context, webhook string) {
 // call makes one call. What is cut off by the end of the process is made again:
 // a receiver may hear of an event twice, and knows it by its ids.
 func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
-	err := c.post.do(ctx, cb, c.o.Now())
+	err := run.Do("webhook call", func() error { return c.post.do(ctx, cb, c.o.Now()) })
 	if ctx.Err() != nil {
 		return false
 	}
@@ -124,7 +128,8 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 
 // record removes a call, or puts it off.
 func (c *caller) record(ctx context.Context, cb notify.Callback, again time.Time) {
-	if err := c.o.Store.FinishCallback(ctx, cb.ID, again); err != nil && ctx.Err() == nil {
+	err := run.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, cb.ID, again) })
+	if err != nil && ctx.Err() == nil {
 		c.o.Log.Error("a call of a webhook cannot be recorded", "error", err)
 	}
 }

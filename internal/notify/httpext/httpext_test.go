@@ -157,7 +157,13 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 	if a := form("choice", "what"); a.Status != 400 {
 		t.Errorf("a strange form: %d", a.Status)
 	}
-	w.Expect(1, "", "GET", link[:len(link)-2], "", 404, "")
+	// A person follows a bad link: the answer is a page.
+	for _, method := range []string{"GET", "POST"} {
+		a := w.Call(1, "", method, link[:len(link)-2], "")
+		if a.Status != 404 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(a.Body, "This link is not valid") || strings.Contains(a.Body, "<form") {
+			t.Errorf("%s of a bad link: %d %s %s", method, a.Status, a.Header.Get("Content-Type"), a.Body)
+		}
+	}
 	// The switch of another kind: neither one that is critical, nor one that nobody sent.
 	for _, kind := range []string{"fire", "nothing", ""} {
 		if a := form("choice", "off", "client", "shop", "kind", kind); a.Status != 422 {

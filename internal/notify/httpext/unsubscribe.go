@@ -31,7 +31,7 @@ type holder struct {
 func (f *face) open(ctx context.Context, sealed string) (holder, error) {
 	user, ref, err := f.Unsubscriber.Open(sealed)
 	if err != nil {
-		return holder{}, fault.Wrap(err, fault.NotFound, "This link is not valid. Take it from the mail as a whole, without a line break.")
+		return holder{}, err
 	}
 	h := holder{user: user, ref: ref, title: ref.KindID}
 	if ref.ClientID == "" {
@@ -61,7 +61,15 @@ type pageData struct {
 	Critical bool
 	// Off and Global are the present choice; Done tells that it was just made.
 	Off, Global, Done bool
-	Others            []pageKind
+	// Invalid: the link is not one of this service.
+	Invalid bool
+	Others  []pageKind
+}
+
+// invalidLink answers a link that this service did not make: a page, because a
+// person follows it.
+func invalidLink(w http.ResponseWriter) error {
+	return write(w, http.StatusNotFound, pageData{Title: "This link is not valid", Invalid: true})
 }
 
 // pageKind is another kind, with a switch of its own.
@@ -74,6 +82,9 @@ type pageKind struct {
 // every link.
 func (f *face) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
+	if errors.Is(err, notify.ErrToken) {
+		return invalidLink(w)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,12 +115,17 @@ func (f *face) show(w http.ResponseWriter, r *http.Request, h holder, done bool)
 		}
 		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID, Off: k.Unsubscribed})
 	}
+	return write(w, http.StatusOK, data)
+}
+
+func write(w http.ResponseWriter, status int, data pageData) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	w.WriteHeader(status)
 	return page.Execute(w, data)
 }
 
@@ -121,6 +137,9 @@ const maxForm = 64 << 10
 // 8058), or the page's form.
 func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
+	if errors.Is(err, notify.ErrToken) {
+		return invalidLink(w)
+	}
 	if err != nil {
 		return err
 	}

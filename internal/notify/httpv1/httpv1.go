@@ -24,6 +24,7 @@ const (
 	scopeEmails         = "emails.write"
 	scopeTemplatesRead  = "notification_templates.read"
 	scopeTemplatesWrite = "notification_templates.write"
+	scopeAdmin          = "notifications.admin"
 	scopePrefsRead      = "notification_preferences.read"
 	scopePrefsWrite     = "notification_preferences.write"
 	scopePrefsAdmin     = "notification_preferences.admin"
@@ -63,10 +64,10 @@ func Register(g *web.Group, o Options) {
 	g.Handle("POST", "/templates", web.Scope(scopeTemplatesWrite), f.createTemplate)
 	g.Handle("GET", "/templates", web.Scope(scopeTemplatesRead), f.listTemplates)
 	g.Handle("GET", "/templates/{template}", web.Scope(scopeTemplatesRead), f.showTemplate)
-	g.Handle("PUT", "/templates/{template}", web.Scope(scopeTemplatesWrite), f.putTemplate)
-	g.Handle("DELETE", "/templates/{template}", web.Scope(scopeTemplatesWrite), f.deleteTemplate)
+	g.Handle("PUT", "/templates/{template}", web.Scope(scopeTemplatesWrite, scopeAdmin), f.putTemplate)
+	g.Handle("DELETE", "/templates/{template}", web.Scope(scopeTemplatesWrite, scopeAdmin), f.deleteTemplate)
 	g.Handle("GET", "/default_template", web.Scope(scopeTemplatesRead), f.showTemplate)
-	g.Handle("PUT", "/default_template", web.Scope(scopeTemplatesWrite), f.putTemplate)
+	g.Handle("PUT", "/default_template", web.Scope(scopeTemplatesWrite, scopeAdmin), f.putTemplate)
 	g.Handle("GET", "/templates/{template}/associations", web.Scope(scopeManage), f.associations)
 	g.Handle("PUT", "/clients/{client}/template", web.Scope(scopeManage), f.assign)
 	g.Handle("PUT", "/clients/{client}/notifications/{kind}/template", web.Scope(scopeManage), f.assign)
@@ -84,9 +85,9 @@ func Register(g *web.Group, o Options) {
 		"/users/{id}": notify.ToUser, "/spaces/{id}": notify.ToSpace, "/organizations/{id}": notify.ToOrg,
 		"/everyone": notify.ToEveryone, "/uaa_scopes/{id}": notify.ToScope,
 	} {
-		g.Handle("POST", path, web.Scope(scopeWrite), f.send(audience))
+		g.Storing().Handle("POST", path, web.Scope(scopeWrite), f.send(audience))
 	}
-	g.Handle("POST", "/emails", web.Scope(scopeEmails), f.send(notify.ToEmail))
+	g.Storing().Handle("POST", "/emails", web.Scope(scopeEmails), f.send(notify.ToEmail))
 	g.Handle("GET", "/messages/{id}", web.Scope(scopeWrite, scopeEmails), f.message)
 }
 

@@ -252,7 +252,11 @@ func (f *face) message(w http.ResponseWriter, r *http.Request) error {
 	if owner != clientID {
 		return missing(errors.Join(notify.ErrNotFound, errors.New("it belongs to another client")))
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(m.Status)})
+	status := m.Status
+	if status == notify.Retry { // a word of v2
+		status = notify.Queued
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(status)})
 	return nil
 }
 

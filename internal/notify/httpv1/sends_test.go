@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"time"
+
 	"ingot/internal/notify"
 	"ingot/internal/notify/facetest"
 )
@@ -117,6 +119,18 @@ func TestMessagesAreTheSenders(t *testing.T) {
 	id := list[0].NotificationID
 	if a := w.Expect(1, c, "GET", "/messages/"+id, "", 200, ""); strings.TrimSpace(a.Body) != `{"status":"queued"}` {
 		t.Errorf("message: %s", a.Body)
+	}
+	// v1 has no word for a message that waits for another attempt.
+	claimed, err := w.Store.Claim(t.Context(), "test", 10, time.Minute)
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+	again := notify.Outcome{Number: claimed[0].Number, Status: notify.Retry, Reason: "450 busy", Attempted: true, At: time.Now(), Due: time.Now().Add(time.Hour)}
+	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{again}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.Expect(1, c, "GET", "/messages/"+id, "", 200, ""); strings.TrimSpace(a.Body) != `{"status":"queued"}` {
+		t.Errorf("message that is tried again: %s", a.Body)
 	}
 	missing := `Message with ID "` + id + `" could not be found`
 	w.Expect(1, w.Client("other"), "GET", "/messages/"+id, "", 404, missing)

@@ -10,6 +10,7 @@ import (
 	"ingot/internal/fault"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
+	"ingot/internal/token"
 	"ingot/internal/web"
 )
 
@@ -56,7 +57,7 @@ func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t.ID = uuid.NewString()
+	t.ID, t.Creator = uuid.NewString(), token.FromContext(r.Context()).ClientID
 	t.Created = f.Now()
 	t.Updated = t.Created
 	if err := f.Store.CreateTemplate(r.Context(), t); err != nil {
@@ -111,6 +112,22 @@ func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// mayChange refuses to change what others use: templates that another client
+// made, and the default. The original lets every client with
+// notification_templates.write do that.
+func mayChange(r *http.Request, t notify.Template) error {
+	caller := token.FromContext(r.Context())
+	switch {
+	case caller.HasAny(scopeAdmin):
+		return nil
+	case t.ID == notify.DefaultTemplate:
+		return fault.New(fault.Forbidden, "The default template is that of all clients; changing it needs the scope %s.", scopeAdmin)
+	case t.Creator == "" || t.Creator != caller.ClientID:
+		return fault.New(fault.Forbidden, "The template %q was created by another client; changing or deleting it needs the scope %s.", t.ID, scopeAdmin)
+	}
+	return nil
+}
+
 func (f *face) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	changed, err := readTemplate(r)
 	if err != nil {
@@ -118,6 +135,9 @@ func (f *face) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, err := f.findTemplate(r)
 	if err != nil {
+		return err
+	}
+	if err := mayChange(r, t); err != nil {
 		return err
 	}
 	changed.ID, changed.Created, changed.Updated = t.ID, t.Created, f.Now()
@@ -135,6 +155,9 @@ func (f *face) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
 	}
 	if t.ID == notify.DefaultTemplate {
 		return fault.New(fault.Unprocessable, "The default template cannot be deleted; change it with PUT /default_template.")
+	}
+	if err := mayChange(r, t); err != nil {
+		return err
 	}
 	if err := f.Store.DeleteTemplate(r.Context(), t.ID); err != nil {
 		return orMissing(err, "Template with ID %q could not be found", t.ID)

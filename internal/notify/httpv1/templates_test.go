@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/notify"
 	"ingot/internal/notify/facetest"
 )
 
@@ -123,4 +124,35 @@ func TestAssociations(t *testing.T) {
 	if got := all["shop"].Notifications["news"].Template; got != "default" {
 		t.Errorf("after its template was deleted the kind has %q", got)
 	}
+}
+
+// Templates are seen by all and changed by the client that made them, or an
+// administrator, who also changes the default.
+func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
+	t.Parallel()
+	w := facetest.New(t)
+	rights := []string{"notification_templates.read", "notification_templates.write"}
+	shop, bank, admin := w.Client("shop", rights...), w.Client("bank", rights...), w.Client("operator", "notifications.admin")
+	const body = `{"name":"n","html":"h"}`
+	id := create(t, w, shop, body)
+	w.Expect(1, bank, "GET", "/templates/"+id, "", 200, "")
+	refused := `The template "` + id + `" was created by another client; changing or deleting it needs the scope notifications.admin.`
+	w.Expect(1, bank, "PUT", "/templates/"+id, body, 403, refused)
+	w.Expect(1, bank, "DELETE", "/templates/"+id, "", 403, refused)
+	w.Expect(1, shop, "PUT", "/templates/"+id, body, 204, "")
+	w.Expect(1, admin, "PUT", "/templates/"+id, body, 204, "")
+	w.Expect(1, shop, "DELETE", "/templates/"+id, "", 204, "") // it is still the shop's
+	w.Expect(1, admin, "DELETE", "/templates/"+create(t, w, bank, body), "", 204, "")
+
+	refused = "The default template is that of all clients; changing it needs the scope notifications.admin."
+	for _, path := range []string{"/default_template", "/templates/default"} {
+		w.Expect(1, shop, "PUT", path, body, 403, refused)
+		w.Expect(1, admin, "PUT", path, body, 204, "")
+	}
+	// Nobody knows who made those of before.
+	if err := w.Store.CreateTemplate(t.Context(), notify.Template{ID: "old", Name: "old", HTML: "h"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Expect(1, shop, "DELETE", "/templates/old", "", 403, `The template "old" was created by another client; changing or deleting it needs the scope notifications.admin.`)
+	w.Expect(1, admin, "DELETE", "/templates/old", "", 204, "")
 }

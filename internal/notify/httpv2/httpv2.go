@@ -65,7 +65,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("PUT", "/templates/default", web.Scope(scopeAdmin), f.updateDefault)
 	g.Handle("DELETE", "/templates/{template}", write, f.deleteTemplate)
 
-	g.Handle("POST", "/senders/{sender}/campaigns", write, f.createCampaign)
+	g.Storing().Handle("POST", "/senders/{sender}/campaigns", write, f.createCampaign)
 	g.Handle("GET", "/campaigns/{campaign}", write, f.showCampaign)
 	g.Handle("GET", "/campaigns/{campaign}/status", write, f.campaignStatus)
 

@@ -76,7 +76,7 @@ func testTemplates(k *kit) {
 		ID: "one", Name: "One", Subject: "{{.Subject}}", Text: "text", HTML: "<p>é😀</p>",
 		Metadata: json.RawMessage(`{"a":1}`), Created: at, Updated: at,
 	}
-	two := notify.Template{ID: "two", Name: "Two", Created: at.Add(-time.Hour), Updated: at}
+	two := notify.Template{ID: "two", Creator: "shop", Name: "Two", Created: at.Add(-time.Hour), Updated: at}
 	v2 := notify.Template{ID: "three", Owner: "c", Name: "Three", Created: at, Updated: at}
 	for _, t := range []notify.Template{one, two, v2} {
 		k.must(s.CreateTemplate(k.ctx, t))

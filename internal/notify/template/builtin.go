@@ -3,8 +3,16 @@ package template
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"ingot/internal/notify"
+)
+
+// FooterText and FooterHTML end the default template: a link to unsubscribe, for
+// recipients who can. Critical messages have none.
+const (
+	FooterText = "{{if .UnsubscribeURL}}\n\n-- \nUnsubscribe: {{.UnsubscribeURL}}{{end}}"
+	FooterHTML = `{{if .UnsubscribeURL}}<p style="color:#5a626d;font-size:smaller">-- <br><a href="{{.UnsubscribeURL}}">Unsubscribe</a></p>{{end}}`
 )
 
 // Default is the template of everything that has no other, in the v1 API.
@@ -12,15 +20,15 @@ func Default() notify.Template {
 	return notify.Template{
 		ID: notify.DefaultTemplate, Name: "Default Template", Metadata: json.RawMessage(`{}`),
 		Subject: "CF Notification: {{.Subject}}",
-		Text:    "{{.Endorsement}}\n{{.Text}}",
-		HTML:    "<p>{{.Endorsement}}</p>{{.HTML}}",
+		Text:    "{{.Endorsement}}\n{{.Text}}" + FooterText,
+		HTML:    "<p>{{.Endorsement}}</p>{{.HTML}}" + FooterHTML,
 	}
 }
 
 // DefaultV2 is the same in the v2 API: nothing but what the caller gave.
 func DefaultV2() notify.Template {
 	return notify.Template{
-		ID: notify.DefaultTemplateV2, Name: "Default Template", Metadata: json.RawMessage(`{}`),
+		ID: notify.DefaultTemplateV2, Name: "The Default Template", Metadata: json.RawMessage(`{}`),
 		Subject: "{{.Subject}}", Text: "{{.Text}}", HTML: "{{.HTML}}",
 	}
 }
@@ -76,15 +84,18 @@ func sample(v Values) Values {
 		{&v.Organization, "sample-organization"},
 		{&v.OrganizationGUID, "00000000-0000-4000-8000-000000000004"},
 		{&v.UnsubscribeID, "c2FtcGxl"},
+		{&v.UnsubscribeURL, "https://notifications.example.org/unsubscribe/c2FtcGxl"},
 		{&v.Scope, "sample.scope"},
 		{&v.Endorsement, "This message was sent directly to you."},
 		{&v.OrganizationRole, "OrgManager"},
-		{&v.RequestReceived, "2006-01-02T15:04:05Z"},
 		{&v.Domain, "example.org"},
 	} {
 		if *f.into == "" {
 			*f.into = f.value
 		}
+	}
+	if v.RequestReceived.IsZero() {
+		v.RequestReceived = time.Date(2006, time.January, 2, 15, 4, 5, 0, time.UTC)
 	}
 	return v
 }

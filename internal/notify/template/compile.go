@@ -16,6 +16,8 @@ import (
 type program struct {
 	steps []step
 	used  map[string]bool
+	// linkComputed: see compiler.
+	linkComputed bool
 }
 
 // step is one of: text, show (print), or a choice.
@@ -49,7 +51,7 @@ func compilePart(source string) (*program, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	return &program{steps, c.used}, nil
+	return &program{steps, c.used, c.linkComputed}, nil
 }
 
 func parseTree(source string) (*parse.Tree, error) {
@@ -86,7 +88,12 @@ func reason(err error) string {
 	return what
 }
 
-type compiler struct{ used map[string]bool }
+type compiler struct {
+	used map[string]bool
+	// linkComputed: a function is given .UnsubscribeURL, so a mark cannot stand
+	// in for it.
+	linkComputed bool
+}
 
 func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 	if l == nil {
@@ -181,14 +188,7 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 	first := n.Args[0]
 	name, isCall := first.(*parse.IdentifierNode)
 	if !isCall {
-		if len(n.Args) > 1 || last != nil {
-			return nil, 0, otherProblem(int(first.Position()), "%s is not a function and takes no arguments", first)
-		}
-		a, p := c.operand(first, dot)
-		if p != nil {
-			return nil, 0, p
-		}
-		return a.expr, a.kind, nil
+		return c.method(n, dot, last)
 	}
 	fn, ok := functions[name.Ident]
 	if !ok {
@@ -210,6 +210,7 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 		if a.kind == kindRoot || a.kind == kindComponents {
 			return nil, 0, otherProblem(a.at, "%s cannot be given several values at once: name one", name.Ident)
 		}
+		c.linkComputed = c.linkComputed || a.kind == kindLink
 	}
 	e, k, err := fn(args)
 	if err != nil {
@@ -238,6 +239,9 @@ func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
 		if p != nil {
 			return argument{}, p
 		}
+		if inner.kind == kindTime {
+			return timeParts(inner, n.Field)
+		}
 		return c.field(at, inner.kind, n.Field)
 	case *parse.PipeNode:
 		e, k, p := c.pipe(n, dot)
@@ -265,6 +269,8 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 	for i, name := range names {
 		switch on {
 		case kindRoot, kindComponents:
+		case kindTime: // inside with
+			return timeParts(argument{func(_ *evaluation, dot value) value { return dot }, kindTime, nil, at}, names[i:])
 		default:
 			return argument{}, otherProblem(at, "unknown variable .%s: what it is asked of is a single value; inside with, write $.%s", strings.Join(names, "."), name)
 		}
@@ -279,15 +285,19 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		if !ok || on == kindRoot && strings.Contains(name, ".") {
 			return argument{}, otherProblem(at, "unknown variable .%s; known are %s", prefix+name, known())
 		}
-		if i < len(names)-1 {
-			return argument{}, otherProblem(at, "unknown variable .%s: .%s has no parts", strings.Join(names, "."), v.name)
-		}
 		c.used[v.name] = true
 		k := v.kind
 		if k == kindAny {
 			k = kindText
 		}
-		return argument{func(e *evaluation, _ value) value { return v.value(e.scene) }, k, nil, at}, nil
+		found := argument{func(e *evaluation, _ value) value { return v.value(e.scene) }, k, nil, at}
+		if i == len(names)-1 {
+			return found, nil
+		}
+		if k == kindTime {
+			return timeParts(found, names[i+1:])
+		}
+		return argument{}, otherProblem(at, "unknown variable .%s: .%s has no parts", strings.Join(names, "."), v.name)
 	}
 	return argument{func(*evaluation, value) value { return truth(true) }, on, nil, at}, nil
 }
@@ -356,6 +366,8 @@ func (v value) String() string {
 		return fmt.Sprint(v.n == 1)
 	case kindInt:
 		return fmt.Sprint(v.n)
+	case kindTime:
+		return v.t.String()
 	}
 	return v.s
 }

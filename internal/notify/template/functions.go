@@ -79,7 +79,7 @@ func same(e *evaluation, a, b value) bool {
 	if !alike(a.kind, b.kind) || !e.spend(min(len(a.s), len(b.s))) {
 		return false
 	}
-	return a.s == b.s && a.n == b.n
+	return a.s == b.s && a.n == b.n && a.t.Equal(b.t)
 }
 
 // compare is eq, true when the first equals any other, and ne of two.
@@ -114,7 +114,7 @@ func order(is func(int) bool) function {
 		if err := count(args, 2, 2); err != nil {
 			return nil, 0, err
 		}
-		if args[0].kind == kindBool || args[1].kind == kindBool || !alike(args[0].kind, args[1].kind) {
+		if args[0].kind == kindBool || args[0].kind == kindTime || args[1].kind == kindBool || !alike(args[0].kind, args[1].kind) {
 			return nil, 0, errors.New("compares two texts or two numbers")
 		}
 		return func(e *evaluation, dot value) value {

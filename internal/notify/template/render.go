@@ -1,9 +1,11 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,6 +30,8 @@ func Check(t notify.Template) error {
 type Compiled struct {
 	source             notify.Template
 	subject, text, web *program
+	// linkInside: marked found that this template needs real links.
+	linkInside atomic.Bool
 
 	mu        sync.Mutex
 	skeletons map[string]*skeleton // by the path through web
@@ -79,11 +83,15 @@ func (p *problem) describe(part, source string) string {
 	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, place(source, p.at), p.what)
 }
 
-// Personal tells whether the template shows, or decides by, anything that
+// Personal reports whether the template shows, or decides by, anything that
 // differs between the recipients of one audience of a send. If not, a body may
-// be shared by them. Recipients of different audiences have different
+// be shared by them, rendered with notify.UnsubscribeMark in place of the link
+// to unsubscribe. Recipients of different audiences have different
 // endorsements, spaces, and so on, and never share one.
 func (c *Compiled) Personal() bool {
+	if c.linkInside.Load() || c.subject.used[linkVariable] || c.text.linkComputed || c.web.linkComputed {
+		return true
+	}
 	for _, v := range variables {
 		if v.personal && (c.subject.used[v.name] || c.text.used[v.name] || c.web.used[v.name]) {
 			return true
@@ -118,7 +126,9 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 		body.Subject = noSubject
 	}
 	if s.doc.body != "" && strings.TrimSpace(c.source.HTML) != "" {
-		if body.HTML, err = c.page(s); err != nil {
+		if body.HTML, err = c.page(s); errors.Is(err, ErrPersonal) {
+			return nil, err
+		} else if err != nil {
 			return nil, c.failed("HTML", err)
 		}
 	}
@@ -185,7 +195,7 @@ func (c *Compiled) page(s *scene) (string, error) {
 	var err error
 	if k.full {
 		out, err = k.fill(out, e.shown, head)
-		return string(out), err
+		return c.marked(string(out), err, e.shown)
 	}
 	if d.doctype != "" {
 		out = append(append(out, d.doctype...), '\n')
@@ -197,7 +207,33 @@ func (c *Compiled) page(s *scene) (string, error) {
 		return "", err
 	}
 	out = append(out, "\n</body>\n</html>\n"...)
-	return string(out), nil
+	return c.marked(string(out), nil, e.shown)
+}
+
+// linkVariable is the one that may be shown as notify.UnsubscribeMark.
+const linkVariable = "UnsubscribeURL"
+
+// ErrPersonal means that the link to unsubscribe is part of something larger,
+// such as another address, where a mark cannot stand in for it. Render again
+// with the real one.
+var ErrPersonal = errors.New("the template needs the address to unsubscribe itself")
+
+// marked checks that each mark that was shown is still one.
+func (c *Compiled) marked(out string, err error, shown []value) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	marks := 0
+	for _, v := range shown {
+		if v.kind == kindLink && v.s == notify.UnsubscribeMark {
+			marks++
+		}
+	}
+	if marks != strings.Count(out, notify.UnsubscribeMark) {
+		c.linkInside.Store(true)
+		return "", ErrPersonal
+	}
+	return out, nil
 }
 
 // skeleton returns the cleaned HTML of a path, which is made when it is first

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -62,9 +63,20 @@ func TestDefaultTemplates(t *testing.T) {
 		if err := Check(d); err != nil {
 			t.Error(err)
 		}
-		if string(d.Metadata) != "{}" || d.Name != "Default Template" {
+		if string(d.Metadata) != "{}" {
 			t.Errorf("%+v", d)
 		}
+	}
+	if Default().Name != "Default Template" || DefaultV2().Name != "The Default Template" {
+		t.Errorf("names %q and %q", Default().Name, DefaultV2().Name)
+	}
+	v.UnsubscribeURL = "https://n.example/unsubscribe/abc"
+	got = render(t, Default(), v)
+	if !strings.HasSuffix(got.Text, "\n\n-- \nUnsubscribe: https://n.example/unsubscribe/abc") {
+		t.Errorf("text %q has no footer", got.Text)
+	}
+	if !strings.Contains(got.HTML, `<a href="https://n.example/unsubscribe/abc">Unsubscribe</a>`) {
+		t.Errorf("HTML %q has no footer", got.HTML)
 	}
 	if Default().ID != "default" || DefaultV2().ID != "default-v2" {
 		t.Error("ids")
@@ -76,19 +88,23 @@ func TestVariables(t *testing.T) {
 	t.Parallel()
 	names := strings.Fields(`From ReplyTo To Subject Text HTML HTMLComponents.BodyContent HTMLComponents.BodyAttributes HTMLComponents.Head
 		HTMLComponents.Doctype TextTemplate HTMLTemplate SubjectTemplate KindDescription SourceDescription UserGUID ClientID MessageID
-		Space SpaceGUID Organization OrganizationGUID UnsubscribeID Scope Endorsement OrganizationRole RequestReceived Domain`)
+		Space SpaceGUID Organization OrganizationGUID UnsubscribeID UnsubscribeURL Scope Endorsement OrganizationRole RequestReceived Domain`)
 	if len(names) != len(variables) {
 		t.Errorf("%d variables, want %d", len(variables), len(names))
 	}
 	var v Values
 	for i := range reflect.TypeFor[Values]().NumField() {
-		reflect.ValueOf(&v).Elem().Field(i).SetString("value of " + reflect.TypeFor[Values]().Field(i).Name)
+		if f := reflect.ValueOf(&v).Elem().Field(i); f.Kind() == reflect.String {
+			f.SetString("value of " + reflect.TypeFor[Values]().Field(i).Name)
+		}
 	}
+	v.RequestReceived = time.Date(2026, time.November, 15, 14, 3, 7, 250, time.UTC)
 	v.HTML = `<!DOCTYPE html><html><head><title>t</title></head><body class="c"><p>given</p></body></html>`
 	tpl := notify.Template{}
 	want := map[string]string{
 		"HTML": "<p>given</p>", "HTMLComponents.BodyContent": "<p>given</p>", "HTMLComponents.BodyAttributes": ` class="c"`,
 		"HTMLComponents.Head": "<title>t</title>", "HTMLComponents.Doctype": "<!DOCTYPE html>",
+		"RequestReceived": "2026-11-15 14:03:07.00000025 +0000 UTC",
 	}
 	for _, name := range names {
 		action := "{{." + name + "}}"
@@ -130,6 +146,10 @@ func TestPersonal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				want := want
+				if v.name == "UnsubscribeURL" { // a mark can stand in for it where it is only shown
+					want = tpl.Subject != "" || strings.Contains(form, "html") || strings.Contains(form, "or")
+				}
 				if c.Personal() != want {
 					t.Errorf("%+v: personal is %v", tpl, c.Personal())
 				}
@@ -152,18 +172,23 @@ func TestPersonalProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		one := rapid.Custom(func(r *rapid.T) string {
-			v := rapid.SampledFrom(variables).Draw(r, "variable").name
-			return fmt.Sprintf(rapid.SampledFrom([]string{
-				"{{.%s}}", "{{if .%s}}a{{else}}b{{end}}", "{{with .%s}}{{.}}{{end}}", "{{if eq .%s \"x\"}}c{{end}}", `<a title="{{.%s}}">`, "{{len .%s}}",
-			}).Draw(r, "form"), v)
+			v := rapid.SampledFrom(variables).Draw(r, "variable")
+			forms := []string{"{{.%s}}", "{{if .%s}}a{{else}}b{{end}}", "{{with .%s}}{{.}}{{end}}", `<a title="{{.%s}}">`, `<a href="https://x.example/?q={{.%s}}">`}
+			if v.kind != kindTime {
+				forms = append(forms, "{{if eq .%s \"x\"}}c{{end}}", "{{len .%s}}")
+			}
+			return fmt.Sprintf(rapid.SampledFrom(forms).Draw(r, "form"), v.name)
 		})
 		tpl := notify.Template{Subject: one.Draw(r, "subject"), Text: one.Draw(r, "text"), HTML: one.Draw(r, "html") + one.Draw(r, "html2")}
 		c, err := Compile(tpl)
 		if err != nil {
 			r.Fatal(err)
 		}
-		v := sample(Values{})
+		v := sample(Values{UnsubscribeURL: notify.UnsubscribeMark})
 		a, err := c.Render(v)
+		if errors.Is(err, ErrPersonal) && c.Personal() {
+			return
+		}
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"slices"
+	"time"
 
 	"ingot/internal/notify"
 )
@@ -16,8 +17,12 @@ type Values struct {
 	UserGUID, ClientID, MessageID                    string
 	Space, SpaceGUID, Organization, OrganizationGUID string
 	UnsubscribeID                                    string
-	Scope, Endorsement, OrganizationRole             string
-	RequestReceived, Domain                          string
+	// UnsubscribeURL is the address of the page where the recipient unsubscribes,
+	// or notify.UnsubscribeMark in its place; empty where there is none.
+	UnsubscribeURL                       string
+	Scope, Endorsement, OrganizationRole string
+	RequestReceived                      time.Time
+	Domain                               string
 }
 
 // kind is what a value is. Static analysis knows it, except that and/or may
@@ -28,19 +33,24 @@ const (
 	kindAny    kind = iota
 	kindText        // a string, to be escaped
 	kindMarkup      // a string of cleaned HTML
+	kindLink        // .UnsubscribeURL: a string that may be a mark, see Values
 	kindAttrs       // a string of cleaned attributes
 	kindBool
 	kindInt
+	kindTime
 	kindRoot       // all variables
 	kindComponents // .HTMLComponents
 )
 
-func (k kind) isString() bool { return k == kindText || k == kindMarkup || k == kindAttrs }
+func (k kind) isString() bool {
+	return k == kindText || k == kindMarkup || k == kindAttrs || k == kindLink
+}
 
 type value struct {
 	kind kind
 	s    string
-	n    int // of kindInt; 1 or 0 of kindBool
+	n    int       // of kindInt; 1 or 0 of kindBool
+	t    time.Time // of kindTime
 }
 
 func text(s string) value { return value{kind: kindText, s: s} }
@@ -52,7 +62,9 @@ func truth(b bool) value {
 	return value{kind: kindBool}
 }
 
-func (v value) true() bool { return v.s != "" || v.n != 0 }
+func moment(t time.Time) value { return value{kind: kindTime, t: t} }
+
+func (v value) true() bool { return v.s != "" || v.n != 0 || v.kind == kindTime }
 
 // scene is everything that one rendering can see.
 type scene struct {
@@ -68,6 +80,7 @@ type variable struct {
 	// personal variables differ between the recipients of one audience.
 	personal bool
 	get      func(*scene) string
+	time     func(*scene) time.Time // of kindTime, in place of get
 }
 
 var variables = []variable{
@@ -97,7 +110,8 @@ var variables = []variable{
 	{name: "Scope", get: func(s *scene) string { return s.Scope }},
 	{name: "Endorsement", get: func(s *scene) string { return s.Endorsement }},
 	{name: "OrganizationRole", get: func(s *scene) string { return s.OrganizationRole }},
-	{name: "RequestReceived", get: func(s *scene) string { return s.RequestReceived }},
+	{name: "UnsubscribeURL", kind: kindLink, get: func(s *scene) string { return s.UnsubscribeURL }},
+	{name: "RequestReceived", kind: kindTime, time: func(s *scene) time.Time { return s.RequestReceived }},
 	{name: "Domain", get: func(s *scene) string { return s.Domain }},
 }
 
@@ -112,6 +126,9 @@ func findVariable(name string) (*variable, bool) {
 }
 
 func (v *variable) value(s *scene) value {
+	if v.time != nil {
+		return moment(v.time(s))
+	}
 	k := v.kind
 	if k == kindAny {
 		k = kindText

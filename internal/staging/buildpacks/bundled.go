@@ -18,7 +18,7 @@ import (
 var packs embed.FS
 
 // order is the one in which they are asked, which is Cloud Foundry's.
-var order = []string{"staticfile", "java", "ruby", "nodejs", "go", "python", "php", "binary"}
+var order = []string{"staticfile", "java", "ruby", "nodejs", "go", "python", "php", "nginx", "binary"}
 
 // Version is that of all bundled buildpacks.
 const Version = "1.0.0"

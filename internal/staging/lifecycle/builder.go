@@ -57,16 +57,16 @@ func (b *Builder) run(ctx context.Context) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	last, output, err := b.detect(ctx)
-	if err != nil {
-		return err
+	s := &session{Builder: b, chosen: b.plan.Buildpacks}
+	if b.plan.SkipDetect {
+		s.detected = b.outputs(ctx)
+	} else {
+		at, output, err := b.detect(ctx)
+		if err != nil {
+			return err
+		}
+		s.chosen, s.first, s.detected = s.chosen[at:at+1], at, []string{output}
 	}
-	chosen := b.plan.Buildpacks
-	first := 0
-	if !b.plan.SkipDetect {
-		chosen, first = chosen[last:last+1], last
-	}
-	s := &session{Builder: b, chosen: chosen, first: first, detected: output}
 	if err := s.makeDirs(); err != nil {
 		return err
 	}
@@ -77,6 +77,10 @@ func (b *Builder) run(ctx context.Context) error {
 	result, info, err := s.describe(rel)
 	if err != nil {
 		return err
+	}
+	if len(result.ProcessTypes) == 0 {
+		fmt.Fprintln(b.Err, "No start command specified by buildpack or via Procfile.")
+		fmt.Fprintln(b.Err, "App will not start unless a command is provided at runtime.")
 	}
 	if err := s.cleanCache(); err != nil {
 		return err
@@ -118,8 +122,6 @@ func (b *Builder) prepare() error {
 		"TMPDIR":   b.at("tmp"),
 		"DEPS_DIR": b.at("deps"),
 		"CF_STACK": b.plan.Stack,
-		// Where the bundled buildpacks find ingot-static.
-		"INGOT_PROGRAMS": b.at(BuilderDir),
 	})
 	if env["USER"] == "" {
 		env["USER"] = "vcap"
@@ -137,24 +139,18 @@ func (b *Builder) at(parts ...string) string {
 func (b *Builder) buildpackDir(i int) string { return b.at(BuildpacksDir, strconv.Itoa(i)) }
 
 // detect returns the position of the buildpack that takes the application, and
-// what it said.
+// what it said. When none does, those with a bin/detect-last are asked again:
+// for signs that would be signs of something else to the others.
 func (b *Builder) detect(ctx context.Context) (int, string, error) {
-	last := len(b.plan.Buildpacks) - 1
-	if b.plan.SkipDetect {
-		return last, "", nil
-	}
-	for i := range b.plan.Buildpacks {
-		script := filepath.Join(b.buildpackDir(i), "bin", "detect")
-		if !isProgram(script) {
-			continue
-		}
-		var out bytes.Buffer
-		err := b.command(ctx, &out, script, b.at(AppDir))
-		if ctx.Err() != nil {
-			return 0, "", ctx.Err()
-		}
-		if err == nil {
-			return i, bounded(out.String()), nil
+	for _, script := range []string{"detect", "detect-last"} {
+		for i := range b.plan.Buildpacks {
+			output, ok := b.ask(ctx, i, script)
+			if ctx.Err() != nil {
+				return 0, "", ctx.Err()
+			}
+			if ok {
+				return i, output, nil
+			}
 		}
 	}
 	names := make([]string, len(b.plan.Buildpacks))
@@ -162,8 +158,34 @@ func (b *Builder) detect(ctx context.Context) (int, string, error) {
 		names[i] = p.Name
 	}
 	return 0, "", fail(ExitDetect, "None of the buildpacks detected a compatible application\n"+
-		"Tried: %s. Name one with -b, or see that its marker file (package.json, go.mod, requirements.txt, Staticfile …) is in the folder that you pushed",
+		"Tried: %s. Name one with -b, or see that its marker file (package.json, go.mod, requirements.txt, index.html …) is in the folder that you pushed",
 		strings.Join(names, ", "))
+}
+
+// ask runs a detect script of a buildpack and returns what it said, and whether
+// it takes the application.
+func (b *Builder) ask(ctx context.Context, i int, name string) (string, bool) {
+	script := filepath.Join(b.buildpackDir(i), "bin", name)
+	if !isProgram(script) {
+		return "", false
+	}
+	var out limited
+	err := b.command(ctx, &out, script, b.at(AppDir))
+	return bounded(out.String()), err == nil
+}
+
+// outputs is what the buildpacks of the plan say of the application when they
+// were asked for by name. None has to detect it.
+func (b *Builder) outputs(ctx context.Context) []string {
+	quiet := *b
+	quiet.Err = io.Discard
+	list := make([]string, len(b.plan.Buildpacks))
+	for i := range list {
+		if output, ok := quiet.ask(ctx, i, "detect"); ok {
+			list[i] = output
+		}
+	}
+	return list
 }
 
 func isProgram(name string) bool {
@@ -194,8 +216,8 @@ func (b *Builder) command(ctx context.Context, out io.Writer, script string, arg
 type session struct {
 	*Builder
 	chosen   []Buildpack
-	first    int // the position of the first in the plan
-	detected string
+	first    int      // the position of the first in the plan
+	detected []string // what each said of the application, "" if it said nothing
 }
 
 func (s *session) program(i int, name string) (string, bool) {
@@ -348,13 +370,13 @@ func (s *session) describe(rel release) (Result, Info, error) {
 			BuildpackName: firstOf(config.Name, manifest.Language, manifest.Name),
 			Version:       bounded(firstOf(config.version(), manifest.version(), s.versionFile(i))),
 		}
+		took[i].DetectOutput = firstOf(s.detected[i], strings.TrimSpace(took[i].BuildpackName+" "+took[i].Version))
 		if manifest.NeedsSidecarMemory || config.NeedsSidecarMemory {
 			execution.NeedsSidecarMemory = true
 		}
 	}
 	last := len(took) - 1
-	took[last].DetectOutput = s.detected
-	detected := firstOf(s.detected, took[last].BuildpackName, took[last].Name)
+	detected := firstOf(s.detected[last], took[last].BuildpackName, took[last].Name)
 
 	result := Result{
 		Lifecycle: LifecycleMetadata{

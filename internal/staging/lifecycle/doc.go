@@ -21,6 +21,10 @@
 //	   └─────▶ compile, of a buildpack of the old kind ──────┘
 //	             223
 //
+// When no bin/detect takes the application, buildpacks with a bin/detect-last are
+// asked by that: our own word, for signs that mean something only if nothing else
+// was found. Buildpacks that are named need not detect it; what they say is shown.
+//
 // Everything it reads was written by the application or a buildpack, so files
 // are bounded; but it runs as the same user as they do and guards nothing from
 // them. The server has to judge what comes out.

@@ -94,9 +94,35 @@ launch_environment() {
 # version_less A B: whether version A is older than B.
 version_less() { [[ $1 != "$2" && $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
-# no_network WHAT HOW...: the message when something cannot be downloaded.
-no_network() {
-	local what=$1
-	shift
-	fail "$what could not be downloaded." "This build may have no way to the network. Then push them with the app:" "$@"
+# What programs that download say when they reach nobody, and when they reach
+# somebody who does not have what is asked for. The first is looked for first:
+# pip says "No matching distribution found" for both.
+NO_NETWORK='ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|network timeout'
+NO_NETWORK+='|no such host|name resolution|Name or service not known|Could not resolve|Network is unreachable|No route to host'
+NO_NETWORK+='|connection refused|connection timed out|i/o timeout|NewConnectionError|ConnectTimeoutError|ReadTimeoutError'
+NO_NETWORK+='|Could not reach host|Failed to open TCP|SocketError connection|lookup disabled by GOPROXY|curl error (5|6|7|28) '
+NOT_FOUND='E404|404 Not Found|Not Found 404|410 Gone|ETARGET|No matching version found|No matching distribution found|Could not find gem'
+NOT_FOUND+='|could not find any valid gem|unknown revision|Repository not found|could not read Username|not found: module|does not contain package'
+NOT_FOUND+='|could not be found in any version|Could not find package|Could not find a matching version|could not be resolved to an installable'
+
+# download WHAT FILE HOW COMMAND...: run a command that downloads WHAT, as FILE
+# asks. If it fails, say which it is: wrong names, or no network and so HOW.
+download() {
+	local what=$1 file=$2 how=$3 log status=0 line
+	shift 3
+	log=$(mktemp)
+	"$@" 2>&1 | tee "$log" || status=$?
+	if ((status == 0)); then
+		rm -f "$log"
+		return 0
+	fi
+	if line=$(grep -iEm1 "$NO_NETWORK" "$log"); then
+		fail "$what could not be downloaded: no server was reached." "It said: ${line:0:300}" \
+			"This build may have no way to the network. Then push them with the app:" "$how"
+	elif line=$(grep -iEm1 "$NOT_FOUND" "$log"); then
+		fail "$what could not be downloaded: the server does not have one of them." "It said: ${line:0:300}" \
+			"Check the names and versions in $file. (The network is fine: this is an answer.)"
+	fi
+	fail "$what could not be installed (exit status $status): the lines above say why." \
+		"If it is for want of a network, push them with the app:" "$how"
 }

@@ -1,5 +1,5 @@
 // Package suggest finds the word that somebody may have meant.
 //
 // It imports the standard library alone, and must not import anything of this
-// module: programs and the client share it.
+// module: programs, the client and the parser of manifests share it.
 package suggest

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestParseListening(t *testing.T) {
+	t.Parallel()
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  2000        0 11 1 0000000000000000 100 0 0 10 0
+   1: 00000000:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  2000        0 12 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:0BB9 0100007F:8000 01 00000000:00000000 00:00000000 00000000  2000        0 13 1 0000000000000000 100 0 0 10 0
+   3: 00000000000000000000000001000000:22B8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 14 1 0 100 0 0 10 0
+   4: nonsense
+`
+	if binaryIsBig() {
+		t.Skip("the table is that of a little-endian machine")
+	}
+	got := parseListening(table, func(inode string) bool { return inode != "12" })
+	text := ""
+	for _, s := range got {
+		text += fmt.Sprintf("%s %d,", s.address, s.port)
+	}
+	if text != "127.0.0.1 8080,::1 8888," {
+		t.Error(text)
+	}
+}
+
+func binaryIsBig() bool {
+	l := parseListening("0: 0100007F:1F90 x 0A x x x x x 1\n", func(string) bool { return true })
+	return len(l) != 1 || l[0].address.String() != "127.0.0.1"
+}
+
+func TestListening(t *testing.T) {
+	t.Parallel()
+	port := listener(t, loopback, "")
+	h := &host{}
+	if all := h.listening(os.Getpid()); !slices.ContainsFunc(all, func(s socket) bool { return s.port == port && s.address.IsLoopback() }) {
+		t.Errorf("port %d is not among %v", port, all)
+	}
+}
+
+func TestExplained(t *testing.T) {
+	t.Parallel()
+	closed := &closedPort{8080, "connection refused"}
+	for _, tc := range []struct {
+		err     error
+		sockets []socket
+		want    string
+	}{
+		{closed, nil, "port 8080 is not listening: connection refused"},
+		{closed, []socket{{net.IPv4zero, 9000}}, "port 8080 is not listening: connection refused"}, // that is wanted, too
+		{closed, []socket{{net.IPv4zero, 3000}, {net.IPv6zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on port 3000 instead; make it listen on the port in $PORT"},
+		{closed, []socket{{net.IPv4zero, 5000}, {net.IPv4zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on ports 3000, 5000 instead; make it listen on the port in $PORT"},
+		{closed, []socket{{net.IPv6loopback, 8080}}, "port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
+		{errors.New("HTTP status 500"), []socket{{net.IPv4zero, 3000}}, "HTTP status 500"},
+	} {
+		if got := explained(tc.err, []int{8080, 9000}, func() []socket { return tc.sockets }); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ingot/internal/cli"
+)
+
+// Every program that a bundled buildpack needs is one that doctor looks for,
+// with a package that has it.
+func TestRuntimesOfBuildpacks(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../internal/staging/buildpacks/packs/*/bin/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no buildpacks: %v", err)
+	}
+	need := regexp.MustCompile(`(?m)^\s*need ([\w.-]+) `)
+	var found []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range need.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, m[1])
+			if !slices.ContainsFunc(runtimes, func(r runtimeProgram) bool { return r.name == m[1] }) {
+				t.Errorf("%s needs %s, which doctor does not look for", file, m[1])
+			}
+		}
+	}
+	if len(found) < 8 {
+		t.Errorf("only %v", found)
+	}
+	for _, name := range []string{"node", "npm", "python3", "pip3", "go", "ruby", "bundle", "php", "composer", "java", "nginx", "catalina.sh"} {
+		if !slices.ContainsFunc(runtimes, func(r runtimeProgram) bool { return r.name == name && r.pkg != "" && r.use != "" }) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// Doctor looks at the data directory that the environment names.
+func TestDoctorDataDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		env         func(string) string
+		state, text string
+	}{
+		{env(), cli.FindingOK, "/home/vcap/.local/share/ingot"}, {env("INGOT_DATA_DIR", "/data/mine"), cli.FindingOK, "/data/mine (from INGOT_DATA_DIR)"},
+		{env("INGOT_DATA_DIR", file), cli.FindingMissing, "is not a directory"}, {env("HOME", ""), cli.FindingMissing, "INGOT_DATA_DIR"},
+	} {
+		p := &process{getenv: tc.env, uid: 1000}
+		if f := p.dataDirectory(); f.State != tc.state || !strings.Contains(f.Found+f.Get, tc.text) {
+			t.Errorf("%+v, want %s and %q", f, tc.state, tc.text)
+		}
+	}
+}
+
+// The whole of it is one list that programs can read.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	dir := t.TempDir()
+	p := &process{name: "ingot", args: []string{"doctor", "--json"}, getenv: env("INGOT_DATA_DIR", dir, "INGOT_HOME", t.TempDir()), uid: 1000, out: &out, err: &errs}
+	if code := p.run(); code != 0 {
+		t.Fatalf("%d %s", code, &errs)
+	}
+	var got struct{ Findings []cli.Finding }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range got.Findings {
+		names = append(names, f.Name)
+		if f.State == cli.FindingMissing && f.Get == "" {
+			t.Errorf("%s is missing, and it does not say how to get it", f.Name)
+		}
+	}
+	for _, name := range []string{"data directory", "ingot-init", "runc", "node", "php", "engine", "server on this machine"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not among %v", name, names)
+		}
+	}
+	if !strings.Contains(out.String(), dir) {
+		t.Errorf("not about %s:\n%s", dir, &out)
+	}
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// smallDisk mounts a file system of its own for a data directory.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ingot-e2e-disk-") // apps, another user, pass through it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=192m,mode=0711"); err != nil {
+		if os.Getenv("INGOT_REQUIRE_CONTAINERS") != "" {
+			t.Fatalf("a small disk cannot be mounted: %v", err)
+		}
+		t.Skipf("a small disk cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fillDisk writes a file until nothing fits any more, and returns its name.
+func fillDisk(t *testing.T, dir string) string {
+	t.Helper()
+	name := filepath.Join(dir, "filler")
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(bytes.Repeat([]byte{1}, size)); errors.Is(err, syscall.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
+}
+
+// TestFullDisk fills the disk of a server: small things go on, large ones are
+// refused with the reason, and a killed server starts again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	s := startApps(t, options{Dir: filepath.Join(disk, "data"), Engine: "process", Args: []string{"--disk-reserve", "32"}})
+	home := s.admin(t)
+	app := t.TempDir()
+	if err := os.WriteFile(filepath.Join(app, "Staticfile"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(app, "index.html"), []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfOK(t, home, "push", "before", "-p", app)
+
+	filler := fillDisk(t, disk)
+	ready := func(status int, words string) func() bool {
+		return func() bool {
+			r := s.call(t, http.MethodGet, "/readyz", "", nil)
+			return r.Status == status && strings.Contains(r.String(), words)
+		}
+	}
+	await(t, "readiness tells of the disk", ready(http.StatusServiceUnavailable, "disk"))
+	s.adminToken(t)
+	cfFails(t, home, "disk of the server is nearly full", "push", "during", "-p", app)
+	cfOK(t, home, "apps")
+	cfOK(t, home, "create-space", "other")
+	cfOK(t, home, "delete-space", "other", "-f")
+	cfOK(t, home, "stop", "before")
+
+	// Killed, and nothing is left at all: what was given back is eaten too.
+	fillDisk(t, disk)
+	s.Kill9(t)
+	s.launch(t)
+	s.awaitEndpoints(t)
+	await(t, "a server answers on a full disk", func() bool {
+		return s.call(t, http.MethodGet, "/v3/info", "", nil).Status == http.StatusOK
+	})
+	s.adminToken(t)
+	cfOK(t, home, "apps")
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
+	cfOK(t, home, "push", "after", "-p", app)
+}

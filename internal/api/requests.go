@@ -1,0 +1,78 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"strconv"
+)
+
+// whole is a whole number of a request. Cloud Controller also takes it as a
+// string, "256", and some clients send it so; "256M", "1e3" and "2.0" are no
+// numbers there either.
+type whole[T int | int64] struct{ value T }
+
+var digits = regexp.MustCompile(`^[+-]?[0-9]+$`)
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *whole[T]) UnmarshalJSON(b []byte) error {
+	var text string
+	if len(b) == 0 || b[0] != '"' {
+		return json.Unmarshal(b, &n.value)
+	}
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	wrong := &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[T]()}
+	if !digits.MatchString(text) {
+		return wrong
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || int64(T(value)) != value {
+		wrong.Value = "number " + text
+		return wrong
+	}
+	n.value = T(value)
+	return nil
+}
+
+// get returns the number, or nil when the request has none.
+func (n *whole[T]) get() *T {
+	if n == nil {
+		return nil
+	}
+	return &n.value
+}
+
+// loose is an object of a request of which only some members are looked at.
+// Requests are refused when they have unknown members, but some of their inner
+// objects Cloud Controller reads so, and clients send back what they were given.
+type loose[T any] struct{ value T }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *loose[T]) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &l.value) }
+
+// strict is an object inside of a loose one whose members must all be known.
+type strict[T any] struct{ value T }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *strict[T]) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(&s.value)
+}
+
+// optional is a member of a request that may be null, which is not the same as
+// being absent. The value of null is zero.
+type optional[T any] struct {
+	set   bool // it is there
+	given bool // and not null
+	value T
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *optional[T]) UnmarshalJSON(b []byte) error {
+	o.set, o.given = true, string(b) != "null"
+	return json.Unmarshal(b, &o.value)
+}

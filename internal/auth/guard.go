@@ -1,0 +1,447 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"ingot/internal/fault"
+)
+
+// guard checks passwords and client secrets, and bounds how often they can be
+// guessed without giving strangers a way to keep the owner out.
+//
+//   - A pair is an account and an address. After five wrong secrets in a row the
+//     pair is locked for a while that doubles; other addresses are not. However
+//     often the owner succeeds in between, a pair has a bounded number of wrong
+//     secrets in an hour.
+//   - An address that the account has not logged in from shares two more
+//     bounds: wrong secrets from the address for any account, and wrong
+//     secrets for the account from any such address (the brake).
+//   - A secret that was right before is known by a keyed hash in memory and
+//     costs nothing; it also passes where the pair is locked. Each comparison
+//     that fails counts as a wrong secret all the same, so that it is not a
+//     cheaper way to guess.
+//
+// What is counted is forgotten at a restart, and each server process counts for
+// itself.
+type guard struct {
+	limits     Limits
+	now        func() time.Time
+	hash       *hasher
+	remembered *remembered
+
+	mu sync.Mutex
+	// accounts exist; strangers are names that nobody has. They are kept apart,
+	// so that invented names cannot crowd out what is known of real ones.
+	accounts  *otter.Cache[string, *account]
+	strangers *otter.Cache[string, *account]
+	addresses *otter.Cache[string, *bucket]
+	checks    map[[sha256.Size]byte]*check
+}
+
+// subject is whose secret is checked.
+type subject struct {
+	key    string // names the account
+	exists bool
+	client bool
+	hashes []string // of which the secret must have one
+	// open means that the secret guards nothing, as that of the client cf: it is
+	// the empty one.
+	open bool
+}
+
+// account is what is known of the tries at one account.
+type account struct {
+	brake bucket
+	pairs map[string]*pair
+}
+
+// pair is an account at an address.
+type pair struct {
+	proven   time.Time // the last success
+	used     time.Time // the last try
+	failures int       // in a row
+	failed   time.Time // the last failure
+	locked   time.Time // until then
+	trying   int       // checks under way
+	recent   bucket    // of failures, also between successes
+}
+
+// check is a comparison under way, shared by all who ask the same.
+type check struct {
+	done chan struct{}
+	ok   bool
+	err  error
+}
+
+const (
+	maxPairs         = 512 // of an account
+	maxStrangerPairs = 16
+	// provenFor is how long an address counts as one that the account logs in
+	// from.
+	provenFor = 24 * time.Hour
+	// Bounds of wrong secrets of a pair, also between successes.
+	pairBurst = 20
+	pairRate  = 1.0 / 60
+)
+
+func newGuard(l Limits, now func() time.Time, hash *hasher) *guard {
+	accounts := func(size int, forget time.Duration) *otter.Cache[string, *account] {
+		return otter.Must(&otter.Options[string, *account]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[string, *account](forget)})
+	}
+	return &guard{
+		limits: l.withDefaults(), now: now, hash: hash, remembered: newRemembered(),
+		accounts: accounts(100_000, provenFor), strangers: accounts(50_000, lockoutForget),
+		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000, ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
+		checks:    map[[sha256.Size]byte]*check{},
+	}
+}
+
+// prove reports whether secret is the subject's. The error is a refusal for
+// now, or a failure of the check.
+func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bool, error) {
+	if len(secret) > maxSecretBytes {
+		return false, nil
+	}
+	if g.cheap(who, from, secret) {
+		return true, nil
+	}
+	key := g.checkKey(who, from, secret)
+	for {
+		g.mu.Lock()
+		c, underWay := g.checks[key]
+		if !underWay {
+			c = &check{done: make(chan struct{}), err: errAbandoned}
+			g.checks[key] = c
+		}
+		g.mu.Unlock()
+		if !underWay {
+			g.lead(ctx, c, key, who, from, secret)
+			return c.ok, c.err
+		}
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		// When the one who asked first went away, somebody else asks.
+		if abandoned(c.err) {
+			continue
+		}
+		return c.ok, c.err
+	}
+}
+
+var errAbandoned = errors.New("a check of a secret was abandoned")
+
+func abandoned(err error) bool {
+	return errors.Is(err, errAbandoned) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// lead does the check that others may wait for.
+func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who subject, from, secret string) {
+	defer func() {
+		g.mu.Lock()
+		delete(g.checks, key)
+		g.mu.Unlock()
+		close(c.done)
+	}()
+	c.ok, c.err = g.compare(ctx, who, from, secret)
+}
+
+// checkKey names a comparison. It is keyed, because it covers the secret.
+func (g *guard) checkKey(who subject, from, secret string) (d [sha256.Size]byte) {
+	m := hmac.New(sha256.New, g.remembered.key[:])
+	for _, part := range append([]string{who.key, from, secret}, who.hashes...) {
+		_, _ = m.Write([]byte(part))
+		_, _ = m.Write([]byte{0})
+	}
+	copy(d[:], m.Sum(nil))
+	return d
+}
+
+// cheap reports whether the secret is known from before, at an address that the
+// account logs in from. Whatever it does not know is compared, and counted.
+func (g *guard) cheap(who subject, from, secret string) bool {
+	if !who.exists {
+		return false
+	}
+	g.mu.Lock()
+	p := g.account(who).pair(from, g.now(), who.exists)
+	now := g.now()
+	fits := p.isProven(now) && p.recent.has(now, pairBurst, pairRate)
+	g.mu.Unlock()
+	if !fits || !g.remembered.knowsAny(who.hashes, secret) {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.succeed(now)
+	return true
+}
+
+// compare is the whole check: bounds, memory, hash.
+func (g *guard) compare(ctx context.Context, who subject, from, secret string) (bool, error) {
+	t, err := g.begin(who, from)
+	if err != nil {
+		return false, err
+	}
+	ok := who.exists && g.remembered.knowsAny(who.hashes, secret)
+	if !ok && t.locked {
+		g.end(t, false)
+		return false, t.lockedError(who)
+	}
+	for _, hash := range who.hashes {
+		if ok || err != nil {
+			break
+		}
+		if ok, err = g.hash.matches(ctx, turn{from, t.proven}, hash, secret); ok && who.exists {
+			g.remembered.add(hash, secret)
+		}
+	}
+	ok = ok && who.exists
+	if err != nil {
+		g.undo(t)
+		return false, err
+	}
+	g.end(t, ok)
+	return ok, nil
+}
+
+// try is one check that was let through. What it took is given back unless the
+// secret is wrong.
+type try struct {
+	account *account
+	pair    *pair
+	address *bucket // nil when it took none
+	brake   bool
+	recent  bool
+	proven  bool
+	locked  bool
+	client  bool
+}
+
+// begin takes what a wrong secret costs, or refuses.
+func (g *guard) begin(who subject, from string) (*try, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	a := g.account(who)
+	p := a.pair(from, now, who.exists)
+	t := &try{account: a, pair: p, proven: p.isProven(now), locked: now.Before(p.locked), client: who.client}
+	if t.locked && !t.proven && !who.open {
+		return nil, t.lockedError(who)
+	}
+	if !who.open {
+		// As many at once as could fail without a lock, or one after a lock.
+		if p.trying >= max(1, lockoutAfter-p.failures) {
+			return nil, limited(time.Second, "Too many logins of this account at once.")
+		}
+		if !p.recent.take(now, pairBurst, pairRate) {
+			return nil, limited(p.recent.wait(now, pairBurst, pairRate), "Too many wrong passwords for this account from this address.")
+		}
+		t.recent = true
+	}
+	if !t.proven {
+		address := g.address(from)
+		if !address.take(now, g.limits.AddressBurst, g.limits.AddressRate) {
+			g.giveBack(t)
+			return nil, limited(address.wait(now, g.limits.AddressBurst, g.limits.AddressRate), "Too many failed logins from this address.")
+		}
+		t.address = address
+		if !who.open {
+			if !a.brake.take(now, g.limits.AccountBurst, g.limits.AccountRate) {
+				g.giveBack(t)
+				return nil, limited(a.brake.wait(now, g.limits.AccountBurst, g.limits.AccountRate),
+					"Too many failed logins of this account from addresses it has not logged in from.")
+			}
+			t.brake = true
+		}
+	}
+	p.trying++
+	return t, nil
+}
+
+// lockedError is UAA's word for users, which cf knows; clients are told when to
+// try again.
+func (t *try) lockedError(who subject) error {
+	if who.client {
+		return limited(lockoutFirst, "Too many wrong secrets for this client from this address.")
+	}
+	return fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized")
+}
+
+func limited(wait time.Duration, why string) error {
+	wait = max(wait, time.Second)
+	return fault.New(fault.RateLimited, "%s Try again in %d seconds.", why, int(math.Ceil(wait.Seconds()))).
+		WithKind("too_many_requests").After(wait)
+}
+
+func (g *guard) giveBack(t *try) {
+	if t.recent {
+		t.pair.recent.give()
+	}
+	if t.address != nil {
+		t.address.give()
+	}
+	if t.brake {
+		t.account.brake.give()
+	}
+}
+
+// undo is for a check that came to no result.
+func (g *guard) undo(t *try) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.pair.trying--
+	g.giveBack(t)
+}
+
+// end writes the result down.
+func (g *guard) end(t *try, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.pair.trying--
+	if ok {
+		g.giveBack(t)
+		t.pair.succeed(g.now())
+	} else if !t.locked {
+		t.pair.fail(g.now(), t.client)
+	}
+}
+
+// proved notes that the account logged in from the address by other means than
+// its secret.
+func (g *guard) proved(who subject, from string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	g.account(who).pair(from, now, true).proven = now
+}
+
+// isLocked reports whether an address is locked for the account, or the brake
+// is on.
+func (g *guard) isLocked(who subject) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	a := g.account(who)
+	for _, p := range a.pairs {
+		if now.Before(p.locked) || !p.recent.has(now, pairBurst, pairRate) {
+			return true
+		}
+	}
+	return !a.brake.has(now, g.limits.AccountBurst, g.limits.AccountRate)
+}
+
+// unlock forgets the failures of an account.
+func (g *guard) unlock(who subject) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.account(who)
+	a.brake = bucket{}
+	for _, p := range a.pairs {
+		p.failures, p.failed, p.locked, p.recent = 0, time.Time{}, time.Time{}, bucket{}
+	}
+}
+
+// stranger is a guess at a one-time code, which belongs to no account: it is
+// bounded by address alone. A right one is given back.
+func (g *guard) stranger(from string) (giveBack func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, address := g.now(), g.address(from)
+	if !address.take(now, g.limits.AddressBurst, g.limits.AddressRate) {
+		return nil, limited(address.wait(now, g.limits.AddressBurst, g.limits.AddressRate), "Too many failed logins from this address.")
+	}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		address.give()
+	}, nil
+}
+
+func (g *guard) account(who subject) *account {
+	cache := g.accounts
+	if !who.exists {
+		cache = g.strangers
+	}
+	a, _ := cache.ComputeIfAbsent(who.key, func() (*account, bool) { return &account{pairs: map[string]*pair{}}, false })
+	return a
+}
+
+func (g *guard) address(from string) *bucket {
+	b, _ := g.addresses.ComputeIfAbsent(from, func() (*bucket, bool) { return &bucket{}, false })
+	return b
+}
+
+// pair returns the pair of an address. Of too many the one that was not used
+// for longest is forgotten, first those that never succeeded.
+func (a *account) pair(from string, now time.Time, exists bool) *pair {
+	p := a.pairs[from]
+	if p == nil {
+		most := maxStrangerPairs
+		if exists {
+			most = maxPairs
+		}
+		if len(a.pairs) >= most {
+			a.forgetOne(now)
+		}
+		p = &pair{}
+		a.pairs[from] = p
+	}
+	p.used = now
+	return p
+}
+
+func (a *account) forgetOne(now time.Time) {
+	var oldest string
+	for address, p := range a.pairs {
+		if p.trying > 0 {
+			continue
+		}
+		o := a.pairs[oldest]
+		if o == nil || o.isProven(now) && !p.isProven(now) || o.isProven(now) == p.isProven(now) && p.used.Before(o.used) {
+			oldest = address
+		}
+	}
+	delete(a.pairs, oldest)
+}
+
+func (p *pair) isProven(now time.Time) bool {
+	return !p.proven.IsZero() && now.Sub(p.proven) < provenFor
+}
+
+func (p *pair) succeed(now time.Time) {
+	p.proven = now
+	p.failures, p.failed, p.locked = 0, time.Time{}, time.Time{}
+}
+
+// fail counts a wrong secret and locks the pair after a few. A client, which
+// tries again by itself, is not locked for longer than the first time.
+func (p *pair) fail(now time.Time, client bool) {
+	if now.Sub(p.failed) > lockoutForget {
+		p.failures = 0
+	}
+	p.failures++
+	p.failed = now
+	over := p.failures - lockoutAfter
+	if over < 0 {
+		return
+	}
+	wait := lockoutLongest
+	switch {
+	case client:
+		wait = lockoutFirst
+	case over < 6: // 1 minute doubled six times is more than the longest
+		wait = lockoutFirst << over
+	}
+	p.locked = now.Add(min(wait, lockoutLongest))
+}

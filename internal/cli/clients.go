@@ -1,0 +1,397 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+// oauthClient is a client of the authorization server, as UAA's API has it.
+type oauthClient struct {
+	ID             string   `json:"client_id"`
+	Name           string   `json:"name,omitempty"`
+	GrantTypes     []string `json:"authorized_grant_types"`
+	Scopes         []string `json:"scope"`
+	Authorities    []string `json:"authorities"`
+	RedirectURIs   []string `json:"redirect_uri,omitempty"`
+	AutoApprove    any      `json:"autoapprove,omitempty"`
+	AccessSeconds  *int     `json:"access_token_validity,omitempty"`
+	RefreshSeconds *int     `json:"refresh_token_validity,omitempty"`
+	Public         bool     `json:"allowpublic,omitempty"`
+	// Secret is the one that was generated: it is shown once.
+	Secret string `json:"client_secret,omitempty"`
+}
+
+func (c *oauthClient) show(p *term.Printer) {
+	rows := [][2]string{{"client", p.Bold(c.ID)}}
+	if c.Name != "" {
+		rows = append(rows, [2]string{"name", c.Name})
+	}
+	rows = append(rows, [2]string{"grant types", strings.Join(c.GrantTypes, ", ")}, [2]string{"scopes", strings.Join(c.Scopes, ", ")},
+		[2]string{"authorities", strings.Join(c.Authorities, ", ")})
+	if len(c.RedirectURIs) > 0 {
+		rows = append(rows, [2]string{"redirect URIs", strings.Join(c.RedirectURIs, ", ")})
+	}
+	for _, v := range []struct {
+		name  string
+		value *int
+	}{{"access token validity", c.AccessSeconds}, {"refresh token validity", c.RefreshSeconds}} {
+		if v.value != nil {
+			rows = append(rows, [2]string{v.name, strconv.Itoa(*v.value) + " s"})
+		}
+	}
+	if c.Public {
+		rows = append(rows, [2]string{"public", "yes (no secret)"})
+	}
+	if c.Secret != "" {
+		rows = append(rows, [2]string{"secret", p.Bold(c.Secret) + "   (shown only once)"})
+	}
+	p.Println("")
+	p.Pairs(rows...)
+}
+
+// clientFlags are what can be set of a client.
+type clientFlags struct {
+	Name        string    `long:"name" value-name:"TEXT" description:"Display name"`
+	Authorities *wordList `long:"authorities" value-name:"LIST" description:"Comma-separated authorities: the scopes of the client's own tokens"`
+	Scopes      *wordList `long:"scopes" value-name:"LIST" description:"Comma-separated scopes that the client can request for users"`
+	GrantTypes  *wordList `long:"grant-types" value-name:"LIST" description:"Comma-separated grant types, such as client_credentials,authorization_code,refresh_token"`
+	Redirects   *wordList `long:"redirect-uris" value-name:"LIST" description:"Comma-separated redirect URIs, for authorization_code"`
+	AutoApprove *wordList `long:"auto-approve" value-name:"LIST" description:"Comma-separated scopes that users need not approve; true means all"`
+	Access      *int      `long:"access-token-validity" value-name:"SECONDS" description:"Lifetime of access tokens"`
+	Refresh     *int      `long:"refresh-token-validity" value-name:"SECONDS" description:"Lifetime of refresh tokens"`
+}
+
+// wordList is a list of words separated by commas or spaces.
+type wordList []string
+
+// UnmarshalFlag reads it.
+func (l *wordList) UnmarshalFlag(text string) error {
+	*l = wordList{}
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		*l = append(*l, w)
+	}
+	return nil
+}
+
+// body is what the flags say, for the API.
+func (f *clientFlags) body() map[string]any {
+	body := map[string]any{}
+	if f.Name != "" {
+		body["name"] = f.Name
+	}
+	for key, list := range map[string]*wordList{
+		"authorities": f.Authorities, "scope": f.Scopes, "authorized_grant_types": f.GrantTypes, "redirect_uri": f.Redirects, "autoapprove": f.AutoApprove,
+	} {
+		if list != nil {
+			body[key] = *list
+		}
+	}
+	if f.Access != nil {
+		body["access_token_validity"] = *f.Access
+	}
+	if f.Refresh != nil {
+		body["refresh_token_validity"] = *f.Refresh
+	}
+	return body
+}
+
+// secretFlag says where the secret of a client comes from.
+type secretFlag struct {
+	Secret string `long:"secret" value-name:"SECRET" description:"Secret; visible in the process list (default: prompt for it, or generate one)"`
+}
+
+// choose returns the secret, and whether it was generated: without the flag a
+// terminal is asked, and nothing means to generate one.
+func (f *secretFlag) choose(ctx context.Context, s *session, id string) (secret string, generated bool, err error) {
+	if f.Secret != "" {
+		return f.Secret, false, nil
+	}
+	if !s.w.InTerminal {
+		return rand.Text(), true, nil
+	}
+	in := bufio.NewReader(s.w.In)
+	what := fmt.Sprintf("Secret of %s (enter to generate one)", id)
+	if s.w.Password == nil {
+		secret, err = s.askOptional(ctx, in, what)
+	} else {
+		secret, err = s.secret(ctx, in, what)
+	}
+	if err == nil && secret == "" {
+		return rand.Text(), true, nil
+	}
+	return secret, false, err
+}
+
+// clientsCall calls the part of the authorization server that has the clients.
+func (s *session) clientsCall(ctx context.Context, method, path string, body, into any) error {
+	_, err := s.api.Do(ctx, client.Call{Method: method, URL: s.cfg.Links.UAA + "/oauth/clients" + path, Body: body, Into: into})
+	if status := client.Status(err); status == http.StatusForbidden || status == http.StatusUnauthorized {
+		return &problem{
+			What: "Permission denied.", Why: "the login lacks clients.read, clients.write or clients.admin: " + err.Error(),
+			Try: fmt.Sprintf("log in with a client that has them: '%s auth CLIENT SECRET --client-credentials'", s.w.Program), cause: err,
+		}
+	}
+	return err
+}
+
+// noClient says that a client does not exist, and which one may be meant.
+func (s *session) noClient(ctx context.Context, id string, err error) error {
+	if client.Status(err) != http.StatusNotFound {
+		return err
+	}
+	p := &problem{What: "Client '" + id + "' not found.", Try: fmt.Sprintf("'%s clients' lists them", s.w.Program), cause: errors.Join(errNotFound, err)}
+	if all, err := s.listClients(ctx); err == nil {
+		var ids []string
+		for _, c := range all {
+			ids = append(ids, c.ID)
+		}
+		p.Try = didYouMeanOr(p.Try, id, ids)
+	}
+	return p
+}
+
+func (s *session) listClients(ctx context.Context) ([]oauthClient, error) {
+	var all []oauthClient
+	for {
+		var page struct {
+			Resources []oauthClient `json:"resources"`
+			Total     int           `json:"totalResults"`
+		}
+		q := url.Values{"startIndex": {strconv.Itoa(len(all) + 1)}, "count": {"100"}, "sortBy": {"client_id"}}
+		if err := s.clientsCall(ctx, http.MethodGet, "?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Resources...)
+		if len(page.Resources) == 0 || len(all) >= page.Total {
+			slices.SortFunc(all, func(a, b oauthClient) int { return strings.Compare(a.ID, b.ID) })
+			return all, nil
+		}
+	}
+}
+
+type clientsCommand struct{}
+
+func (c *clientsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting clients as %s...", s.out.Bold(s.api.User().Name()))
+	all, err := s.listClients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &listing[oauthClient]{
+		key: "clients", rows: all, heading: []string{"client", "grant types", "scopes", "authorities"},
+		cells: func(c oauthClient) []string {
+			return []string{c.ID, strings.Join(c.GrantTypes, ", "), shortList(c.Scopes), shortList(c.Authorities)}
+		},
+	}, nil
+}
+
+// shortList is the beginning of a list, for tables.
+func shortList(words []string) string {
+	const most = 3
+	if len(words) <= most {
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:most-1], ", "), len(words)-most+1)
+}
+
+// oneClient is the argument of commands about one client.
+type oneClient struct {
+	Args struct {
+		Client string `positional-arg-name:"CLIENT" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+type clientCommand struct{ oneClient }
+
+func (c *clientCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	var found oauthClient
+	if err := s.clientsCall(ctx, http.MethodGet, "/"+url.PathEscape(c.Args.Client), nil, &found); err != nil {
+		return nil, s.noClient(ctx, c.Args.Client, err)
+	}
+	return &found, nil
+}
+
+type createClientCommand struct {
+	clientFlags
+	secretFlag
+	Public bool `long:"public" description:"Create a client without a secret, for apps that cannot keep one; needs PKCE"`
+	oneClient
+}
+
+func (c *createClientCommand) run(ctx context.Context, s *session) (result, error) {
+	if c.Public && c.Secret != "" {
+		return nil, &usage{"--public cannot be combined with --secret", "create-client"}
+	}
+	body := c.body()
+	body["client_id"] = c.Args.Client
+	if c.GrantTypes == nil {
+		body["authorized_grant_types"] = []string{"client_credentials"}
+		if c.Redirects != nil || c.Public {
+			body["authorized_grant_types"] = []string{"authorization_code", "refresh_token"}
+		}
+	}
+	var secret string
+	var generated bool
+	if c.Public {
+		body["allowpublic"] = true
+	} else {
+		var err error
+		if secret, generated, err = c.choose(ctx, s, c.Args.Client); err != nil {
+			return nil, err
+		}
+		body["client_secret"] = secret
+	}
+	s.say("Creating client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	var created oauthClient
+	err := s.clientsCall(ctx, http.MethodPost, "", body, &created)
+	if client.Status(err) == http.StatusConflict {
+		return nil, &problem{
+			What: "Client " + c.Args.Client + " already exists.", Why: "it was not changed",
+			Try: fmt.Sprintf("'%[1]s update-client %[2]s' changes it, '%[1]s set-client-secret %[2]s' its secret", s.w.Program, c.Args.Client), cause: err,
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	created.Secret = ""
+	if generated {
+		created.Secret = secret
+	}
+	s.ok()
+	return &created, nil
+}
+
+type updateClientCommand struct {
+	clientFlags
+	oneClient
+}
+
+func (c *updateClientCommand) run(ctx context.Context, s *session) (result, error) {
+	change := c.body()
+	if len(change) == 0 {
+		return nil, &usage{"nothing to update: pass --authorities, --scopes, --grant-types or another flag", "update-client"}
+	}
+	s.say("Updating client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	// An update replaces a client: what is not changed is sent as it is.
+	at := "/" + url.PathEscape(c.Args.Client)
+	body := map[string]any{}
+	if err := s.clientsCall(ctx, http.MethodGet, at, nil, &body); err != nil {
+		return nil, s.noClient(ctx, c.Args.Client, err)
+	}
+	delete(body, "lastModified")
+	for key, value := range change {
+		body[key] = value
+	}
+	var updated oauthClient
+	if err := s.clientsCall(ctx, http.MethodPut, at, body, &updated); err != nil {
+		return nil, err
+	}
+	s.ok()
+	return &updated, nil
+}
+
+type setClientSecretCommand struct {
+	secretFlag
+	Add    bool `long:"add" description:"Keep the old secret valid beside the new one, until --delete-old"`
+	Delete bool `long:"delete-old" description:"Delete the older of two secrets"`
+	oneClient
+}
+
+// secretResult is a secret that was changed.
+type secretResult struct {
+	ID     string `json:"client_id"`
+	Change string `json:"change"`
+	Secret string `json:"client_secret,omitempty"`
+}
+
+func (r *secretResult) show(p *term.Printer) {
+	if r.Secret != "" {
+		p.Println("")
+		p.Pairs([2]string{"client", p.Bold(r.ID)}, [2]string{"secret", p.Bold(r.Secret) + "   (shown only once)"})
+	}
+}
+
+func (c *setClientSecretCommand) run(ctx context.Context, s *session) (result, error) {
+	if c.Delete && (c.Add || c.Secret != "") {
+		return nil, &usage{"--delete-old cannot be combined with --add or --secret", "set-client-secret"}
+	}
+	out := &secretResult{ID: c.Args.Client, Change: map[bool]string{true: "ADD", false: "UPDATE"}[c.Add]}
+	body := map[string]any{"clientId": c.Args.Client, "changeMode": out.Change}
+	if c.Delete {
+		out.Change = "DELETE"
+		body["changeMode"] = out.Change
+		s.say("Deleting the old secret of client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	} else {
+		secret, generated, err := c.choose(ctx, s, c.Args.Client)
+		if err != nil {
+			return nil, err
+		}
+		body["secret"] = secret
+		if generated {
+			out.Secret = secret
+		}
+		s.say("Setting the secret of client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	}
+	if err := s.clientsCall(ctx, http.MethodPut, "/"+url.PathEscape(c.Args.Client)+"/secret", body, nil); err != nil {
+		return nil, s.noClient(ctx, c.Args.Client, err)
+	}
+	s.ok()
+	return out, nil
+}
+
+type deleteClientCommand struct {
+	Force bool `short:"f" description:"Do not ask for confirmation"`
+	oneClient
+}
+
+func (c *deleteClientCommand) run(ctx context.Context, s *session) (result, error) {
+	if !c.Force {
+		if err := s.confirm(ctx, "Really delete the client "+c.Args.Client+"; its tokens stop working"); err != nil {
+			return nil, err
+		}
+	}
+	s.say("Deleting client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
+	err := s.clientsCall(ctx, http.MethodDelete, "/"+url.PathEscape(c.Args.Client), nil, nil)
+	if client.Status(err) == http.StatusNotFound {
+		s.say("Client %s does not exist.", c.Args.Client)
+		s.ok()
+		return &removed{Kind: "client", Name: c.Args.Client}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	return &removed{Kind: "client", Name: c.Args.Client, Gone: true}, nil
+}
+
+// clientCommands are the entries of the table for OAuth clients.
+func clientCommands() []*command {
+	return []*command{
+		{name: "clients", group: groupClients, summary: "List OAuth clients", need: aLogin, example: []string{"clients"}, make: func() runner { return &clientsCommand{} }},
+		{name: "client", group: groupClients, summary: "Show an OAuth client", args: "CLIENT", need: aLogin, example: []string{"client my-sender"}, make: func() runner { return &clientCommand{} }},
+		{name: "create-client", group: groupClients, summary: "Create an OAuth client", args: "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", need: aLogin,
+			about: "Prompts for the secret in a terminal, and generates one when none is given. A generated secret is shown once. The default grant type is client_credentials.",
+			example: []string{
+				"create-client my-sender --authorities notifications.write,critical_notifications.write",
+				"create-client my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback",
+			}, make: func() runner { return &createClientCommand{} }},
+		{name: "update-client", group: groupClients, summary: "Update an OAuth client", args: "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", need: aLogin,
+			about: "A list replaces the present one; everything that no flag names stays as it is.", example: []string{"update-client my-sender --authorities notifications.write"}, make: func() runner { return &updateClientCommand{} }},
+		{name: "set-client-secret", group: groupClients, summary: "Set or rotate the secret of an OAuth client", args: "CLIENT [--add | --delete-old]", need: aLogin,
+			about:   "To rotate without an outage, add a second secret, configure the client with it, then delete the old one.",
+			example: []string{"set-client-secret my-sender", "set-client-secret my-sender --add", "set-client-secret my-sender --delete-old"}, make: func() runner { return &setClientSecretCommand{} }},
+		{name: "delete-client", group: groupClients, summary: "Delete an OAuth client", args: "CLIENT [-f]", need: aLogin, example: []string{"delete-client my-sender -f"}, make: func() runner { return &deleteClientCommand{} }},
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/cli/client"
+)
+
+// lastLines is how many lines of the log are shown with a failure.
+const lastLines = 10
+
+// everyStart are lines that come with every start and explain nothing.
+var everyStart = []string{"Invoking pre-start scripts.", "Invoking start command."}
+
+// withLog adds the last lines of the app or build to a failure: what went wrong
+// is usually said there. source is the beginning of the sources that count.
+func (s *session) withLog(ctx context.Context, app client.App, source string, failure error) error {
+	var p *problem
+	if s.cfg.Links.LogCache == "" || !errors.As(failure, &p) || ctx.Err() != nil {
+		return failure
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	lines, err := s.api.RecentLogs(ctx, s.cfg.Links.LogCache, app.GUID)
+	if err != nil {
+		return failure // the failure matters more than its log
+	}
+	var last []logLine
+	for _, l := range lines {
+		if l.Source != source && !strings.HasPrefix(l.Source, source+"/") || slices.Contains(everyStart, strings.TrimSpace(l.Text)) {
+			continue
+		}
+		stream := "OUT"
+		if l.Error {
+			stream = "ERR"
+		}
+		for part := range strings.SplitSeq(strings.TrimRight(l.Text, "\r\n"), "\n") {
+			last = append(last, logLine{l.Time, l.Source, l.Instance, stream, strings.TrimRight(part, "\r")})
+		}
+	}
+	p.Log = last[max(0, len(last)-lastLines):]
+	return failure
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
+)
+
+// selectTarget targets the org and the space that were named. What was not
+// named is the only one there is, or asked for when there are several.
+func (s *session) selectTarget(ctx context.Context, in *bufio.Reader, org, space string) error {
+	s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{}
+	to, err := s.pick(ctx, in, "Org", "/v3/organizations", org, nil)
+	if err != nil || to.GUID == "" {
+		return err
+	}
+	s.cfg.Org = to
+	s.cfg.Space, err = s.pick(ctx, in, "Space", "/v3/spaces", space, url.Values{"organization_guids": {to.GUID}})
+	return err
+}
+
+// maxChoices is how many names are listed to choose from.
+const maxChoices = 50
+
+// pick finds an org or a space by its name, or lets the user choose one. None
+// is no failure: a user may have none yet, or want to skip it.
+func (s *session) pick(ctx context.Context, in *bufio.Reader, kind, path, name string, q url.Values) (config.Named, error) {
+	if name != "" {
+		t, err := named(ctx, s, kind, path, name, q, func(t client.Thing) string { return t.Name })
+		return config.Named{GUID: t.GUID, Name: t.Name}, err
+	}
+	query := url.Values{"order_by": {"name"}}
+	for key, value := range q {
+		query[key] = value
+	}
+	all, err := client.List[client.Thing](ctx, s.api, path, query)
+	if err != nil || len(all) == 0 {
+		return config.Named{}, err
+	}
+	if len(all) == 1 {
+		return config.Named{GUID: all[0].GUID, Name: all[0].Name}, nil
+	}
+	if !s.w.InTerminal || s.JSON {
+		return config.Named{}, nil
+	}
+	lower := strings.ToLower(kind)
+	if len(all) > maxChoices {
+		s.errs.Printf("There are %d %ss. Type the name of one.", len(all), lower)
+	} else {
+		s.errs.Printf("Select %s %s:", map[bool]string{true: "an", false: "a"}[kind == "Org"], lower)
+		for i, t := range all {
+			s.errs.Printf("%d. %s", i+1, t.Name)
+		}
+	}
+	for {
+		answer, err := s.askOptional(ctx, in, kind+" (enter to skip)")
+		if err != nil || answer == "" {
+			return config.Named{}, err
+		}
+		if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(all) && len(all) <= maxChoices {
+			return config.Named{GUID: all[n-1].GUID, Name: all[n-1].Name}, nil
+		}
+		for _, t := range all {
+			if t.Name == answer {
+				return config.Named{GUID: t.GUID, Name: t.Name}, nil
+			}
+		}
+		s.errs.Printf("%s '%s' not found.", kind, answer)
+	}
+}
+
+// askOptional reads a line, which may be empty.
+func (s *session) askOptional(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(s.w.Err)
+		err = nil
+	}
+	return strings.TrimSpace(line), err
+}

@@ -1,0 +1,31 @@
+package diskspace
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// measure returns the size of the file system of dir and what is free there for
+// users other than root: what only root may use is nobody's to rely on.
+func measure(dir string) (size, free int64, err error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	block := st.Frsize
+	return int64(st.Blocks) * block, int64(st.Bavail) * block, nil //nolint:gosec // far below 2^63
+}
+
+// allocate makes a file whose blocks are taken.
+func allocate(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = syscall.Fallocate(int(f.Fd()), 0, 0, size) //nolint:gosec // a descriptor
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		err = fill(f, size)
+	}
+	return errors.Join(err, f.Close())
+}

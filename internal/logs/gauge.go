@@ -1,0 +1,99 @@
+package logs
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Gauge is what an instance of an app uses at a moment.
+type Gauge struct {
+	App      string
+	Process  string // its type, in capital letters
+	Instance string // guid
+	Index    int
+	Time     time.Time
+	Metrics  map[string]Metric
+}
+
+// Metric is one value of a gauge.
+type Metric struct {
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"`
+}
+
+const (
+	// gaugeEvery is how often instances are measured for those who read, as in
+	// Cloud Foundry.
+	gaugeEvery = 15 * time.Second
+	// maxMeasured bounds of how many apps the last measurement is remembered.
+	maxMeasured = 1000
+)
+
+// measured remembers gauges, so that readers that ask often measure seldom, and
+// see each measurement once.
+type measured struct {
+	access Access
+	mu     sync.Mutex
+	last   map[string]measurement // by app
+}
+
+type measurement struct {
+	at     time.Time
+	gauges []Gauge
+}
+
+// of returns the gauges of an app, not older than gaugeEvery.
+func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
+	now := time.Now()
+	m.mu.Lock()
+	last, ok := m.last[app]
+	m.mu.Unlock()
+	if ok && now.Sub(last.at) < gaugeEvery {
+		return last.gauges, nil
+	}
+	gauges, err := m.access.Gauges(ctx, []string{app})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == nil || len(m.last) >= maxMeasured {
+		m.last = map[string]measurement{}
+	}
+	m.last[app] = measurement{now, gauges}
+	return gauges, nil
+}
+
+// appendGauge writes the envelope of a gauge.
+func appendGauge(b []byte, g *Gauge, about *About) []byte {
+	e := Entry{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
+	tags := Tags(&e, about)
+	delete(tags, "source_type") // of log lines only
+	b = append(b, `{"timestamp":"`...)
+	b = strconv.AppendInt(b, g.Time.UnixNano(), 10)
+	b = append(b, `","source_id":`...)
+	b = appendJSON(b, g.App)
+	b = append(b, `,"instance_id":`...)
+	b = appendJSON(b, e.Instance)
+	b = append(b, `,"deprecated_tags":{},"tags":`...)
+	b = appendJSON(b, tags)
+	b = append(b, `,"gauge":{"metrics":`...)
+	b = appendJSON(b, g.Metrics)
+	return append(b, "}}"...)
+}
+
+// gaugesFor are the gauges of an app that a read asks for: the last ones, if they
+// are in its time.
+func (a *api) gaugesFor(ctx context.Context, app string, q ReadQuery) ([]Gauge, error) {
+	if !slices.Contains(q.Types, TypeGauge) {
+		return nil, nil
+	}
+	all, err := a.measured.of(ctx, app)
+	return slices.DeleteFunc(slices.Clone(all), func(g Gauge) bool {
+		at := g.Time.UnixNano()
+		return at < q.Start || q.End != 0 && at >= q.End
+	}), err
+}

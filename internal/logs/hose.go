@@ -1,0 +1,173 @@
+package logs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// What a hose holds of lines that its reader has not taken yet.
+	hoseBytes = 1 << 20
+	hoseLines = 8192
+)
+
+// Hose has the lines of several apps, or of all, from now on, as they are
+// written. Unlike a Tail it holds them in memory, and drops lines when its reader
+// is too slow: it never keeps a writer waiting.
+type Hose struct {
+	hoses *hoses
+	apps  map[string]bool // nil: all
+	shard string
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	queue   []Entry
+	bytes   int
+	dropped uint64
+}
+
+// hoses are those of a store.
+type hoses struct {
+	open    atomic.Int32
+	dropped atomic.Uint64
+
+	mu     sync.RWMutex
+	all    []*Hose // without a shard
+	shards map[string]*shard
+}
+
+// shard are hoses that share lines: each write goes to one of them, in turn.
+type shard struct {
+	members []*Hose
+	turn    atomic.Uint64
+}
+
+// Hose opens a hose for apps, nil for all. Hoses with the same name of a shard,
+// unless that is empty, share the lines. The reader calls Next, and Close at the end.
+func (s *Store) Hose(apps []string, name string) *Hose {
+	h := &Hose{hoses: &s.hoses, shard: name, wake: make(chan struct{}, 1)}
+	if apps != nil {
+		h.apps = map[string]bool{}
+		for _, app := range apps {
+			h.apps[app] = true
+		}
+	}
+	o := h.hoses
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if name == "" {
+		o.all = append(o.all, h)
+	} else {
+		if o.shards == nil {
+			o.shards = map[string]*shard{}
+		}
+		if o.shards[name] == nil {
+			o.shards[name] = new(shard)
+		}
+		o.shards[name].members = append(o.shards[name].members, h)
+	}
+	o.open.Add(1)
+	return h
+}
+
+// Close ends it. It may be called again.
+func (h *Hose) Close() {
+	o := h.hoses
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	drop := func(from []*Hose) []*Hose {
+		i := slices.Index(from, h)
+		if i < 0 {
+			return from
+		}
+		o.open.Add(-1)
+		return slices.Delete(slices.Clone(from), i, i+1)
+	}
+	if h.shard == "" {
+		o.all = drop(o.all)
+		return
+	}
+	if s := o.shards[h.shard]; s != nil {
+		if s.members = drop(s.members); len(s.members) == 0 {
+			delete(o.shards, h.shard)
+		}
+	}
+}
+
+// Next waits for lines. dropped is how many were given up since the last call;
+// with those alone there need not be a line.
+func (h *Hose) Next(ctx context.Context) (entries []Entry, dropped uint64, err error) {
+	for {
+		h.mu.Lock()
+		entries, dropped = h.queue, h.dropped
+		h.queue, h.bytes, h.dropped = nil, 0, 0
+		h.mu.Unlock()
+		if len(entries) > 0 || dropped > 0 {
+			return entries, dropped, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-h.wake:
+		}
+	}
+}
+
+// offer gives lines of one app to those who want them. Their texts are shared:
+// nobody changes them.
+func (o *hoses) offer(entries []Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	app := entries[0].App
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	for _, h := range o.all {
+		if h.wants(app) {
+			h.take(entries)
+		}
+	}
+	for _, s := range o.shards {
+		turn := int(s.turn.Add(1) % uint64(len(s.members)))
+		for i := range s.members {
+			if h := s.members[(turn+i)%len(s.members)]; h.wants(app) {
+				h.take(entries)
+				break
+			}
+		}
+	}
+}
+
+func (h *Hose) wants(app string) bool { return h.apps == nil || h.apps[app] }
+
+func (h *Hose) take(entries []Entry) {
+	h.mu.Lock()
+	taken := 0
+	for _, e := range entries {
+		if h.bytes+len(e.Text) > hoseBytes || len(h.queue) >= hoseLines {
+			break // in order: what comes later is dropped too
+		}
+		h.queue, h.bytes, taken = append(h.queue, e), h.bytes+len(e.Text), taken+1
+	}
+	lost := uint64(len(entries) - taken)
+	h.dropped += lost
+	h.mu.Unlock()
+	h.hoses.dropped.Add(lost)
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// note keeps a line that goes into a chunk for the hoses, if there are any.
+func (a *appLog) note(c *chunk, e *Entry, at int64, text []byte) {
+	if a.store.hoses.open.Load() == 0 {
+		return
+	}
+	one := *e
+	one.App, one.Time, one.Text, one.Tags, one.Lost = a.guid, time.Unix(0, at).UTC(), slices.Clone(text), a.recent.tags, 0
+	c.told = append(c.told, one)
+}

@@ -1,0 +1,248 @@
+package router
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strings"
+)
+
+// trace is what the headers of a request say about the trace that it is part of:
+// first as the client sent them, then, after begin, as the app gets them and the
+// access line tells. An empty one is absent.
+//
+// As with a gorouter that has both kinds of tracing on, a request without a trace
+// begins one, whose id is that of the request; B3 headers of the client go on as
+// they are, so that the app continues the client's span; a traceparent goes on
+// with the router as its parent.
+type trace struct {
+	b3                   string // trace-span[-sampled[-parent]] in one header
+	id, span, parentSpan string // the headers X-B3-Traceid, X-B3-Spanid, X-B3-Parentspanid
+	sampled, flags       string // X-B3-Sampled, X-B3-Flags; only read
+	parent, state        string // traceparent, tracestate
+}
+
+const (
+	headerB3          = "B3"
+	headerB3Trace     = "X-B3-Traceid"
+	headerB3Span      = "X-B3-Spanid"
+	headerB3Parent    = "X-B3-Parentspanid"
+	headerB3Sampled   = "X-B3-Sampled"
+	headerB3Flags     = "X-B3-Flags"
+	headerTraceparent = "Traceparent"
+	headerTracestate  = "Tracestate"
+
+	// traceVendor is the router's key in a tracestate.
+	traceVendor = "gorouter"
+	// maxTracestate is the longest tracestate that goes on.
+	maxTracestate = 2048
+)
+
+// traceOf reads the headers of a request.
+func traceOf(h http.Header) trace {
+	return trace{
+		b3: h.Get(headerB3), id: h.Get(headerB3Trace), span: h.Get(headerB3Span), parentSpan: h.Get(headerB3Parent),
+		sampled: h.Get(headerB3Sampled), flags: h.Get(headerB3Flags),
+		parent: h.Get(headerTraceparent), state: strings.Join(h[headerTracestate], ","),
+	}
+}
+
+// set gives an outgoing request its headers.
+func (t *trace) set(h http.Header) {
+	for name, value := range map[string]string{
+		headerB3: t.b3, headerB3Trace: t.id, headerB3Span: t.span, headerTraceparent: t.parent, headerTracestate: t.state,
+	} {
+		if value != "" {
+			h[name] = []string{value}
+		} else {
+			delete(h, name)
+		}
+	}
+}
+
+// appendTo writes the headers that set sets.
+func (t *trace) appendTo(out []byte) []byte {
+	for _, one := range [...]struct{ name, value string }{
+		{"B3: ", t.b3}, {"X-B3-Traceid: ", t.id}, {"X-B3-Spanid: ", t.span}, {"Traceparent: ", t.parent}, {"Tracestate: ", t.state},
+	} {
+		if one.value != "" {
+			out = appendHeader(out, one.name, one.value)
+		}
+	}
+	return out
+}
+
+// begin decides what goes on, and returns the id of the request: the one that it
+// has, or a new one.
+func (t *trace) begin(requestID string) string {
+	if requestID == "" {
+		if t.b3 == "" && t.id == "" && t.span == "" && t.parent == "" {
+			return t.fresh()
+		}
+		requestID = newRequestID()
+	}
+	id, span, told := t.fromB3()
+	if id == "" {
+		if id = traceOfID(requestID); id == "" {
+			id = traceOfID(newRequestID())
+		}
+		span = id[16:]
+		if !told {
+			t.id, t.span, t.b3 = id, span, id+"-"+span
+		}
+	}
+	if next := nextParent(t.parent); next != "" {
+		t.parent = next
+	} else {
+		t.parent, t.state = "00-"+padded(id, 32)+"-"+span+"-01", ""
+	}
+	t.state = nextState(t.state, t.parent[36:52])
+	return requestID
+}
+
+// fresh begins a trace of a request without any: all of it is one string.
+func (t *trace) fresh() (requestID string) {
+	const id, state, parent = 36, len(traceVendor) + 1 + 16, 55
+	var b [id + state + parent]byte
+	putRequestID(b[:id])
+	copy(b[id:], traceVendor+"=")
+	p := b[id+state:]
+	copy(p, "00-")
+	at := p[3:3]
+	for _, c := range b[:id] {
+		if c != '-' {
+			at = append(at, c)
+		}
+	}
+	p[35] = '-'
+	copy(p[36:], p[3+16:3+32])
+	copy(p[52:], "-01")
+	copy(b[id+len(traceVendor)+1:], p[36:52])
+	s := string(b[:])
+	t.state, t.parent = s[id:id+state], s[id+state:]
+	t.b3, t.id, t.span = t.parent[3:52], t.parent[3:35], t.parent[36:52]
+	return s[:id]
+}
+
+// fromB3 returns the trace and span that the B3 headers name, if they are good,
+// and completes the single header from the others. With told they go on as they
+// are, whether they name a trace or not.
+func (t *trace) fromB3() (id, span string, told bool) {
+	if t.b3 != "" {
+		if id, span, ok := parseB3(t.b3); ok {
+			return strings.ToLower(id), strings.ToLower(span), true
+		}
+	}
+	if t.id == "" || t.span == "" {
+		return "", "", false
+	}
+	sampled, ok := t.sampling()
+	if !ok || !isHex(t.id, 32) || !isHex(t.span, 16) || t.parentSpan != "" && !isHex(t.parentSpan, 16) {
+		return "", "", true
+	}
+	id, span = strings.ToLower(padded(t.id, 16)), strings.ToLower(padded(t.span, 16))
+	if len(id) > 16 {
+		id = padded(id, 32)
+	}
+	t.b3 = id + "-" + span
+	if sampled != "" {
+		t.b3 += "-" + sampled
+		if t.parentSpan != "" {
+			t.b3 += "-" + strings.ToLower(padded(t.parentSpan, 16))
+		}
+	}
+	return id, span, true
+}
+
+// sampling is the decision of the headers, as the single header has it.
+func (t *trace) sampling() (decision string, ok bool) {
+	if t.flags == "1" {
+		return "d", true
+	}
+	switch t.sampled {
+	case "":
+		return "", true
+	case "1", "true":
+		return "1", true
+	case "0", "false":
+		return "0", true
+	}
+	return "", false
+}
+
+// parseB3 reads the single header: trace, span, and perhaps a decision and the
+// parent of the span. A decision alone is good, too, and names no trace.
+func parseB3(s string) (id, span string, ok bool) {
+	if len(s) == 1 {
+		return "", "", s == "0" || s == "1" || s == "d"
+	}
+	id, rest, ok := strings.Cut(s, "-")
+	span, more, decided := strings.Cut(rest, "-")
+	if !ok || len(id) != 16 && len(id) != 32 || !isHex(id, 32) || len(span) != 16 || !isHex(span, 16) {
+		return "", "", false
+	}
+	if decided {
+		sampled, parent, has := strings.Cut(more, "-")
+		if sampled != "0" && sampled != "1" && sampled != "d" || has && (len(parent) != 16 || !isHex(parent, 16)) {
+			return "", "", false
+		}
+	}
+	return id, span, true
+}
+
+// nextParent is the traceparent that follows one of the client, with a new id of
+// the router; "" when there was none, or not a good one.
+func nextParent(header string) string {
+	s := strings.ToLower(strings.TrimSpace(header))
+	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || !isHex(s[:2], 2) || !isHex(s[3:35], 32) || !isHex(s[36:52], 16) || !isHex(s[53:], 2) ||
+		s[:2] == "ff" || strings.Trim(s[3:35], "0") == "" || strings.Trim(s[36:52], "0") == "" {
+		return ""
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:])
+	return "00" + s[2:36] + hex.EncodeToString(id[:]) + s[52:]
+}
+
+// nextState puts the router at the head of a tracestate, once.
+func nextState(state, span string) string {
+	next := traceVendor + "=" + span
+	if len(state) > maxTracestate {
+		return next
+	}
+	for entry := range strings.SplitSeq(state, ",") {
+		entry = strings.TrimSpace(entry)
+		if key, _, ok := strings.Cut(entry, "="); ok && key != traceVendor {
+			next += "," + entry
+		}
+	}
+	return next
+}
+
+// traceOfID is the trace of a request id; "" if that is no guid.
+func traceOfID(id string) string {
+	if !isGUID(id) {
+		return ""
+	}
+	return strings.ReplaceAll(id, "-", "")
+}
+
+// isHex reports whether s is a number of at most so many hexadecimal digits.
+func isHex(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i] | 0x20; (s[i] < '0' || s[i] > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// padded writes zeroes before a number, to that length.
+func padded(s string, n int) string {
+	if len(s) >= n {
+		return s
+	}
+	return strings.Repeat("0", n-len(s)) + s
+}

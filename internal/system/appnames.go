@@ -1,0 +1,250 @@
+package system
+
+import (
+	"context"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/cf"
+	"ingot/internal/controller"
+	"ingot/internal/logs"
+)
+
+const (
+	// namesFresh is how long names are believed that another server may have
+	// changed; of changes by this one we are told.
+	namesFresh = 5 * time.Second
+	// maxNames bounds of how many apps they are remembered.
+	maxNames = 10000
+)
+
+// appNames knows what apps, their spaces and organizations are called now.
+type appNames struct {
+	store   cf.Store
+	server  map[string]string // tags that all envelopes have
+	changes atomic.Uint64
+
+	mu    sync.Mutex
+	known map[string]namedApp
+}
+
+type namedApp struct {
+	about   *logs.About
+	changes uint64
+	at      time.Time
+}
+
+// newAppNames returns the names of a server that listens there.
+func newAppNames(store cf.Store, listen string) *appNames {
+	ip, _, err := net.SplitHostPort(listen)
+	if addr := net.ParseIP(ip); err != nil || addr == nil || addr.IsUnspecified() {
+		ip = "127.0.0.1"
+	}
+	return &appNames{
+		store: store, known: map[string]namedApp{},
+		server: map[string]string{"deployment": "ingot", "index": "0", "ip": ip},
+	}
+}
+
+// About returns the names of an app; of one that does not exist, those of the
+// server alone.
+func (n *appNames) About(ctx context.Context, app string) *logs.About {
+	// Before the store is read: what changes meanwhile is read again.
+	changes, now := n.changes.Load(), time.Now()
+	n.mu.Lock()
+	known, ok := n.known[app]
+	n.mu.Unlock()
+	if ok && known.changes == changes && now.Sub(known.at) < namesFresh {
+		return known.about
+	}
+	var about logs.About
+	err := n.store.View(ctx, func(tx cf.Tx) (err error) {
+		about, err = n.aboutIn(tx, app)
+		return err
+	})
+	if err != nil {
+		if ok {
+			return known.about // better than none
+		}
+		return &logs.About{Tags: n.server}
+	}
+	fresh := &about
+	if ok && sameAbout(known.about, fresh) {
+		fresh = known.about // who compares sees that nothing changed
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.known) >= maxNames {
+		clear(n.known)
+	}
+	n.known[app] = namedApp{fresh, changes, now}
+	return fresh
+}
+
+func sameAbout(a, b *logs.About) bool {
+	return maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Processes, b.Processes)
+}
+
+// aboutIn reads the names of an app.
+func (n *appNames) aboutIn(tx cf.Tx, guid string) (logs.About, error) {
+	about := logs.About{Tags: maps.Clone(n.server), Processes: map[string]string{}}
+	app, err := tx.Apps().Get(guid)
+	if err != nil {
+		return about, err
+	}
+	space, err := tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return about, err
+	}
+	org, err := tx.Organizations().Get(space.OrgGUID)
+	if err != nil {
+		return about, err
+	}
+	processes, _, err := tx.Processes().List(cf.Where("app_guid", guid))
+	if err != nil {
+		return about, err
+	}
+	for _, p := range processes {
+		about.Processes[strings.ToUpper(p.Type)] = p.GUID
+	}
+	maps.Copy(about.Tags, map[string]string{
+		"app_id": app.GUID, "app_name": app.Name, "space_id": space.GUID, "space_name": space.Name,
+		"organization_id": org.GUID, "organization_name": org.Name,
+	})
+	return about, nil
+}
+
+// watch returns the store, with done called after each change of a name that was
+// stored.
+func (n *appNames) watch(store cf.Store, done func()) cf.Store { return namingStore{store, n, done} }
+
+type namingStore struct {
+	cf.Store
+	names *appNames
+	done  func()
+}
+
+// Update implements cf.Store.
+func (s namingStore) Update(ctx context.Context, f func(cf.Tx) error) error {
+	renamed := false
+	err := s.Store.Update(ctx, func(tx cf.Tx) error {
+		renamed = false // f may run again
+		return f(namingTx{tx, &renamed})
+	})
+	if renamed {
+		// After a failure as well: whether a commit that failed has happened is
+		// not always known.
+		s.names.changes.Add(1)
+		s.done()
+	}
+	return err
+}
+
+type namingTx struct {
+	cf.Tx
+	renamed *bool
+}
+
+func (t namingTx) Apps() cf.Repo[cf.App] {
+	return namingRepo[cf.App]{t.Tx.Apps(), t.renamed, func(a *cf.App) (string, string) { return a.GUID, a.Name + "\n" + a.SpaceGUID }}
+}
+
+func (t namingTx) Spaces() cf.Repo[cf.Space] {
+	return namingRepo[cf.Space]{t.Tx.Spaces(), t.renamed, func(s *cf.Space) (string, string) { return s.GUID, s.Name }}
+}
+
+func (t namingTx) Organizations() cf.Repo[cf.Organization] {
+	return namingRepo[cf.Organization]{t.Tx.Organizations(), t.renamed, func(o *cf.Organization) (string, string) { return o.GUID, o.Name }}
+}
+
+func (t namingTx) Processes() cf.Repo[cf.Process] {
+	return namingRepo[cf.Process]{t.Tx.Processes(), t.renamed, func(p *cf.Process) (string, string) { return p.GUID, p.Type }}
+}
+
+// namingRepo notes when a row gets another name, or is new.
+type namingRepo[T any] struct {
+	cf.Repo[T]
+	renamed *bool
+	name    func(*T) (guid, name string)
+}
+
+func (r namingRepo[T]) Insert(row *T) error {
+	*r.renamed = true
+	return r.Repo.Insert(row)
+}
+
+func (r namingRepo[T]) Update(row *T) error {
+	guid, name := r.name(row)
+	before, err := r.Get(guid)
+	if err != nil {
+		return err
+	}
+	if _, old := r.name(before); old != name {
+		*r.renamed = true
+	}
+	return r.Repo.Update(row)
+}
+
+// About implements logs.Access.
+func (r *runtime) About(ctx context.Context, app string) *logs.About { return r.names.About(ctx, app) }
+
+// Gauges implements logs.Access: what the instances that run use, with the names
+// of Diego's metrics.
+func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) {
+	q := cf.Where("state", cf.InstanceRunning)
+	if apps != nil {
+		values := make([]any, len(apps))
+		for i, app := range apps {
+			values[i] = app
+		}
+		q = q.And(cf.In("app_guid", values...))
+	}
+	var instances []*cf.Instance
+	processes := map[string]*cf.Process{}
+	err := r.store.View(ctx, func(tx cf.Tx) (err error) {
+		if instances, _, err = tx.Instances().List(q); err != nil {
+			return err
+		}
+		for _, one := range instances {
+			if processes[one.ProcessGUID] == nil {
+				if processes[one.ProcessGUID], err = tx.Processes().Get(one.ProcessGUID); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	guids := make([]string, len(instances))
+	for i, one := range instances {
+		guids[i] = one.GUID
+	}
+	usage := r.apps.Usage(ctx, guids...)
+	out := make([]logs.Gauge, 0, len(instances))
+	for _, one := range instances {
+		if u, ok := usage[one.GUID]; ok {
+			out = append(out, gaugeOf(one, processes[one.ProcessGUID], u))
+		}
+	}
+	return out, nil
+}
+
+func gaugeOf(one *cf.Instance, p *cf.Process, u controller.Usage) logs.Gauge {
+	const mb = 1 << 20
+	bytes := func(n int64) logs.Metric { return logs.Metric{Unit: "bytes", Value: float64(n)} }
+	return logs.Gauge{
+		App: one.AppGUID, Process: strings.ToUpper(p.Type), Instance: one.GUID, Index: one.Index, Time: u.Time,
+		Metrics: map[string]logs.Metric{
+			"cpu": {Unit: "percentage", Value: 100 * u.CPU}, "cpu_entitlement": {Unit: "percentage", Value: 100 * u.CPU},
+			"memory": bytes(u.Memory), "memory_quota": bytes(int64(p.MemoryMB) * mb),
+			"disk": bytes(u.Disk), "disk_quota": bytes(int64(p.DiskMB) * mb),
+			"log_rate": {Unit: "B/s", Value: float64(u.LogRate)}, "log_rate_limit": {Unit: "B/s", Value: float64(p.LogRate)},
+		},
+	}
+}

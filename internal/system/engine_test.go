@@ -1,0 +1,304 @@
+//go:build linux
+
+package system
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ingot/internal/engine"
+	"ingot/internal/engine/container"
+	"ingot/internal/engine/container/containertest"
+	"ingot/internal/engine/process"
+	"ingot/internal/launch"
+	"ingot/internal/programtest"
+	"ingot/internal/web"
+)
+
+// enginesIn are the engines of a new data directory, with a runc of their own.
+func enginesIn(t *testing.T) (o engines, set func(script string)) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "choice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // for another user's processes
+		t.Fatal(err)
+	}
+	programs := programtest.Dir(t)
+	o = engines{dir: &dataDir{path: dir}, log: slog.New(slog.DiscardHandler)}
+	initProgram, _ := enginePrograms(programs)
+	runc := filepath.Join(dir, "runc")
+	o.container = container.Options{Root: o.dir.file("containers"), Init: initProgram, Runc: runc}
+	o.process = process.Options{Root: o.dir.file("processes"), Init: initProgram}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := o.endOther(ctx, engineProcess); err != nil {
+			t.Error(err)
+		}
+		if err := o.endOther(ctx, engineContainer); err != nil {
+			t.Error(err)
+		}
+		if left := containertest.Of(o.container.Root).Left(t); len(left) > 0 {
+			t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	set = func(script string) {
+		_ = os.Remove(runc)
+		if err := os.WriteFile(runc, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	return o, set
+}
+
+// workingRunc is a runc that works; the test is skipped where containers do not.
+func workingRunc(t *testing.T) string {
+	t.Helper()
+	if err := TryContainers(t.Context(), programtest.Dir(t)); err != nil {
+		containertest.Missing(t, err)
+	}
+	path, err := exec.LookPath("runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "exec " + path + ` "$@"`
+}
+
+const brokenRunc = "echo broken >&2; exit 1"
+
+func openKind(t *testing.T, o engines, kind, want string) engine.Engine {
+	t.Helper()
+	e, err := o.open(t.Context(), kind)
+	if err != nil {
+		t.Fatalf("--engine %s: %v", kind, err)
+	}
+	if d := e.Describe(); d.Name != want {
+		t.Fatalf("--engine %s is %s, want %s", kind, d.Name, want)
+	}
+	return e
+}
+
+func runOne(t *testing.T, e engine.Engine, id string) {
+	t.Helper()
+	err := e.Start(t.Context(), engine.Spec{
+		ID: id, Limits: engine.Limits{Memory: 64 << 20, Disk: 16 << 20},
+		Launch: launch.Spec{Instance: id, LogRate: -1, Health: launch.Check{Kind: launch.CheckProcess}, Members: []launch.Member{{
+			Name: "web", Source: "APP", Args: []string{"/bin/sleep", "100000"}, Env: []string{"PATH=/bin", "HOME={{home}}"}, Dir: "{{home}}",
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func running(t *testing.T, e engine.Engine) string {
+	t.Helper()
+	list, err := e.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, in := range list {
+		if in.Running {
+			ids = append(ids, in.ID)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+func closeEngine(t *testing.T, e engine.Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A restart never weakens the isolation: with a runc that fails, apps are held
+// back, those that run go on, and all works again with a good runc.
+func TestEngineIsRemembered(t *testing.T) {
+	t.Parallel()
+	good := workingRunc(t)
+	o, set := enginesIn(t)
+	set(good)
+	e := openKind(t, o, engineAuto, engineContainer)
+	runOne(t, e, "a")
+	closeEngine(t, e)
+
+	set(brokenRunc)
+	for _, kind := range []string{engineAuto, engineContainer} {
+		e = openKind(t, o, kind, engineContainer)
+		if d := e.Describe(); d.Held == "" {
+			t.Errorf("--engine %s is not held back", kind)
+		}
+		if got := running(t, e); got != "a" {
+			t.Errorf("--engine %s: %q run, want a", kind, got)
+		}
+		r := &runtime{engine: e}
+		if r.recheck(o.log)(t.Context()); e.Describe().Held == "" {
+			t.Error("it works again, and nothing has changed")
+		}
+		if kind == engineContainer {
+			set(good)
+			if r.recheck(o.log)(t.Context()); e.Describe().Held != "" {
+				t.Error("it does not work again")
+			}
+			runOne(t, e, "b")
+		}
+		closeEngine(t, e)
+	}
+	if _, err := os.Stat(o.process.Root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the process engine was opened: %v", err)
+	}
+}
+
+// A data directory from before the choice was written down is known by what is
+// in it.
+func TestEngineOfOldDirectory(t *testing.T) {
+	t.Parallel()
+	good := workingRunc(t)
+	o, set := enginesIn(t)
+	set(good)
+	e := openKind(t, o, engineAuto, engineContainer)
+	runOne(t, e, "a")
+	closeEngine(t, e)
+	if err := os.Remove(o.dir.file(engineFile)); err != nil {
+		t.Fatal(err)
+	}
+	set(brokenRunc)
+	e = openKind(t, o, engineAuto, engineContainer)
+	closeEngine(t, e)
+	if c, err := o.remembered(); err != nil || c.Engine != engineContainer || c.Chosen.IsZero() {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Asked for by name, another engine is used from then on, and ends the instances
+// of the one before with all they had.
+func TestEngineChange(t *testing.T) {
+	t.Parallel()
+	good := workingRunc(t)
+	o, set := enginesIn(t)
+	set(good)
+	e := openKind(t, o, engineAuto, engineContainer)
+	runOne(t, e, "a")
+	pid := containertest.Of(o.container.Root).InitPID(t, "a")
+	closeEngine(t, e)
+
+	set(brokenRunc) // ending them does not need it
+	e = openKind(t, o, engineProcess, engineProcess)
+	if left := containertest.Of(o.container.Root).Left(t); len(left) > 0 {
+		t.Errorf("left of the container engine:\n%s", strings.Join(left, "\n"))
+	}
+	if line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && len(line) > 0 { // a zombie has none
+		t.Errorf("process %d still runs", pid)
+	}
+	runOne(t, e, "b")
+	closeEngine(t, e)
+
+	e = openKind(t, o, engineAuto, engineProcess) // it stays
+	if got := running(t, e); got != "b" {
+		t.Errorf("%q run, want b", got)
+	}
+	closeEngine(t, e)
+
+	if _, err := o.open(t.Context(), engineContainer); err == nil || !strings.Contains(err.Error(), "--engine container") {
+		t.Errorf("with a broken runc: %v", err)
+	}
+	e = openKind(t, o, engineAuto, engineProcess) // a change that fails changes nothing
+	if got := running(t, e); got != "b" {
+		t.Errorf("%q run, want b", got)
+	}
+	closeEngine(t, e)
+
+	set(good)
+	e = openKind(t, o, engineContainer, engineContainer)
+	if got := running(t, e); got != "" {
+		t.Errorf("%q run, want none", got)
+	}
+	for _, dir := range []string{o.process.Root, o.dir.file("cache")} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	closeEngine(t, e)
+}
+
+// On the first start auto takes what works, but not because the disk is full or
+// time has run out: that would decide for ever.
+func TestEngineIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	good := workingRunc(t)
+	o, set := enginesIn(t)
+	set(good)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if e, err := o.open(ctx, engineAuto); err == nil {
+		t.Errorf("it is %s", e.Describe().Name)
+		closeEngine(t, e)
+	}
+	set(brokenRunc)
+	e := openKind(t, o, engineAuto, engineProcess)
+	closeEngine(t, e)
+	set(good)
+	e = openKind(t, o, engineAuto, engineProcess)
+	closeEngine(t, e)
+	if c, err := o.remembered(); err != nil || !strings.Contains(c.Why, "runc") {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A file that does not name an engine is not taken for permission.
+func TestEngineFileIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", `{"engine":"kubernetes"}`, `{"engine":""}`} {
+		o, _ := enginesIn(t)
+		if err := os.WriteFile(o.dir.file(engineFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.open(t.Context(), engineAuto); err == nil || !strings.Contains(err.Error(), engineFile) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// What works in part is told: the reason to operators, that there is one to all.
+func TestReadyzTellsOfHeldApps(t *testing.T) {
+	t.Parallel()
+	h, why := &readiness{}, ""
+	h.expect(partPlatform)
+	h.ready(partPlatform, nil)
+	h.watch(partApps, func() string { return why })
+	ask := func(register func(*web.Mux, *readiness)) string {
+		m := web.NewMux(web.FormatV3, slog.New(slog.DiscardHandler), nil)
+		register(m, h)
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("status %d", w.Code)
+		}
+		return w.Body.String()
+	}
+	if body := ask(healthRoutes); strings.Contains(body, "degraded") {
+		t.Error(body)
+	}
+	why = "runc at /usr/sbin is broken"
+	if body := ask(healthRoutes); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"apps":`) || strings.Contains(body, "runc") {
+		t.Error(body)
+	}
+	if body := ask(operatorHealthRoutes); !strings.Contains(body, why) {
+		t.Error(body)
+	}
+}

@@ -1,0 +1,76 @@
+package system
+
+import (
+	"slices"
+	"testing"
+
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/platform"
+)
+
+// A buildpack that a new version brings gets a position of its own, where it
+// belongs among those of the version before and the operator's.
+func TestNewBundledBuildpack(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	store, p := platformdb.New(d), platform.New()
+	names := func() []string {
+		t.Helper()
+		var list []string
+		err := store.View(t.Context(), func(tx cf.Tx) error {
+			all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+			for i, b := range all {
+				if b.Position != i+1 {
+					t.Errorf("%s has position %d, want %d", b.Name, b.Position, i+1)
+				}
+				list = append(list, b.Name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	furnishAll := func() {
+		t.Helper()
+		if err := furnish(t.Context(), store, p, "localhost"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	furnishAll()
+	fresh := names()
+	// As the version before left it: without nginx, with the operator's own one last.
+	err := store.Update(t.Context(), func(tx cf.Tx) error {
+		nginx, err := tx.Buildpacks().First(cf.Where("name", "nginx_buildpack"))
+		if err != nil {
+			return err
+		}
+		if err := tx.Buildpacks().Delete(nginx.GUID); err != nil {
+			return err
+		}
+		binary, err := tx.Buildpacks().First(cf.Where("name", "binary_buildpack"))
+		if err != nil {
+			return err
+		}
+		binary.Position--
+		if err := tx.Buildpacks().Update(binary); err != nil {
+			return err
+		}
+		return tx.Buildpacks().Insert(&cf.Buildpack{Name: "mine", Position: binary.Position + 1, Enabled: true, Lifecycle: "buildpack"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names()
+	furnishAll()
+	if got, want := names(), append(slices.Clone(fresh), "mine"); !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,119 @@
+package system
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/blob"
+	"ingot/internal/cf"
+	"ingot/internal/db"
+	"ingot/internal/db/dbtest"
+	"ingot/internal/db/platformdb"
+	"ingot/internal/engine"
+	"ingot/internal/logs"
+	"ingot/internal/staging"
+)
+
+// keeper is an engine that keeps archives unpacked.
+type keeper struct {
+	engine.Engine
+	keys []string
+}
+
+func (k *keeper) Trim(wanted func(string) bool) error {
+	k.keys = slices.DeleteFunc(k.keys, func(key string) bool { return !wanted(key) })
+	return nil
+}
+
+// What belonged to a deleted app goes at the next sweep; what a build just
+// wrote, and what has a row, stays.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := blob.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := logs.Open(t.TempDir(), logs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", ""}}
+	r := &runtime{store: platformdb.New(d), blobs: blobs, logs: lines, engine: k, log: discard, stager: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs})}
+	stored := map[blob.Kind][]string{
+		blob.Packages: {"kept-package", "gone-package"}, blob.Droplets: {"kept-droplet", "gone-droplet"},
+		blob.Buildpacks: {"kept-pack", "gone-pack"}, blob.BuildCache: {"kept-app", "gone-app"},
+	}
+	for kind, keys := range stored {
+		for _, key := range keys {
+			if _, err := blobs.Put(t.Context(), kind, key, strings.NewReader("x"), blob.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	build := &cf.Build{Resource: cf.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: cf.Staging}
+	update := func(f func(tx cf.Tx) error) {
+		t.Helper()
+		if err := r.store.Update(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(tx cf.Tx) error {
+		id := func(guid string) cf.Resource { return cf.Resource{GUID: guid} }
+		org := &cf.Organization{Resource: id("o"), Name: "o"}
+		space := &cf.Space{Resource: id("s"), Name: "s", OrgGUID: "o"}
+		for _, insert := range []func() error{
+			func() error { return tx.Organizations().Insert(org) },
+			func() error { return tx.Spaces().Insert(space) },
+			func() error { return tx.Apps().Insert(&cf.App{Resource: id("kept-app"), Name: "a", SpaceGUID: "s"}) },
+			func() error {
+				return tx.Packages().Insert(&cf.Package{Resource: id("kept-package"), AppGUID: "kept-app"})
+			},
+			func() error {
+				return tx.Droplets().Insert(&cf.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1"})
+			},
+			func() error { return tx.Buildpacks().Insert(&cf.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
+			func() error { return tx.Builds().Insert(build) },
+		} {
+			if err := insert(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	left := func() []string {
+		var all []string
+		for kind := range stored {
+			for item, err := range blobs.List(kind) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, item.Key)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	// Files were written a moment ago: let that moment be long past.
+	r.now = func() time.Time { return time.Now().Add(time.Minute) }
+	r.sweep(t.Context())
+	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
+		t.Errorf("during a build %v are left, want %v", got, want)
+	}
+	if want := []string{"droplet-1", "builder-3"}; !slices.Equal(k.keys, want) {
+		t.Errorf("unpacked are %v, want %v", k.keys, want)
+	}
+	update(func(tx cf.Tx) error {
+		build.State = cf.Staged
+		return tx.Builds().Update(build)
+	})
+	r.sweep(t.Context())
+	if got, want := left(), []string{"kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
+		t.Errorf("after it %v are left, want %v", got, want)
+	}
+}

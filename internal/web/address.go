@@ -1,0 +1,77 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Proxies are the networks of the proxies in front of the server. Only their
+// X-Forwarded-For is believed: a client could name any address there.
+type Proxies []netip.Prefix
+
+// ParseProxies reads addresses and networks with commas between them.
+func ParseProxies(list string) (Proxies, error) {
+	var out Proxies
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		if word == "" {
+			continue
+		}
+		if addr, err := netip.ParseAddr(word); err == nil {
+			addr = addr.Unmap().WithZone("")
+			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		prefix, err := netip.ParsePrefix(word)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", word)
+		}
+		out = append(out, prefix.Masked())
+	}
+	return out, nil
+}
+
+func (p Proxies) has(a netip.Addr) bool {
+	for _, prefix := range p {
+		if prefix.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Client returns the address that a request comes from: that of the connection,
+// or, when a trusted proxy made it, the last address of X-Forwarded-For that is
+// not a trusted proxy itself. It is the zero Addr when the connection has none.
+func (p Proxies) Client(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	from := peer.Addr().Unmap().WithZone("")
+	if !p.has(from) {
+		return from
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0 && p.has(from); i-- {
+		hop, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(hops[i]), "[]"))
+		if err != nil {
+			break
+		}
+		from = hop.Unmap().WithZone("")
+	}
+	return from
+}
+
+// AddressKey is the part of an address that one client cannot change at will:
+// of IPv6 it usually has a whole /64.
+func AddressKey(a netip.Addr) string {
+	if a.Is6() {
+		if prefix, err := a.Prefix(64); err == nil {
+			return prefix.String()
+		}
+	}
+	return a.String()
+}
