@@ -30,11 +30,7 @@ func TestSamples(t *testing.T) {
 			{"sidecar-java-app-without-memory", func(t *testing.T) { sampleJavaWithoutMemory(t, s) }},
 			{"database-app-postgres", func(t *testing.T) { sampleDatabase(t, s, "postgres", `relation "users" does not exist`) }},
 			{"database-app-mysql", func(t *testing.T) { sampleDatabase(t, s, "mysql", "users' doesn't exist") }},
-		}
-		if s.options.Engine == "process" {
-			// It connects to the server, which listens on the loopback of this
-			// machine here: a container has its own.
-			parts = append(parts, part{"notification-sender", func(t *testing.T) { sampleSender(t, s) }})
+			{"notification-sender", func(t *testing.T) { sampleSender(t, s) }},
 		}
 		together(t, parts...)
 	})
@@ -282,39 +278,60 @@ func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 	cfOK(t, home, "delete-service", instance, "-f", "--wait")
 }
 
-// sampleSender sends to an address by the page of the app and by the program,
-// and finds both in the mailbox.
+// sampleSender sends to a user by the page of the app, with a service of the
+// marketplace, and by the program, with a service key, and finds both in the
+// mailbox. What was given goes with the binding and the key.
 func sampleSender(t *testing.T, s *site) {
 	home := s.admin(t)
-	s.call(t, http.MethodPost, "/oauth/clients", s.adminToken(t), map[string]any{
-		"client_id": "sample-sender", "client_secret": "sample secret", "authorized_grant_types": "client_credentials",
-		"authorities": []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "emails.write"},
-	}).want(t, http.StatusCreated)
+	user := s.createUser(t, s.adminToken(t), "reader", "a secret of the reader")
+	contains(t, columns(cfOK(t, home, "marketplace")), "notifications default, critical")
+	cfOK(t, home, "create-service", "notifications", "default", "mail", "--wait")
 	manifest, _ := s.sampleManifest(t, "notification-sender", "manifest.yml", "")
-	contains(t, columns(cfOK(t, home, "push", "-f", manifest, "--var", "notifications_url="+s.Notifications, "--var", "auth_url="+s.Auth,
-		"--var", "client_id=sample-sender", "--var", "client_secret=sample secret", "--var", "page_password=open")), "#0 running")
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest, "--var", "page_password=open")), "#0 running")
 	host := header{"Host", "notification-sender.apps.localhost"}
-	form := url.Values{"to": {"email:page@example.org"}, "subject": {"By the page"}, "text": {"One & two"}}
+	form := url.Values{"to": {"user:" + user}, "subject": {"By the page"}, "text": {"One & two"}}
 	s.call(t, http.MethodPost, s.API+"/send", "", form, host).want(t, http.StatusUnauthorized)
 	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).want(t, http.StatusOK).Body),
-		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to email:page@example.org: 1 notifications")
+		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to user:"+user+": 1 notifications")
 
+	cfOK(t, home, "create-service-key", "mail", "for-me", "--wait")
+	key := s.serviceKey(t, home, "mail", "for-me")
 	dir, err := buildSamples()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "notification-sender", "bin", "notification-sender"),
-		"send", "--to", "email:program@example.org", "--subject", "By the program", "--text", "Three")
-	cmd.Env = []string{"NOTIFICATIONS_URL=" + s.Notifications, "AUTH_URL=" + s.Auth, "CLIENT_ID=sample-sender", "CLIENT_SECRET=sample secret"}
-	out, err := cmd.CombinedOutput()
+	send := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "notification-sender", "bin", "notification-sender"),
+			"send", "--to", "user:"+user, "--subject", "By the program", "--text", "Three")
+		cmd.Env = []string{
+			"NOTIFICATIONS_URL=" + key["url"].(string), "AUTH_URL=" + key["auth_url"].(string),
+			"CLIENT_ID=" + key["client_id"].(string), "CLIENT_SECRET=" + key["client_secret"].(string),
+		}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := send()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	contains(t, string(out), "Found the template", "Sent to email:program@example.org: 1 notifications")
-	for to, subject := range map[string]string{"page@example.org": "[sample] By the page", "program@example.org": "[sample] By the program"} {
-		await(t, "mail to "+to+" is caught", func() bool {
+	contains(t, out, "Sent to user:"+user+": 1 notifications")
+	for _, subject := range []string{"[sample] By the page", "[sample] By the program"} {
+		await(t, "mail "+subject+" is caught", func() bool {
 			text := string(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).Body)
-			return strings.Contains(text, to) && strings.Contains(text, subject)
+			return strings.Contains(text, "reader@example.org") && strings.Contains(text, subject)
 		})
 	}
+	// A webhook that would never be called is refused at once; one to an app is
+	// not, although its name may lead to this machine.
+	token := s.askToken(t, key["client_id"].(string), key["client_secret"].(string), url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK).object(t)["access_token"].(string)
+	contains(t, string(s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://127.0.0.1:9/hook"}).want(t, http.StatusUnprocessableEntity).Body),
+		"--allow-networks")
+	s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://notification-sender.apps.localhost/hook"}).want(t, http.StatusCreated)
+	cfOK(t, home, "delete-service-key", "mail", "for-me", "-f", "--wait")
+	if out, err := send(); err == nil {
+		t.Errorf("the key works after it was deleted:\n%s", out)
+	}
+	cfOK(t, home, "unbind-service", "notification-sender", "mail", "--wait")
+	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).Body), "401")
+	cfOK(t, home, "delete-service", "mail", "-f", "--wait")
 }

@@ -184,7 +184,7 @@ func serviceProvided(t *testing.T, s *site) {
 	cfOK(t, home, "curl", "-X", "PATCH", "/v3/apps/"+guid(t, home, "files")+"/features/service-binding-k8s", "-d", `{"enabled":true}`)
 	cfOK(t, home, "start", "files")
 	env := s.environment(t, "files")
-	if env["SERVICE_BINDING_ROOT"] == "" || env["VCAP_SERVICES"] != "" {
+	if s.options.Engine == "container" && env["SERVICE_BINDING_ROOT"] != "/etc/cf-service-bindings" || env["SERVICE_BINDING_ROOT"] == "" || env["VCAP_SERVICES"] != "" {
 		t.Errorf("SERVICE_BINDING_ROOT is %q, VCAP_SERVICES %q", env["SERVICE_BINDING_ROOT"], env["VCAP_SERVICES"])
 	}
 	cfOK(t, home, "unbind-service", "files", "ups")

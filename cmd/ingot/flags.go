@@ -54,7 +54,7 @@ type upOptions struct {
 	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
 	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
 	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
-	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
+	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, beside those of --allow-networks"`
 	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"How much of the data directory's disk stays free: with less, uploads, builds and starts are refused; a twentieth of the disk, at most 256, when it is not given"`
 	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of the proxies in front, such as 127.0.0.1,10.0.0.0/8; their X-Forwarded-For says which client a login comes from"`
 	logOptions
@@ -68,13 +68,14 @@ type mailOptions struct {
 	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
 	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
 	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
+	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks that webhooks, log drains, route services and service brokers of developers may be in, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
 	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
 }
 
 func (o mailOptions) mailing() system.MailConfig {
 	return system.MailConfig{
 		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
-		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, QueueLimit: system.DefaultQueueLimit,
+		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, QueueLimit: system.DefaultQueueLimit,
 	}
 }
 

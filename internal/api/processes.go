@@ -261,7 +261,7 @@ func (a *API) presentProcessesBare(p *presenter, items []*cf.Process) ([]process
 	if p.r.Method != http.MethodGet || !slices.Contains(splitValues(p.r.URL.Query().Get("embed")), embedInstances) {
 		return out, nil
 	}
-	running, err := runningOf(p, items, a.now())
+	running, err := runningOf(p, items)
 	for i := range out {
 		rows := running[items[i].GUID]
 		if rows == nil {

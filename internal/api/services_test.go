@@ -231,6 +231,9 @@ func TestServiceFailures(t *testing.T) {
 		body: `{"name":"wrong","url":"$url","authentication":{"type":"basic","credentials":{"username":"u","password":"hunter3"}}}`}, "Authentication with the service broker 'wrong' failed")
 	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"Name must be unique"}, body: `{"name":"nobody","url":"http://127.0.0.1:1",` + auth + `}`})
 	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"not a valid URL"}, body: `{"name":"x","url":"ftp://x",` + auth + `}`})
+	for _, address := range []string{"http://x?a=b", "http://x#f", "http://x?", "http://x/#"} {
+		m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"query or a fragment"}, body: `{"name":"x","url":"` + address + `",` + auth + `}`})
+	}
 	m.one(step{as: "dev", do: "POST /v3/service_brokers", want: 403, body: `{"name":"x","url":"$url",` + auth + `}`})
 	empty := brokertest.New(t, &brokertest.Broker{Change: func(c map[string]any) { c["services"] = []any{} }})
 	m.vars["empty"] = empty.URL

@@ -15,11 +15,11 @@ import (
 type runningBody struct {
 	Index int              `json:"index"`
 	State cf.InstanceState `json:"state"`
-	Since int64            `json:"since"` // seconds
+	Since int64            `json:"since"` // Unix time
 }
 
 // runningOf returns one row for each wanted instance of each process.
-func runningOf(p *presenter, items []*cf.Process, now time.Time) (map[string][]runningBody, error) {
+func runningOf(p *presenter, items []*cf.Process) (map[string][]runningBody, error) {
 	rows, err := instanceRows(p.tx, items)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,10 @@ func runningOf(p *presenter, items []*cf.Process, now time.Time) (map[string][]r
 		for i, row := range rows[process.GUID] {
 			b := runningBody{Index: i, State: cf.InstanceDown}
 			if row != nil && row.State != cf.InstanceStopping { // which is no word of this list
-				b.State, b.Since = row.State, seconds(now, row.Since)
+				b.State = row.State
+				if !row.Since.IsZero() {
+					b.Since = row.Since.Unix()
+				}
 			}
 			out[process.GUID] = append(out[process.GUID], b)
 		}
@@ -145,7 +148,7 @@ func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := runningOf(p, []*cf.Process{process}, a.now())
+		rows, err := runningOf(p, []*cf.Process{process})
 		list := rows[process.GUID]
 		if list == nil {
 			list = []runningBody{}

@@ -41,8 +41,12 @@ type backend interface {
 	bind(ctx context.Context, i *instance, b *binding, password string) error
 	unbind(ctx context.Context, i *instance, b *binding) error
 
-	// target is where the server listens.
+	// target is where the server listens; the zero value means that the instance
+	// has none of its own.
 	target(i *instance) endpoint
+	// capacity is how many connections the server takes from apps, so that some
+	// are left for its administrator.
+	capacity(i *instance) int
 	// credentials are what an app is given; host and port are where it reaches
 	// the server.
 	credentials(i *instance, b *binding, at endpoint, password string) map[string]any
@@ -50,6 +54,13 @@ type backend interface {
 	start(ctx context.Context) error
 	stop()
 }
+
+// The connections of a server of ours that many instances share: of all, and of
+// apps. The rest is for the administrator, and for who uses it by loopback.
+const (
+	serverConnections = 500
+	appConnections    = 400
+)
 
 // endpoint is a TCP address.
 type endpoint struct {

@@ -17,8 +17,11 @@ func (b *Broker) password(i *instance, to *binding) string {
 // credentials are what a binding gives, and where its server is.
 func (b *Broker) credentials(s backend, i *instance, to *binding) (map[string]any, []domain.Endpoint) {
 	at := b.forward.outside(s.target(i))
-	return s.credentials(i, to, at, b.password(i, to)),
-		[]domain.Endpoint{{Host: at.host, Ports: []string{strconv.Itoa(at.port)}, Protocol: "tcp"}}
+	values := s.credentials(i, to, at, b.password(i, to))
+	if at.port == 0 {
+		return values, nil
+	}
+	return values, []domain.Endpoint{{Host: at.host, Ports: []string{strconv.Itoa(at.port)}, Protocol: "tcp"}}
 }
 
 // Bind makes a user for an app or a key.

@@ -31,6 +31,9 @@ type Config struct {
 	// PostgresURL and MySQLURL name servers to use in place of our own, with a
 	// user who may create databases and users.
 	PostgresURL, MySQLURL string
+	// Notifications is the notification service; nil means that it is not
+	// offered.
+	Notifications *NotificationService
 	// Without names offerings to leave out.
 	Without []string
 	// Reach is how apps get to the servers; the zero value is for apps that
@@ -44,10 +47,12 @@ type Reach struct {
 	// Host is this machine's address in their network. It is what credentials
 	// say.
 	Host netip.Addr
-	// From is their network. Nobody else is let in by that address.
+	// From is their network. Nobody but them and this machine is let in by that
+	// address.
 	From netip.Prefix
-	// Allow opens the containers' firewall to exactly these addresses.
-	Allow func(context.Context, []netip.AddrPort) error
+	// Owner names the app of which an instance has an address; its connections
+	// are counted together. Nil or "" means that each address counts by itself.
+	Owner func(netip.Addr) string
 }
 
 // Username is who the platform is to the broker.
@@ -150,6 +155,14 @@ func (b *Broker) findServers() error {
 		return nil
 	}
 	c, s := b.config, b.secret
+	switch {
+	case slices.Contains(c.Without, Notifications):
+		b.missing[Notifications] = errors.New("it was left out")
+	case c.Notifications == nil:
+		b.missing[Notifications] = errNoClients
+	default:
+		b.backends[Notifications] = []backend{&notifications{NotificationService: *c.Notifications, secret: s}}
+	}
 	return errors.Join(
 		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), as(func() (*postgres, error) { return c.localPostgres(s) })),
 		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), as(func() (*mariadb, error) { return c.localMySQL(s) })),
@@ -279,7 +292,6 @@ func (b *Broker) openWays(ctx context.Context) (all bool) {
 		}
 		release()
 	}
-	fail(b.forward.apply(ctx))
 	return all
 }
 
@@ -288,5 +300,5 @@ func (b *Broker) openWay(ctx context.Context, s backend, i *instance) error {
 	if at.port == 0 {
 		return nil
 	}
-	return b.forward.open(ctx, at)
+	return b.forward.open(ctx, at, s.capacity(i))
 }

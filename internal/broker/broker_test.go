@@ -2,7 +2,6 @@ package broker
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -89,7 +88,7 @@ func TestEntrance(t *testing.T) {
 	if got := c.do(http.StatusOK, http.MethodGet, "/v2/catalog", nil); len(got["services"].([]any)) != 0 {
 		t.Errorf("offered without servers: %v", got)
 	}
-	if len(b.Missing()) != 3 {
+	if len(b.Missing()) != 4 {
 		t.Errorf("missing: %v", b.Missing())
 	}
 	wrong := *c
@@ -222,21 +221,18 @@ func TestForwarder(t *testing.T) {
 		}
 	}()
 	server := endpoint{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
-	var told []netip.AddrPort
-	f := newForwarder(Reach{
-		Host: netip.MustParseAddr("127.0.0.9"), From: netip.MustParsePrefix("127.0.0.8/29"),
-		Allow: func(_ context.Context, list []netip.AddrPort) error { told = list; return nil },
-	}, slog.New(slog.DiscardHandler))
+	f := newForwarder(testReach, slog.New(slog.DiscardHandler))
+	f.own = func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.100") }
 	if got := f.outside(server); got.host != "127.0.0.9" || got.port != server.port {
 		t.Errorf("outside: %v", got)
 	}
 	for range 2 {
-		if err := f.open(t.Context(), server); err != nil {
+		if err := f.open(t.Context(), server, 10); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.apply(t.Context()); err != nil || len(told) != 1 || told[0].Addr().String() != "127.0.0.9" {
-		t.Errorf("allowed: %v, %v", told, err)
+	if list, err := f.addresses(t.Context(), server); err != nil || len(list) != 1 || list[0].Addr() != testReach.Host {
+		t.Errorf("addresses: %v, %v", list, err)
 	}
 	dial := func(from string) (string, error) {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
@@ -257,13 +253,13 @@ func TestForwarder(t *testing.T) {
 	if text, err := dial("127.0.0.10"); err != nil || text != "hello" {
 		t.Errorf("from the network: %q, %v", text, err)
 	}
+	if text, err := dial("127.0.0.100"); err != nil || text != "hello" {
+		t.Errorf("from this machine: %q, %v", text, err)
+	}
 	if text, _ := dial("127.0.0.200"); text != "" {
 		t.Errorf("from elsewhere: %q", text)
 	}
 	f.shut(server)
-	if err := f.apply(t.Context()); err != nil || len(told) != 0 {
-		t.Errorf("allowed after all: %v, %v", told, err)
-	}
 	if text, err := dial("127.0.0.10"); err == nil {
 		t.Errorf("after it was shut: %q", text)
 	}

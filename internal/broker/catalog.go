@@ -11,9 +11,10 @@ import (
 
 // The names of the offerings.
 const (
-	Postgres = "postgres"
-	MySQL    = "mysql"
-	Redis    = "redis"
+	Postgres      = "postgres"
+	MySQL         = "mysql"
+	Redis         = "redis"
+	Notifications = "notifications"
 )
 
 // plan is a size. Its id never changes: platforms remember it.
@@ -23,6 +24,8 @@ type plan struct {
 	usd         float64 // a month
 	connections int
 	bytes       int64
+	bullets     []string // in place of the above
+	authorities []string // of clients
 }
 
 // offering is what is offered when there is a server for it.
@@ -80,7 +83,26 @@ var offerings = []offering{
 			"type": "string", "enum": evictions, "default": evictions[0], "description": "What Redis does when its memory is full",
 		}},
 	},
+	{
+		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a04", name: Notifications, title: "Notifications",
+		description: "Notifications to users, by mail",
+		long:        "The notification service of this platform. Each binding is an OAuth client of its own, which is deleted with the binding.",
+		tags:        []string{"notifications", "mail", "email"},
+		plans: []plan{
+			{
+				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a41", name: "default", free: true, authorities: senderAuthorities,
+				bullets: []string{"register and send notifications", "own templates"},
+			},
+			{
+				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a42", name: "critical", free: true, authorities: append(slices.Clone(senderAuthorities), "critical_notifications.write"),
+				bullets: []string{"register and send notifications", "own templates", "critical notifications, which nobody can unsubscribe from"},
+			},
+		},
+	},
 }
+
+// senderAuthorities are those of a client that sends notifications.
+var senderAuthorities = []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read"}
 
 // What parameters may say. The first is the default.
 var (
@@ -136,6 +158,9 @@ func (o offering) service() domain.Service {
 		bullets := []string{
 			fmt.Sprintf("up to %d connections", p.connections),
 			fmt.Sprintf("up to %s of data", sizeText(p.bytes)),
+		}
+		if p.bullets != nil {
+			bullets = p.bullets
 		}
 		s.Plans = append(s.Plans, domain.ServicePlan{
 			ID: p.id, Name: p.name, Description: strings.Join(bullets, ", "), Free: domain.FreeValue(p.free),

@@ -145,9 +145,7 @@ func (b *Broker) make(ctx context.Context, s backend, i *instance, params parame
 		err = s.create(ctx, i, params)
 	}
 	if err == nil {
-		if err = b.openWay(ctx, s, i); err == nil {
-			err = b.forward.apply(ctx)
-		}
+		err = b.openWay(ctx, s, i)
 	}
 	if err != nil {
 		return errors.Join(err, b.unmake(ctx, s, i))
@@ -164,9 +162,6 @@ func (b *Broker) unmake(ctx context.Context, s backend, i *instance) error {
 	}
 	if i.Offering == Redis {
 		b.forward.shut(s.target(i))
-		if err := b.forward.apply(ctx); err != nil {
-			return err
-		}
 	}
 	if i.Phase == creating && i.Async {
 		i.Phase, i.Failure = failed, "the server could not be started or did not create it; the operator's log says why"

@@ -95,7 +95,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 			"--no-defaults", "--datadir=" + data, "--bind-address=" + loopbackAddr.String(), "--port=" + strconv.Itoa(port),
 			"--socket=" + socketPath(dir), "--pid-file=" + filepath.Join(dir, "pid"), "--init-file=" + first,
 			"--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--secure-file-priv=" + filepath.Join(dir, "none"),
-			"--skip-log-bin", "--max-connections=500", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
+			"--skip-log-bin", "--max-connections=" + strconv.Itoa(serverConnections), "--connect-timeout=15", "--max-connect-errors=4294967295", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
 			"--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
 		},
 		Stop: syscall.SIGTERM, Log: c.Log,
@@ -143,6 +143,7 @@ func (m *mariadb) adminURL() string { return m.admins }
 
 func (m *mariadb) name() string              { return m.label }
 func (m *mariadb) target(*instance) endpoint { return m.at }
+func (m *mariadb) capacity(*instance) int    { return appConnections }
 func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
 
 func (m *mariadb) start(ctx context.Context) error {

@@ -50,6 +50,7 @@ func newPostgres(label string, config *pgx.ConnConfig, at endpoint) *postgres {
 
 func (p *postgres) name() string              { return p.label }
 func (p *postgres) target(*instance) endpoint { return p.at }
+func (p *postgres) capacity(*instance) int    { return appConnections }
 func (p *postgres) up(*instance) bool         { return p.daemon == nil || p.daemon.Up() }
 
 func (p *postgres) start(ctx context.Context) error {

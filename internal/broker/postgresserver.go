@@ -49,7 +49,9 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	args := []string{"-D", data}
 	for _, setting := range []string{
 		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
-		"max_connections=500", "superuser_reserved_connections=10", "shared_buffers=64MB", "jit=off",
+		"max_connections=" + strconv.Itoa(serverConnections), "superuser_reserved_connections=10",
+		// Who does not log in makes room soon.
+		"authentication_timeout=15s", "shared_buffers=64MB", "jit=off",
 		"password_encryption=scram-sha-256", "log_min_messages=warning",
 		// A statement that fails must not leave its text in the log.
 		"log_min_error_statement=panic",

@@ -91,6 +91,11 @@ func (r *redisServers) target(i *instance) endpoint {
 	return endpoint{loopbackAddr.String(), i.Port}
 }
 
+// redisReserved are connections that are left for the administrator.
+const redisReserved = 16
+
+func (r *redisServers) capacity(i *instance) int { return planOf(i).connections }
+
 func (r *redisServers) instanceDir(i *instance) string { return filepath.Join(r.dir, i.hash()) }
 
 func (r *redisServers) up(i *instance) bool {
@@ -130,7 +135,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 		Args: []string{
 			"--bind", loopbackAddr.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
 			"--daemonize", "no", "--set-proc-title", "no", "--aclfile", users, "--appendonly", "yes", "--save", "",
-			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections),
+			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections + redisReserved),
 			"--enable-debug-command", "no", "--enable-module-command", "no",
 		},
 		Stop: syscall.SIGTERM, Log: r.log,

@@ -195,7 +195,7 @@ func (c *Controller) orphan(in engine.Instance) {
 			defer c.mu.Unlock()
 			delete(c.orphans, in.ID)
 		}()
-		c.Log.Warn("an instance that nobody wants is stopped", "instance", in.ID, "app", in.Labels[labelApp])
+		c.Log.Warn("an instance that nobody wants is stopped", "instance", in.ID, "app", in.Labels[LabelApp])
 		if err := c.Engine.Signal(ctx, in.ID); err == nil {
 			c.awaitEnd(ctx, in.ID)
 		}

@@ -74,7 +74,7 @@ func TestAdoptHalfDone(t *testing.T) {
 	}
 	labels := func(index int) map[string]string {
 		return map[string]string{
-			labelKind: kindApp, labelApp: "app", labelProcess: "app", labelType: "web", labelIndex: fmt.Sprint(index), labelVersion: "v1",
+			labelKind: kindApp, LabelApp: "app", labelProcess: "app", labelType: "web", labelIndex: fmt.Sprint(index), labelVersion: "v1",
 			labelSources: "APP/PROC/WEB",
 		}
 	}

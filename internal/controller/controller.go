@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -77,6 +78,15 @@ type Config struct {
 	Droplets Droplets
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
+	// Variables are those of all instances beside, such as where the platform is
+	// reached from inside.
+	Variables map[string]string
+	// BindingsRoot is where instances see their services in files; empty means
+	// below their home, where they always are.
+	BindingsRoot string
+	// Reach returns the addresses of the services of an app, which its instances
+	// may connect to; nil means that there are none.
+	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
 	// Traffic is asked before an instance that a deployment replaces is told to
 	// go; nil means that nobody has requests.
 	Traffic Traffic

@@ -48,8 +48,11 @@ func archiveOf(files map[string][]byte) (io.ReadCloser, error) {
 }
 
 // serviceVariables say where the files are.
-func serviceVariables(app *cf.App) map[string]string {
-	const dir = "{{home}}/" + bindingsDir
+func (c *Config) serviceVariables(app *cf.App) map[string]string {
+	dir := c.BindingsRoot
+	if dir == "" {
+		dir = "{{home}}/" + bindingsDir
+	}
 	switch platform.FileBased(app) {
 	case platform.FeatureServiceBindingK8s:
 		return map[string]string{"SERVICE_BINDING_ROOT": dir}

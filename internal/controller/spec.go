@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +23,13 @@ import (
 	"ingot/internal/platform"
 )
 
+// LabelApp is the label of instances that names their app.
+const LabelApp = "app"
+
 // The labels of instances. Others than apps' are none of our business.
 const (
 	labelKind    = "kind"
 	kindApp      = "app"
-	labelApp     = "app"
 	labelProcess = "process"
 	labelType    = "type"
 	labelIndex   = "index"
@@ -114,10 +117,14 @@ func (c *Controller) specOf(ctx context.Context, at place, id, version string) (
 	if err := ln.Validate(); err != nil {
 		return engine.Spec{}, fault.Wrap(err, fault.Unprocessable, "the instance cannot be started: %v", err)
 	}
+	reach, err := c.reach(ctx, p.app.GUID)
+	if err != nil {
+		return engine.Spec{}, err
+	}
 	return engine.Spec{
-		ID: id,
+		ID: id, Reach: reach,
 		Labels: map[string]string{
-			labelKind: kindApp, labelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
+			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
 		},
 		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p.files)...),
@@ -237,10 +244,23 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 	return listed(env), nil
 }
 
+// reach are the addresses of the services of an app.
+func (c *Config) reach(ctx context.Context, app string) ([]netip.AddrPort, error) {
+	if c.Reach == nil {
+		return nil, nil
+	}
+	list, err := c.Reach(ctx, app)
+	if err != nil {
+		return nil, fmt.Errorf("the addresses of the app's services: %w", err)
+	}
+	return list, nil
+}
+
 // variables are those of everything that runs for an app, whatever it is: given
 // is what the store has.
 func (c *Config) variables(app *cf.App, given map[string]string, id string, memoryMB int) map[string]string {
 	env := map[string]string{"PATH": c.Path}
+	maps.Copy(env, c.Variables) // a user may set them otherwise
 	for name, value := range given {
 		env[name] = engine.Escape(value) // the user's: no word of ours
 	}
@@ -249,7 +269,7 @@ func (c *Config) variables(app *cf.App, given map[string]string, id string, memo
 		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
-	maps.Copy(env, serviceVariables(app))
+	maps.Copy(env, c.serviceVariables(app))
 	return env
 }
 

@@ -180,9 +180,14 @@ func (j *job) specOf(ctx context.Context, task *cf.Task) (engine.Spec, error) {
 		Name: kindTask, Source: task.Source(), Args: launch.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
 		Env: listed(variables),
 	}
+	reach, err := j.reach(ctx, app.GUID)
+	if err != nil {
+		return engine.Spec{}, err
+	}
 	return engine.Spec{
 		ID:     task.GUID,
-		Labels: map[string]string{labelKind: kindTask, labelApp: app.GUID},
+		Reach:  reach,
+		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID},
 		Files:  append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
 		Launch: launch.Spec{
 			Instance: task.GUID, OneOff: true, Members: []launch.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -131,6 +132,9 @@ type Spec struct {
 	// shared, one that no member mentions as {{port:N}} is fixed: Start refuses
 	// with fault.Unprocessable when it is taken.
 	Ports []int
+	// Reach are addresses beside the internet that the instance may connect to,
+	// as those of its services. Engines that do not isolate ignore them.
+	Reach []netip.AddrPort
 }
 
 // Escape keeps a text as it is through the replacing of words in a Spec: for

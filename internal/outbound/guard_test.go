@@ -35,6 +35,8 @@ func TestGuard(t *testing.T) {
 		"255.255.255.255":        {false, false},
 		"fe80::1":                {false, false},
 		"fd12::1":                {false, true},
+		"168.63.129.16":          {false, false},
+		"fd00:ec2::254":          {false, true},
 	} {
 		ip := netip.MustParseAddr(address)
 		if got := (outbound.Guard{}).Permits(ip); got != want.zero {

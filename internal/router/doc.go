@@ -24,7 +24,7 @@
 // A client that stands still for long loses its connection, so that it does not
 // keep what is held for it; one that is slow does not (stalls, patience).
 //
-// It may import fault, oplog, run, seal, token, web, Prometheus's client,
+// It may import fault, oplog, outbound, run, seal, token, web, Prometheus's client,
 // golang.org/x/sys and the standard library; it must not know where routes come
 // from, engines, or where access lines go: it is told the first and tells the
 // last through a function.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/outbound"
 	"ingot/internal/run"
 	"ingot/internal/seal"
 	"ingot/internal/web"
@@ -61,6 +62,9 @@ type Options struct {
 	// RouteServiceTLS is how route services are spoken to; nil means as the
 	// system trusts.
 	RouteServiceTLS *tls.Config
+	// RouteServices says which addresses route services may have that are not
+	// apps of this router.
+	RouteServices outbound.Guard
 }
 
 // Proxy brings requests to the backends of their routes.
@@ -276,6 +280,11 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		return
 	case x.body != nil && x.body.failed.Load():
 		x.refuse(http.StatusBadRequest, "incomplete_request", "The request ended before its body did.")
+		return
+	}
+	if x.service != nil && outbound.Refused(err) {
+		p.options.Log.WarnContext(r.Context(), "the route service is not called", "route", x.access.Route, "host", x.access.Host, "error", err)
+		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route is not called: "+outbound.ErrPrivate.Error()+".")
 		return
 	}
 	if x.service != nil {

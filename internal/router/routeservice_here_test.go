@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/outbound"
 	"ingot/internal/router"
 )
 
@@ -59,7 +60,7 @@ func TestRouteServiceHere(t *testing.T) {
 	defer here.Close()
 
 	table := &router.Table{}
-	p := router.NewProxy(table, router.Options{RouteServiceTLS: elsewhere.Client().Transport.(*http.Transport).TLSClientConfig})
+	p := router.NewProxy(table, router.Options{RouteServiceTLS: elsewhere.Client().Transport.(*http.Transport).TLSClientConfig, RouteServices: outbound.Everywhere})
 	defer p.Close()
 	proxy = httptest.NewServer(p)
 	defer proxy.Close()

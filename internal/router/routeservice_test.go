@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/outbound"
 	"ingot/internal/router"
 )
 
@@ -46,7 +47,7 @@ func TestRouteService(t *testing.T) {
 	t.Cleanup(service.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(service.Certificate())
-	f = newFront(t, router.Options{RouteServiceTLS: &tls.Config{RootCAs: roots}})
+	f = newFront(t, router.Options{RouteServiceTLS: &tls.Config{RootCAs: roots}, RouteServices: outbound.Everywhere})
 	app := backend(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "app %s %s by %s%s", r.RequestURI, body, r.Header.Get("X-By"), r.Header.Get("X-Cf-Proxy-Signature"))
@@ -90,5 +91,21 @@ func TestRouteService(t *testing.T) {
 	f.table.Set(router.Route{GUID: "d", Host: "dead.test", RouteServiceURL: "https://" + dead(t).Address, Backends: []router.Backend{app}})
 	if status, got := ask("http://dead.test/x", http.Header{}); status != 502 || strings.Contains(got, "app") {
 		t.Errorf("%d %q", status, got)
+	}
+}
+
+// TestRouteServiceGuarded does not send requests to a route service on this
+// machine that is no app here.
+func TestRouteServiceGuarded(t *testing.T) {
+	t.Parallel()
+	called := false
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	t.Cleanup(service.Close)
+	f := newFront(t, router.Options{})
+	app := backend(t, func(http.ResponseWriter, *http.Request) {})
+	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL, Backends: []router.Backend{app}})
+	res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
+	if got := text(t, res.Body); called || res.StatusCode != http.StatusBadGateway || !strings.Contains(got, "--allow-networks") {
+		t.Errorf("called %t: %d %q", called, res.StatusCode, got)
 	}
 }

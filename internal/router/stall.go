@@ -113,7 +113,7 @@ func (e *Express) endStalled(now time.Time) (n int) {
 			t.proxy.options.Log.Info("a client took nothing for long, its connection is closed", "client", conn.RemoteAddr().String(), "after", stalledAfter.String())
 		}
 		// What waits in the system's buffers goes too.
-		if tcp, ok := conn.(*net.TCPConn); ok {
+		if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 			_ = tcp.SetLinger(0)
 		}
 		cut()

@@ -41,6 +41,10 @@ func newWire(o Options, t *Table) *wire {
 	w.services.Protocols.SetHTTP1(true)
 	w.services.Protocols.SetHTTP2(true)
 	w.services.TLSClientConfig = o.RouteServiceTLS
+	// Whoever binds a service to a route names its address.
+	guarded := *dialer
+	guarded.Control = o.RouteServices.Control
+	w.services.DialContext = guarded.DialContext
 	w.http1.Protocols.SetHTTP1(true)
 	w.http2.Protocols.SetUnencryptedHTTP2(true)
 	w.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}

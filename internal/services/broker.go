@@ -46,6 +46,8 @@ func checkBroker(tx cf.Tx, b *cf.ServiceBroker) error {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		problems = append(problems, fmt.Sprintf("'%s' is not a valid URL: it must begin with http:// or https://", strings.ToValidUTF8(b.URL, "?")))
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(b.URL, "#"):
+		problems = append(problems, "URL must not contain a query or a fragment: paths of the broker API are added to its end")
 	case u.User != nil:
 		problems = append(problems, "URL must not contain authentication: give user name and password by themselves")
 	}

@@ -32,7 +32,7 @@ type scene struct {
 }
 
 func brokerOf(b *cf.ServiceBroker) osb.Broker {
-	return osb.Broker{GUID: b.GUID, Name: b.Name, URL: b.URL, Username: b.Username, Password: b.Password}
+	return osb.Broker{GUID: b.GUID, Name: b.Name, URL: b.URL, Username: b.Username, Password: b.Password, Guarded: b.SpaceGUID != ""}
 }
 
 func (s *Services) sceneOf(ctx context.Context, w *work) (*scene, error) {

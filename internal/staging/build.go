@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -132,7 +133,13 @@ func (b *build) start(ctx context.Context) error {
 	}
 	say(req.Log, "Creating the staging instance with %s", packNames(packs, skip))
 	b.created = time.Now()
-	err = b.config.Engine.Start(ctx, b.spec(files))
+	spec := b.spec(files)
+	if b.config.Reach != nil {
+		if spec.Reach, err = b.config.Reach(ctx, req.App.GUID); err != nil {
+			return fmt.Errorf("the addresses of the app's services: %w", err)
+		}
+	}
+	err = b.config.Engine.Start(ctx, spec)
 	if err != nil {
 		return c.cause(err)
 	}
@@ -180,7 +187,7 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 // environment is what buildpacks see: the staging group, the app's own, ours.
 func (b *build) environment() map[string]string {
 	env := map[string]string{}
-	for _, from := range []map[string]string{b.req.Env, b.req.App.Env} {
+	for _, from := range []map[string]string{b.config.Variables, b.req.Env, b.req.App.Env} {
 		for k, v := range from {
 			if k != "" && !strings.ContainsAny(k, "=\x00") && !strings.ContainsRune(v, 0) {
 				env[k] = v

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime"
 	"sync"
@@ -40,7 +41,13 @@ type Config struct {
 	// Wanted tells whether a build is still being staged. Instances of others
 	// are removed when it is known that nobody follows them. Nil keeps all.
 	Wanted func(ctx context.Context, buildGUID string) (bool, error)
-	Log    *slog.Logger
+	// Variables are those of all builds, such as where the platform is reached
+	// from inside; the app's own win.
+	Variables map[string]string
+	// Reach returns the addresses of the services of an app, which its builds may
+	// connect to; nil means that there are none.
+	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
+	Log   *slog.Logger
 
 	Parallel int           // builds at a time; as many as processors
 	Timeout  time.Duration // of a build; 15 minutes

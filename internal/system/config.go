@@ -52,7 +52,7 @@ type Config struct {
 	// database need the same.
 	PublicURL string
 	// DrainNetworks are private networks that log drains may send to, as a list
-	// of prefixes, or "all"; empty means the internet only.
+	// of prefixes, or "all", beside AllowNetworks.
 	DrainNetworks string
 	// DiskReserve is how many bytes of the data directory's disk stay free; 0
 	// means a twentieth of it, at most 256 MiB.
@@ -145,6 +145,7 @@ func (c MailConfig) checks() []check {
 		{"dkim-selector", checkDKIM(c)},
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
 		{"messages-kept", notNegative(c.MessagesKept)},
+		{"allow-networks", checkNetworks(c.AllowNetworks)},
 	}
 }
 

@@ -66,6 +66,7 @@ func openDrains(store *logs.Store, source drain.Source, dir *dataDir, c Config) 
 	if err != nil {
 		return nil, err
 	}
+	guard = guard.With(c.guard())
 	return drain.New(store, source, drain.Options{Dir: dir.file("drains"), Guard: guard, Log: c.Log}), nil
 }
 

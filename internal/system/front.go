@@ -130,9 +130,10 @@ func hostName(header string) (host string, ok bool) {
 // ServeHTTP answers on the listener that has every host name.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.place(r.Host)) }
 
-// only answers on a listener that belongs to one service, whatever the name.
-func (f *front) only(p place) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, p) })
+// notifications answers on a listener that belongs to the notification service,
+// whatever the name.
+func (f *front) notifications() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, placeNotifications) })
 }
 
 func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {

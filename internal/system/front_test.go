@@ -122,7 +122,7 @@ func TestDispatch(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
-	f.only(placeNotifications).ServeHTTP(w, r)
+	f.notifications().ServeHTTP(w, r)
 	if w.Body.String() != "notifications" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

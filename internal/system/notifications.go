@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +30,7 @@ import (
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
 	"ingot/internal/notify/template"
+	"ingot/internal/outbound"
 	"ingot/internal/run"
 	"ingot/internal/seal"
 	"ingot/internal/token"
@@ -43,6 +47,9 @@ type MailConfig struct {
 	// NotificationsURL is where recipients reach the service, for the links in
 	// mail; empty means the address it listens on.
 	NotificationsURL string
+	// AllowNetworks are private networks that may be connected to for users, as
+	// a list of prefixes, or "all"; empty means the internet only.
+	AllowNetworks string
 	// DKIMKeyFile is a private key to sign mail with, DKIMSelector its name in
 	// the DNS.
 	DKIMKeyFile  string
@@ -76,6 +83,7 @@ type notifications struct {
 	mailbox      *mailbox.Mailbox // nil when mail leaves
 	others       []run.Service
 	log          *slog.Logger
+	checkWebhook func(ctx context.Context, address string) error
 	// verifier is that of the newest routes.
 	verifier atomic.Pointer[token.Verifier]
 }
@@ -87,10 +95,21 @@ type notificationsOptions struct {
 	DB          *db.DB
 	UAA         *uaaclient.Client
 	PlatformURL string
-	Domain      string
-	Registry    prometheus.Registerer
-	Log         *slog.Logger
-	seams       seams
+	// Routes are apps of this server, which webhooks may lead to.
+	Routes   outbound.Routes
+	Domain   string
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	seams    seams
+}
+
+// lookupTime bounds how long the name of a webhook's host is looked for.
+const lookupTime = 5 * time.Second
+
+// guard permits what an operator allows; Validate has seen the list.
+func (c MailConfig) guard() outbound.Guard {
+	g, _ := outbound.ParseGuard(c.AllowNetworks)
+	return g
 }
 
 // openNotifications puts the service together; nothing runs yet.
@@ -131,10 +150,22 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() },
 	})
+	n.checkWebhook = func(ctx context.Context, address string) error {
+		u, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, lookupTime)
+		defer cancel()
+		return outbound.Check(o.guard(), o.Routes, u, func(host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		})
+	}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
+		Webhooks: delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes},
 	}))
 	if err := n.openBounces(o); err != nil {
 		return nil, err
@@ -212,7 +243,7 @@ func (n *notifications) parts() []run.Service {
 // routes builds the tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *building) (v1, v2 *web.Mux) {
 	n.verifier.Store(verifier)
-	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, Log: n.log}
+	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.checkWebhook, Log: n.log}
 
 	v1 = web.NewMux(web.FormatNotifications, n.log, b.metrics)
 	v1.Room = b.disk.Room
@@ -281,10 +312,10 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the whole: it reaches the
 // platform and the authorization server as it would if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client, routes outbound.Routes) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
+		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.components[auth.ClientNotifications], HTTP: client,
 		}),

@@ -1,14 +1,18 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/api"
 	"ingot/internal/blob"
+	"ingot/internal/broker"
 	"ingot/internal/cf"
 	"ingot/internal/controller"
 	"ingot/internal/db"
@@ -17,6 +21,7 @@ import (
 	"ingot/internal/fault"
 	"ingot/internal/logs"
 	"ingot/internal/logs/drain"
+	"ingot/internal/outbound"
 	"ingot/internal/platform"
 	"ingot/internal/router"
 	"ingot/internal/run"
@@ -44,6 +49,9 @@ type runtime struct {
 	stager    *staging.Stager
 	builds    *staging.Builds
 	services  *services.Services
+	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
+	routes    outbound.Routes
+	inside    *inside // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
@@ -59,7 +67,7 @@ const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
-func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, publicURL string) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
 	r.names = newAppNames(r.store, c.Listen)
@@ -82,26 +90,33 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, public
 	}
 	r.watched = c.seams.engineFor(r.engine)
 	s.later(func() { _ = r.watched.Close() })
+	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
+		return nil, err
+	}
+	r.routes = outbound.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
+		_, found := r.table.Lookup(host, path)
+		return found
+	}}
 	r.access = newAccessLog(r.logs, c.Log)
-	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, Log: c.Log})
+	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, RouteServices: c.guard(), Log: c.Log})
 	s.later(r.proxy.Close)
 
 	lines := appLogs{r.logs}
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: lines, Droplets: dropletFiles{r.blobs}, API: publicURL,
-		Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: lines, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
+		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	r.stager = staging.New(staging.Config{
 		Engine: r.watched, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: r.buildWanted, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Wanted: r.buildWanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: publicURL, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: r.inside.api, Log: c.Log,
 	})
-	r.services = openServices(c, r, publicURL)
+	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	return r, nil
 }
 

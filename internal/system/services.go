@@ -21,7 +21,7 @@ import (
 func openServices(c Config, r *runtime, publicURL string) *services.Services {
 	return services.New(services.Config{
 		Store: r.told(c.Log), Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
-		Broker: osb.Options{Timeout: c.BrokerTimeout, Through: c.seams.broker, APIInfo: apiInfo(publicURL)}, Worker: workerName(c.DataDir),
+		Broker: osb.Options{Timeout: c.BrokerTimeout, Through: c.seams.broker, Guard: c.guard(), Routes: r.routes, APIInfo: apiInfo(publicURL)}, Worker: workerName(c.DataDir),
 	})
 }
 

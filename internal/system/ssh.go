@@ -48,7 +48,7 @@ func (s *System) newGateway(b *building, dir *dataDir, secrets *secrets, r *runt
 	})
 	s.later(codes.Close)
 	config := sshd.Config{
-		Listener: b.ssh, HostKeyFile: filepath.Join(dir.file(secretsDir), hostKeyFile), Engine: r.watched, Authorizer: codes,
+		Listener: b.ssh, HostKeyFile: filepath.Join(dir.file(secretsDir), hostKeyFile), Engine: tunnels{r.watched, r}, Authorizer: codes,
 		Hooks: sshd.Hooks{Authorized: g.authorized, Unauthorized: g.unauthorized, Line: g.line}, Log: s.config.Log,
 	}
 	if r.sftp != "" {

@@ -215,7 +215,7 @@ func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, 
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
-	public := web.NewServer(ports[0], web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
+	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports[1], web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
 		return nil, nil, err

@@ -46,6 +46,11 @@ func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain s
 		}); err != nil {
 			return err
 		}
+		if err := missing(tx.Domains(), cf.Where("name", internalDomain), func() *cf.Domain {
+			return &cf.Domain{Name: internalDomain, Internal: true}
+		}); err != nil {
+			return err
+		}
 		if _, err := p.EnsureDefaultQuota(tx); err != nil {
 			return err
 		}
@@ -88,6 +93,10 @@ func bundled(tx cf.Tx) error {
 	}
 	return nil
 }
+
+// internalDomain is the domain of routes that only instances reach, as in every
+// Cloud Foundry.
+const internalDomain = "apps.internal"
 
 // missing inserts a resource that is not there.
 func missing[T any](repo cf.Repo[T], q cf.Query, make func() *T) error {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,6 +66,13 @@ type building struct {
 	ssh        net.Listener
 	gateway    *gateway
 	disk       *diskspace.Guard
+
+	public, notifications net.Listener
+	// What instances reach the platform by, beside public and notifications.
+	expresses []*router.Express
+	servers   []*web.Server
+	// owner names the app of an instance's address, once the engine is known.
+	owner atomic.Pointer[func(netip.Addr) (string, bool)]
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -160,9 +168,11 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
 	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 
+	b.public, b.notifications = ports.public, ports.notifications
+	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
-	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.only(placeNotifications), web.FormatNotifications, c.Log), c.Log)
+	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
@@ -172,8 +182,14 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
 	return b, func() {
-		stopTogether(public, notifications)
-		b.express.Drain()
+		parts := []run.Service{public, notifications}
+		for _, server := range b.servers {
+			parts = append(parts, server)
+		}
+		stopTogether(parts...)
+		for _, express := range append([]*router.Express{b.express}, b.expresses...) {
+			express.Drain()
+		}
 	}, nil
 }
 
@@ -234,13 +250,9 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
 
-	publicURL := c.PublicURL
-	if publicURL == "" {
-		publicURL = b.endpoints.API
-	}
 	// The first secrets are hashed while the engine tries a container.
 	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
-	r, err := s.openRuntime(ctx, dir, d, publicURL)
+	r, err := s.openRuntime(ctx, dir, d, b.endpoints)
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
@@ -252,7 +264,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
-	n, err := s.openNotifications(ctx, b, dir, secrets, client)
+	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
@@ -273,7 +285,12 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
 		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
-		b.express.Use(r.proxy, func(host string) bool { return b.front.place(host) != placeApp })
+		for _, express := range append([]*router.Express{b.express}, b.expresses...) {
+			express.Use(r.proxy, func(host string) bool { return b.front.place(host) != placeApp })
+		}
+	}
+	if err := s.openInside(ctx, b, r); err != nil {
+		return err
 	}
 
 	a, err := s.authority(b, d, client, publish)
@@ -284,7 +301,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	// Before what calls it, so that it stops after.
-	bundled, err := s.openBroker(dir, secrets, r)
+	bundled, err := s.openBroker(dir, secrets, r, a)
 	if err != nil {
 		return fmt.Errorf("service broker: %w", err)
 	}

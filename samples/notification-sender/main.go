@@ -7,8 +7,9 @@
 // TO is everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS.
 //
 // The service and who we are to it come from a service that is bound to the app
-// (one whose credentials have notifications_url), or else from the environment:
-// NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET. PAGE_PASSWORD is what
+// (notifications of the marketplace, or one whose credentials have
+// notifications_url), or else from the environment: NOTIFICATIONS_URL, AUTH_URL,
+// CLIENT_ID and CLIENT_SECRET. PAGE_PASSWORD is what
 // the page asks the user sender for.
 package main
 

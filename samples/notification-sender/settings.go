@@ -32,8 +32,19 @@ func configured(getenv func(string) string) (*settings, error) {
 	}
 	read, from := getenv, "the environment"
 	for _, s := range services {
-		if s.Credential("notifications_url") != "" {
-			read, from = func(name string) string { return s.Credential(strings.ToLower(name)) }, "the service "+s.Name
+		// The marketplace's service has "url"; a user-provided one may say it in
+		// full.
+		address := s.Credential("notifications_url")
+		if address == "" && s.Credential("auth_url") != "" {
+			address = s.Credential("url")
+		}
+		if address != "" {
+			read, from = func(name string) string {
+				if name == "NOTIFICATIONS_URL" {
+					return address
+				}
+				return s.Credential(strings.ToLower(name))
+			}, "the service "+s.Name
 			break
 		}
 	}
@@ -47,7 +58,7 @@ func configured(getenv func(string) string) (*settings, error) {
 	} {
 		if field.value == "" {
 			return nil, fmt.Errorf("notification-sender: %s gives no %s: set NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET, "+
-				"or bind a service with credentials of these names in small letters", from, field.name)
+				"or bind a service: cf create-service notifications default mail, cf bind-service notification-sender mail", from, field.name)
 		}
 		if !strings.HasSuffix(field.name, "_URL") {
 			continue

@@ -2,13 +2,18 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
+
+// acceptPause is how long to wait when a connection cannot be accepted.
+const acceptPause = 50 * time.Millisecond
 
 // Forward is a port here that leads to one there.
 type Forward struct{ Local, Remote string }
@@ -64,8 +69,12 @@ func (c *Client) Forward(ctx context.Context, f Forward, failed func(error)) (ne
 	go func() {
 		for {
 			conn, err := listener.Accept()
-			if err != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
+			}
+			if err != nil { // too many open files, which is no reason to end the tunnel
+				time.Sleep(acceptPause)
+				continue
 			}
 			go func() {
 				if err := c.pass(ctx, conn, f.Remote); err != nil && ctx.Err() == nil {

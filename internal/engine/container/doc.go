@@ -33,7 +33,7 @@
 //	directory made ─▶ disk, layers mounted ─▶ created ─▶ cabled ─▶ committed ─▶ released
 //	└────────────────────── taken down ──────────────────────────────────────┘ └ adopted
 //
-// It may import engine, engine/local, launch and the libraries for OCI
+// It may import engine, engine/local, launch, outbound and the libraries for OCI
 // specifications, netlink and nftables; no other engine and nothing else of the
 // house.
 package container

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -59,7 +60,7 @@ type Engine struct {
 	users  *users
 	room   *local.Room
 	watch  *watch
-	resolv string
+	resolv atomic.Pointer[string]
 
 	options Options
 	// disks is nil until it is known that disks can be limited.
@@ -98,6 +99,9 @@ type extra struct {
 	Layers []string        `json:"layers,omitempty"`
 	// Shared is the bytes of its layers: they count as its own.
 	Shared int64 `json:"shared,omitempty"`
+	// Reach is what it may connect to beside others; nil when an older server
+	// started it.
+	Reach []Endpoint `json:"reach"`
 }
 
 func (in *instance) runs() bool {
@@ -168,7 +172,8 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if _, err := e.host.refresh(); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
-	e.resolv = resolvConf(o.Egress)
+	text := resolvConf(o.Egress)
+	e.resolv.Store(&text)
 	if o.LayerSpace <= 0 {
 		o.LayerSpace = defaultLayerSpace
 	}
@@ -180,6 +185,9 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.net.protect(); err != nil {
 		return nil, err
 	}
 	if err := removeOrphans(ctx, e.groups); err != nil {

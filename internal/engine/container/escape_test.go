@@ -288,7 +288,7 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Allow(t.Context(), []container.Endpoint{netip.AddrPortFrom(e.Gateway(), uint16(number))}); err != nil {
+	if err := e.Allow(t.Context(), []container.Endpoint{netip.AddrPortFrom(e.Gateway(), uint16(number))}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out, status := connect(hosts[0], port); status != 0 || out != "hello" {
@@ -297,7 +297,7 @@ func TestNetwork(t *testing.T) {
 	if out, status := connect(hosts[0], strconv.FormatUint(number^1, 10)); status == 0 {
 		t.Errorf("beside it: %s", out)
 	}
-	if err := e.Allow(t.Context(), nil); err != nil {
+	if err := e.Allow(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out, status := connect(hosts[0], port); status == 0 {

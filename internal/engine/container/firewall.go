@@ -6,53 +6,154 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/outbound"
 )
 
 // The firewall of an engine:
 //
 //	from an instance to …
 //	  answers to a connection from outside   accept
-//	  what Allow names                       accept
+//	  what Allow names, for all instances    accept
+//	  what its own Spec.Reach names          accept
 //	  the host, by any of its addresses      reject
 //	  another instance                       reject (and the bridge keeps them apart)
-//	  the world                              reject; accept with egress, but
-//	                                         for link-local addresses
+//	  the internet                           reject; accept with egress
+//	  private and other special networks     reject
 //	to an instance, forwarded from elsewhere reject
 //	IPv6                                     reject
 //
 // The host itself may connect to every instance.
 
-const allowedSet = "allowed"
+// The names of the sets.
+const (
+	allowedSet = "allowed" // destination . port, for all instances
+	reachSet   = "reach"   // source . destination . port
+)
 
-// Allow names what instances may connect to, all of it: what was allowed before
-// and is not named any more, no longer is. Connections that stand are not cut.
-func (e *Engine) Allow(_ context.Context, endpoints []Endpoint) error {
-	for _, p := range endpoints {
-		if !p.Addr().Unmap().Is4() {
-			return fmt.Errorf("%v: instances have IPv4 only", p)
-		}
+// Allow names what all instances may connect to, over TCP and UDP: what was
+// allowed before and is not named any more, no longer is. Connections that stand
+// are not cut.
+func (e *Engine) Allow(_ context.Context, tcp, udp []Endpoint) error {
+	if err := checkEndpoints(append(slices.Clone(tcp), udp...)); err != nil {
+		return err
 	}
 	n := e.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.allow = endpoints
+	n.allow, n.allowUDP = tcp, udp
 	return n.writeFirewall()
 }
 
+func checkEndpoints(list []Endpoint) error {
+	for _, p := range list {
+		if !p.Addr().Unmap().Is4() {
+			return fmt.Errorf("%v: instances have IPv4 only", p)
+		}
+	}
+	return nil
+}
+
+// permit lets the instance with that address connect to exactly these endpoints,
+// beside what all may.
+func (n *network) permit(a netip.Addr, endpoints []Endpoint) error {
+	if err := checkEndpoints(endpoints); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.reach[a]
+	if len(before) == 0 && len(endpoints) == 0 {
+		return nil
+	}
+	delete(n.reach, a)
+	if len(endpoints) > 0 {
+		n.reach[a] = endpoints
+	}
+	if err := n.changeReach(a, before, endpoints); err != nil {
+		// Whatever is in the way, the whole table is right.
+		return n.writeFirewall()
+	}
+	return nil
+}
+
+// changeReach changes the set of a table that is there.
+func (n *network) changeReach(a netip.Addr, gone, come []Endpoint) error {
+	numbering.Lock()
+	defer numbering.Unlock()
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	set := n.reachSet(n.inet())
+	if len(gone) > 0 {
+		if err := c.SetDeleteElements(set, reachElements(a, gone)); err != nil {
+			return err
+		}
+	}
+	if len(come) > 0 {
+		if err := c.SetAddElements(set, reachElements(a, come)); err != nil {
+			return err
+		}
+	}
+	return c.Flush()
+}
+
+func (n *network) inet() *nftables.Table {
+	return &nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}
+}
+
+func (n *network) reachSet(t *nftables.Table) *nftables.Set {
+	return &nftables.Set{
+		Table: t, Name: reachSet, Concatenation: true,
+		KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr, nftables.TypeInetService),
+	}
+}
+
 // Gateway is the host's address as instances see it. Services for them can
-// listen there, and need Allow.
+// listen there, and need Allow or the Reach of an instance.
 func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
 
 // Subnet is the instances' network. Whoever is not from there has no business
 // with what listens on Gateway.
 func (e *Engine) Subnet() netip.Prefix { return e.net.chosen.Subnet }
+
+// Labels returns the labels of the instance that has an address; nil if there is
+// none.
+func (e *Engine) Labels(a netip.Addr) map[string]string {
+	e.net.mu.Lock()
+	id := e.net.taken[a]
+	e.net.mu.Unlock()
+	in, err := e.find(id)
+	if err != nil {
+		return nil
+	}
+	return in.dir.Meta().Labels
+}
+
+// Complete gives a Reach to instances that were started by an older server,
+// which knew of none.
+func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint) error {
+	e.mu.Lock()
+	all := slices.Collect(maps.Values(e.instances))
+	e.mu.Unlock()
+	var errs []error
+	for _, in := range all {
+		if in.Reach == nil {
+			errs = append(errs, e.net.permit(in.Addr, reach(in.dir.Meta().Labels)))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // numbering is held while firewall sets are made, by whichever engine of this
 // process.
@@ -67,7 +168,7 @@ func (n *network) writeFirewall() error {
 	if err != nil {
 		return err
 	}
-	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}
+	t := n.inet()
 	// Adding what exists does nothing, so that deleting never fails.
 	c.AddTable(t)
 	c.DelTable(t)
@@ -77,6 +178,14 @@ func (n *network) writeFirewall() error {
 		KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
 	}
 	if err := c.AddSet(set, elements(n.allow)); err != nil {
+		return err
+	}
+	reach := n.reachSet(t)
+	var own []nftables.SetElement
+	for a, endpoints := range n.reach {
+		own = append(own, reachElements(a, endpoints)...)
+	}
+	if err := c.AddSet(reach, own); err != nil {
 		return err
 	}
 	accept := nftables.ChainPolicyAccept // what is not ours is none of our business
@@ -102,19 +211,25 @@ func (n *network) writeFirewall() error {
 
 	rule(input, from, established(), yes)
 	rule(input, from, listed(set), yes)
+	rule(input, from, listedOf(reach), yes)
+	for _, p := range n.allowUDP {
+		rule(input, from, overUDP(), toSubnet(netip.PrefixFrom(p.Addr().Unmap(), 32)), toPort(p.Port()), yes)
+	}
 	rule(input, from, overTCP(), reset)
 	rule(input, from, no)
 
 	rule(forward, from, established(), yes)
 	rule(forward, from, listed(set), yes)
+	rule(forward, from, listedOf(reach), yes)
 	if n.egress {
 		for _, server := range nameServers() {
 			rule(forward, from, toSubnet(netip.PrefixFrom(server, server.BitLen())), toPort(53), yes)
 		}
-		// The way out leads to the world, not to the networks this machine is
-		// part of: those are opened one by one with Allow.
-		for _, private := range privateNetworks {
-			rule(forward, from, toSubnet(private), no)
+		// The way out leads to the internet, not to the networks this machine is
+		// part of, nor to the metadata of a cloud.
+		for _, refused := range outbound.RefusedIPv4() {
+			rule(forward, from, toSubnet(refused), overTCP(), reset)
+			rule(forward, from, toSubnet(refused), no)
 		}
 		rule(forward, from, notOnInterface(expr.MetaKeyOIFNAME, n.name), overIPv4(), yes)
 	}
@@ -151,6 +266,15 @@ func elements(endpoints []Endpoint) []nftables.SetElement {
 		// Each part of a concatenation fills whole words.
 		key := append(a[:], binaryutil.BigEndian.PutUint16(p.Port())...)
 		list = append(list, nftables.SetElement{Key: append(key, 0, 0)})
+	}
+	return list
+}
+
+func reachElements(from netip.Addr, endpoints []Endpoint) []nftables.SetElement {
+	source := from.Unmap().As4()
+	list := elements(endpoints)
+	for i := range list {
+		list[i].Key = append(source[:len(source):len(source)], list[i].Key...)
 	}
 	return list
 }
@@ -198,10 +322,13 @@ func overIPv4() []expr.Any {
 	}
 }
 
-func overTCP() []expr.Any {
+func overTCP() []expr.Any { return over(unix.IPPROTO_TCP) }
+func overUDP() []expr.Any { return over(unix.IPPROTO_UDP) }
+
+func over(protocol byte) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{protocol}},
 	}
 }
 
@@ -213,15 +340,18 @@ func listed(set *nftables.Set) []expr.Any {
 	)
 }
 
+// listedOf is listed for a set that begins with the source.
+func listedOf(set *nftables.Set) []expr.Any {
+	return append(append(overIPv4(), overTCP()...),
+		&expr.Payload{DestRegister: firstWord, Base: expr.PayloadBaseNetworkHeader, Offset: sourceOffset, Len: 4},
+		&expr.Payload{DestRegister: firstWord + 1, Base: expr.PayloadBaseNetworkHeader, Offset: destOffset, Len: 4},
+		&expr.Payload{DestRegister: firstWord + 2, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		&expr.Lookup{SourceRegister: firstWord, SetName: set.Name, SetID: set.ID},
+	)
+}
+
 func fromSubnet(p netip.Prefix) []expr.Any { return inSubnet(p, sourceOffset) }
 func toSubnet(p netip.Prefix) []expr.Any   { return inSubnet(p, destOffset) }
-
-// privateNetworks are not the world: RFC 1918, shared address space, link local
-// (where clouds keep their metadata).
-var privateNetworks = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"),
-}
 
 // toPort compares the destination port, which TCP and UDP have at the same
 // place.

@@ -37,10 +37,12 @@ type network struct {
 	bridge int // its index
 	chosen netChoice
 
-	mu    sync.Mutex
-	taken map[netip.Addr]string // by instance id
-	next  netip.Addr
-	allow []Endpoint
+	mu       sync.Mutex
+	taken    map[netip.Addr]string // by instance id
+	next     netip.Addr
+	allow    []Endpoint // for all instances, over TCP
+	allowUDP []Endpoint
+	reach    map[netip.Addr][]Endpoint // for single ones, by their address
 }
 
 // netChoice is remembered in the engine's root.
@@ -65,10 +67,11 @@ var pools = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/9"),
 }
 
-// openNetwork brings up the bridge and firewall, or takes over those that a
-// server before left for its instances.
+// openNetwork brings up the bridge, or takes over the one that a server before
+// left for its instances. The firewall follows when these are known; until then
+// it is as that server left it.
 func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
-	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, allow: allow}
+	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, reach: map[netip.Addr][]Endpoint{}, allow: allow}
 	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -79,9 +82,6 @@ func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) 
 		if err := startForwarding(); err != nil {
 			return nil, fmt.Errorf("forwarding: %w", err)
 		}
-	}
-	if err := n.writeFirewall(); err != nil {
-		return nil, fmt.Errorf("firewall (nftables): %w", err)
 	}
 	n.next = n.gateway().Next()
 	return n, nil
@@ -318,11 +318,25 @@ func (n *network) take(id string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %v are taken", n.chosen.Subnet)
 }
 
-// adopt notes the address of an instance of a server before.
-func (n *network) adopt(a netip.Addr, id string) {
+// adopt notes the address of an instance of a server before, and what it may
+// connect to.
+func (n *network) adopt(a netip.Addr, id string, reach []Endpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.taken[a] = id
+	if len(reach) > 0 {
+		n.reach[a] = reach
+	}
+}
+
+// protect puts the firewall in place.
+func (n *network) protect() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.writeFirewall(); err != nil {
+		return fmt.Errorf("firewall (nftables): %w", err)
+	}
+	return nil
 }
 
 func (n *network) release(a netip.Addr) {

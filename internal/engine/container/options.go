@@ -35,6 +35,13 @@ type Options struct {
 // SFTPInside is where instances have the ingot-sftp program.
 const SFTPInside = "/.ingot-sftp"
 
+// BindingsInside is where programs look for service bindings in files. In an
+// instance it leads to BindingsTarget below its home.
+const (
+	BindingsInside = "/etc/cf-service-bindings"
+	BindingsTarget = ".cf-service-bindings"
+)
+
 // Endpoint is a TCP address, of this machine or another, that instances may
 // connect to.
 type Endpoint = netip.AddrPort

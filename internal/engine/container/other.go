@@ -40,4 +40,13 @@ func (e *Engine) Gateway() netip.Addr { return netip.Addr{} }
 func (e *Engine) Subnet() netip.Prefix { return netip.Prefix{} }
 
 // Allow has nobody to allow anything.
-func (e *Engine) Allow(context.Context, []Endpoint) error { return errLinux }
+func (e *Engine) Allow(context.Context, []Endpoint, []Endpoint) error { return errLinux }
+
+// Labels knows no instance.
+func (e *Engine) Labels(netip.Addr) map[string]string { return nil }
+
+// Complete has nothing to complete.
+func (e *Engine) Complete(func(map[string]string) []Endpoint) error { return nil }
+
+// UseResolver has nobody who would ask.
+func (e *Engine) UseResolver(netip.Addr) {}

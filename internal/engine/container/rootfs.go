@@ -80,6 +80,9 @@ func buildRootfs(root string, programs map[string]string) error {
 			return err
 		}
 	}
+	if err := link(path.Join(homeInside, BindingsTarget), filepath.Join(root, BindingsInside)); err != nil {
+		return err
+	}
 	if err := link("/proc/mounts", filepath.Join(root, "etc", "mtab")); err != nil {
 		return err
 	}
@@ -419,6 +422,27 @@ func resolvConf(egress bool) string {
 		out.WriteString(strings.Join(f, " ") + "\n")
 	}
 	return out.String()
+}
+
+// mostServers is how many name servers a resolver looks at.
+const mostServers = 3
+
+// UseResolver makes instances that are started from now on ask a name server on
+// the host before others. When it is gone they go on with those of the machine.
+func (e *Engine) UseResolver(server netip.Addr) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "nameserver %s\n", server)
+	count := 1
+	for line := range strings.Lines(resolvConf(e.net.egress)) {
+		if strings.HasPrefix(line, "nameserver ") {
+			if count++; count > mostServers {
+				continue
+			}
+		}
+		out.WriteString(line)
+	}
+	text := out.String()
+	e.resolv.Store(&text)
 }
 
 // nameServers are those of resolvConf.

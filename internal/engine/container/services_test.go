@@ -24,14 +24,14 @@ import (
 func TestServicesFromInside(t *testing.T) {
 	t.Parallel()
 	e, _ := opened(t, container.Options{})
-	start(t, e, idle("a"))
+	start(t, e, idle("unbound"))
 	keys, err := seal.Parse(seal.NewKey())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := broker.New(broker.Config{
 		Dir: enginetest.TempDir(t), Keys: keys,
-		Reach: broker.Reach{Host: e.Gateway(), From: e.Subnet(), Allow: e.Allow},
+		Reach: broker.Reach{Host: e.Gateway(), From: e.Subnet()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,8 @@ func TestServicesFromInside(t *testing.T) {
 		ids := map[string]any{"service_id": service["id"], "plan_id": service["plans"].([]any)[0].(map[string]any)["id"], "organization_guid": "o", "space_guid": "s"}
 		path := "/v2/service_instances/" + name
 		call(http.MethodPut, path, ids)
+		app := "app-of-" + name
+		ids["bind_resource"] = map[string]any{"app_guid": app}
 		c := call(http.MethodPut, path+"/service_bindings/b", ids)["credentials"].(map[string]any)
 		if c["host"] != e.Gateway().String() {
 			t.Errorf("%s: host %v, want %v", name, c["host"], e.Gateway())
@@ -91,16 +93,26 @@ func TestServicesFromInside(t *testing.T) {
 			words = append(words, word, fmt.Sprint(c[field]))
 		}
 		command := strings.NewReplacer(words...).Replace(ask[name])
-		if out, status := inside(t, e, "a", command); status != 0 || out != "42" {
+		reach, err := b.Endpoints(t.Context(), app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := idle(name)
+		bound.Reach = reach
+		start(t, e, bound)
+		if out, status := inside(t, e, "unbound", fmt.Sprintf(`exec 3<>/dev/tcp/%v/%v`, c["host"], c["port"])); status == 0 {
+			t.Errorf("%s is reached by an app that is not bound to it: %s", name, out)
+		}
+		if out, status := inside(t, e, name, command); status != 0 || out != "42" {
 			t.Errorf("%s: %q, status %d", name, out, status)
 		}
 		// Not by another address of this machine.
-		if out, status := inside(t, e, "a", fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%v`, c["port"])); status == 0 {
+		if out, status := inside(t, e, name, fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%v`, c["port"])); status == 0 {
 			t.Errorf("%s is reached on loopback: %s", name, out)
 		}
 		query := fmt.Sprintf("?service_id=%v&plan_id=%v", ids["service_id"], ids["plan_id"])
 		call(http.MethodDelete, path+"/service_bindings/b"+query, nil)
-		if out, status := inside(t, e, "a", command); status == 0 && strings.Contains(out, "42") {
+		if out, status := inside(t, e, name, command); status == 0 && strings.Contains(out, "42") {
 			t.Errorf("%s: after unbinding: %q", name, out)
 		}
 		call(http.MethodDelete, path+query, nil)
@@ -108,7 +120,7 @@ func TestServicesFromInside(t *testing.T) {
 	}
 	// The broker's own port is none of what instances may reach.
 	_, port, _ := strings.Cut(strings.TrimPrefix(b.URL(), "http://"), ":")
-	if out, status := inside(t, e, "a", fmt.Sprintf(`exec 3<>/dev/tcp/%v/%s`, e.Gateway(), port)); status == 0 {
+	if out, status := inside(t, e, "unbound", fmt.Sprintf(`exec 3<>/dev/tcp/%v/%s`, e.Gateway(), port)); status == 0 {
 		t.Errorf("the broker is reached: %s", out)
 	}
 	if tried == 0 {

@@ -91,7 +91,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &instance{dir: d, extra: extra{Base: e.users.take()}}
+	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...)}}
 	started := false
 	defer func() {
 		if started {
@@ -133,7 +133,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		return err
 	}
 	lap("create")
-	if err := e.net.connect(in.Init, in.Addr); err != nil {
+	if err := errors.Join(e.net.permit(in.Addr, in.Reach), e.net.connect(in.Init, in.Addr)); err != nil {
 		return err
 	}
 	lap("network")
@@ -320,7 +320,7 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	for file, text := range map[string]string{
 		"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + in.Addr.String() + " " + name + "\n",
 		"hostname":    name + "\n",
-		"resolv.conf": e.resolv,
+		"resolv.conf": *e.resolv.Load(),
 	} {
 		if err := os.WriteFile(filepath.Join(host, file), []byte(text), 0o644); err != nil { //nolint:gosec // for everybody inside
 			return err

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,6 +22,10 @@ type WebhookOptions struct {
 	// Private allows addresses of this machine and of private networks. Without
 	// it a client could use the service to reach what only the service can.
 	Private bool
+	// Guard says which private networks are allowed without it.
+	Guard outbound.Guard
+	// Routes are apps of this server, which may be called wherever they are.
+	Routes outbound.Routes
 	// Timeout bounds a call, 10 s without it.
 	Timeout time.Duration
 }
@@ -42,35 +45,33 @@ func Sign(secret string, at time.Time, body []byte) string {
 
 // poster makes the calls.
 type poster struct {
-	client    *http.Client
-	transport *http.Transport
+	client *http.Client
 }
 
 func newPoster(o WebhookOptions) poster {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	dialer := &net.Dialer{Timeout: o.Timeout}
-	if !o.Private {
-		// Checked on the address that is dialled, so that no name can be made to
-		// point elsewhere between a check and the call.
-		dialer.Control = outbound.Guard{}.Control
+	// Checked on the address that is dialled, so that no name can be made to
+	// point elsewhere between a check and the call.
+	guard := o.Guard
+	if o.Private {
+		guard = outbound.Everywhere
 	}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    o.Timeout,
 		MaxIdleConns:           callsFetched,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
-	return poster{transport: transport, client: &http.Client{
-		Transport: transport, Timeout: o.Timeout,
+	return poster{client: &http.Client{
+		Transport: outbound.Transport(transport, guard, o.Routes, o.Timeout), Timeout: o.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (p poster) close() { p.transport.CloseIdleConnections() }
+func (p poster) close() { p.client.CloseIdleConnections() }
 
 // maxAnswer is how much of an answer is read, so that the connection can be used
 // again.

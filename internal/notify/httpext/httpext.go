@@ -1,6 +1,7 @@
 package httpext
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"log/slog"
@@ -28,6 +29,9 @@ type Options struct {
 	Unsubscriber *notify.Unsubscriber
 	// Kick tells the delivery that a message waits again.
 	Kick func()
+	// CheckWebhook says why a webhook's address would never be called; nil means
+	// that all would.
+	CheckWebhook func(ctx context.Context, address string) error
 	// Description is what /openapi.yaml shows.
 	Description []byte
 	Log         *slog.Logger

@@ -3,6 +3,7 @@ package httpext
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/mail"
 	"net/url"
@@ -102,6 +103,11 @@ func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	}
 	if body.Secret != "" && len(body.Secret) < 16 || len(body.Secret) > 200 {
 		problems = append(problems, `"secret" must have 16 to 200 characters; without one a good one is made`)
+	}
+	if len(problems) == 0 && f.CheckWebhook != nil {
+		if err := f.CheckWebhook(r.Context(), body.URL); err != nil {
+			problems = append(problems, fmt.Sprintf(`"url" cannot be called: %s`, err))
+		}
 	}
 	if err := fault.Invalid(problems...); err != nil {
 		return err

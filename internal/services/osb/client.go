@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sony/gobreaker/v2"
+
+	"ingot/internal/outbound"
 )
 
 // Version is the one we speak.
@@ -31,6 +33,9 @@ type Broker struct {
 	URL      string
 	Username string
 	Password string
+	// Guarded means that a developer registered it, who may not have us connect
+	// to whatever only this machine reaches.
+	Guarded bool
 }
 
 // Options bound a client. Zero values mean the defaults.
@@ -46,12 +51,17 @@ type Options struct {
 	Rest time.Duration
 	// Through, if set, is put before the connection to brokers.
 	Through func(http.RoundTripper) http.RoundTripper
+	// Guard says which addresses guarded brokers may have.
+	Guard outbound.Guard
+	// Routes are apps of this server, which may be brokers wherever they are.
+	Routes outbound.Routes
 }
 
 // Client asks brokers. It is safe for concurrent use.
 type Client struct {
 	options Options
-	http    *http.Client
+	http    *http.Client // for brokers of operators
+	guarded *http.Client
 
 	mu       sync.Mutex
 	breakers map[string]*gobreaker.CircuitBreaker[*reply]
@@ -69,26 +79,32 @@ func New(o Options) *Client {
 		o.Rest = 15 * time.Second
 	}
 	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	var way http.RoundTripper = transport
-	if o.Through != nil {
-		way = o.Through(transport)
-	}
-	return &Client{
-		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{},
-		http: &http.Client{
+	client := func(g outbound.Guard) *http.Client {
+		way := outbound.Transport(transport, g, o.Routes, dialTime)
+		if o.Through != nil {
+			way = o.Through(way)
+		}
+		return &http.Client{
 			Transport: way,
 			// Where a broker sends us we do not go: not with its password.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		}
+	}
+	return &Client{
+		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{}, http: client(outbound.Everywhere), guarded: client(o.Guard),
 	}
 }
 
+const dialTime = 10 * time.Second
+
 // Close lets go of connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	c.guarded.CloseIdleConnections()
+}
 
 // Limits of answers.
 const (
@@ -156,6 +172,9 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 		}
 		return nil, &Error{Outcome: outcome, Title: "ServiceBrokerApiTimeout", Err: err,
 			Message: fmt.Sprintf("The request to the service broker '%s' timed out.", b.Name)}
+	case outbound.Refused(err):
+		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
+			Message: fmt.Sprintf("The service broker '%s' is not called: %s.", b.Name, outbound.ErrPrivate)}
 	case errors.Is(err, errTooLarge):
 		return nil, &Error{Outcome: Unknown, Title: "ServiceBrokerBadResponse", Err: err,
 			Message: fmt.Sprintf("The service broker '%s' returned an invalid response: it is larger than %d bytes.", b.Name, k.limit)}
@@ -214,7 +233,11 @@ func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
 		}
 		req.Header.Set("X-Broker-Api-Originating-Identity", "cloudfoundry "+base64.StdEncoding.EncodeToString(who))
 	}
-	resp, err := c.http.Do(req)
+	client := c.http
+	if b.Guarded {
+		client = c.guarded
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

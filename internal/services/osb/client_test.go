@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ingot/internal/outbound"
 	"ingot/internal/services/osb"
 )
 
@@ -212,6 +213,45 @@ func TestCatalog(t *testing.T) {
 		_, err := c.Catalog(t.Context(), b)
 		if problem == "" && err != nil || problem != "" && (err == nil || !strings.Contains(err.Error(), problem)) {
 			t.Errorf("%s: %v, want %q", body, err, problem)
+		}
+	}
+}
+
+// TestGuarded does not call a developer's broker on this machine, unless an
+// operator allows it; a broker that is an app here is called by its route.
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		says(200, `{"services":[]}`)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	at := strings.TrimPrefix(server.URL, "http://")
+	routes := outbound.Routes{At: at, Has: func(host, _ string) bool { return host == "broker.apps.test" }}
+	for name, c := range map[string]struct {
+		url     string
+		guarded bool
+		guard   outbound.Guard
+		called  bool
+	}{
+		"an operator's":     {server.URL, false, outbound.Guard{}, true},
+		"a developer's":     {server.URL, true, outbound.Guard{}, false},
+		"allowed":           {server.URL, true, outbound.Everywhere, true},
+		"an app here":       {"http://broker.apps.test", true, outbound.Guard{}, true},
+		"an app, over TLS":  {"https://broker.apps.test", true, outbound.Guard{}, true},
+		"metadata of cloud": {"http://169.254.169.254", true, outbound.Guard{}, false},
+	} {
+		before := asked
+		client := osb.New(osb.Options{Timeout: 20 * time.Second, Guard: c.guard, Routes: routes})
+		_, err := client.Catalog(t.Context(), osb.Broker{GUID: "g", Name: "b", URL: c.url, Username: "u", Password: "p", Guarded: c.guarded})
+		client.Close()
+		if called := asked > before; called != c.called {
+			t.Errorf("%s: called %t, %v", name, called, err)
+		}
+		var e *osb.Error
+		if !c.called && (!errors.As(err, &e) || e.Outcome != osb.Unavailable || !strings.Contains(e.Message, "--allow-networks")) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,6 @@
 // it is what the specification says; anything else is Unknown where the broker
 // may have done something, so that the caller can clean up.
 //
-// It may import the standard library, gobreaker and uuid. It must not import
+// It may import outbound, the standard library, gobreaker and uuid. It must not import
 // the nouns, stores or faces.
 package osb

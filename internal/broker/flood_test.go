@@ -1,0 +1,173 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// testReach is a network of containers on loopback.
+var testReach = Reach{Host: netip.MustParseAddr("127.0.0.9"), From: netip.MustParsePrefix("127.0.0.8/29")}
+
+// notOwn says that no address is this machine's: on loopback all are.
+func notOwn(netip.Addr) bool { return false }
+
+func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	c, err := d.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestForwarderFlood has one app that opens connections without end. Another one
+// is served all the time, and connections that stay silent end.
+func TestForwarderFlood(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); c.Close() }()
+		}
+	}()
+	server := endpoint{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
+	reach := testReach
+	reach.Owner = func(a netip.Addr) string {
+		// Two instances are one app's.
+		if a.String() == "127.0.0.11" || a.String() == "127.0.0.12" {
+			return "greedy"
+		}
+		return ""
+	}
+	f := newForwarder(reach, slog.New(slog.DiscardHandler))
+	f.own, f.silent = notOwn, 200*time.Millisecond
+	const capacity = 20
+	if err := f.open(t.Context(), server, capacity); err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop()
+	var greedy []net.Conn
+	for i := range 100 {
+		greedy = append(greedy, dialFrom(t, []string{"127.0.0.11", "127.0.0.12"}[i%2], f.outside(server)))
+	}
+	for range 5 {
+		c := dialFrom(t, "127.0.0.10", f.outside(server))
+		if _, err := io.WriteString(c, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+			t.Fatalf("another app: %q, %v", got, err)
+		}
+	}
+	if n := f.all.Open(); n > capacity {
+		t.Errorf("%d connections are open, and the server takes %d", n, capacity)
+	}
+	for i, c := range greedy {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		var timeout net.Error
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+			t.Fatalf("silent connection %d is not closed: %v", i, err)
+		}
+	}
+}
+
+// TestUnfinishedLogins has one bound app that begins to log in to PostgreSQL
+// again and again and never does: others still log in.
+func TestUnfinishedLogins(t *testing.T) {
+	t.Parallel()
+	b, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), Reach: testReach, Without: []string{MySQL, Redis}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := b.Missing()[Postgres]; why != nil {
+		t.Skip(why)
+	}
+	b.forward.own = notOwn
+	if err := b.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	c := clientOf(t, b)
+	mine, theirs := bound(t, c, "mine", "greedy"), bound(t, c, "theirs", "modest")
+	var open int
+	for range 900 {
+		conn := dialFrom(t, "127.0.0.11", endpoint{testReach.Host.String(), mine.port})
+		// The beginning of a login: the server asks for a password now.
+		body := "\x00\x03\x00\x00user\x00" + mine.user + "\x00database\x00" + mine.database + "\x00\x00"
+		if _, err := conn.Write(append([]byte{0, 0, 0, byte(len(body) + 4)}, body...)); err == nil {
+			open++
+		}
+	}
+	t.Logf("%d of 900 connections were not refused at once", open)
+	config, err := pgx.ParseConfig(theirs.uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.10")}}
+		return d.DialContext(ctx, network, address)
+	}
+	for range 10 {
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatalf("another app cannot log in: %v", err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // nothing is left to lose
+	}
+	// Nor is the administrator locked out: a further binding is made.
+	bound(t, c, "theirs", "another")
+	list, err := b.Endpoints(t.Context(), "modest")
+	if err != nil || len(list) != 1 || int(list[0].Port()) != theirs.port {
+		t.Errorf("what the app is bound to: %v, %v", list, err)
+	}
+	if list, err := b.Endpoints(t.Context(), "unbound"); err != nil || len(list) != 0 {
+		t.Errorf("what an app without bindings reaches: %v, %v", list, err)
+	}
+}
+
+type login struct {
+	uri, user, database string
+	port                int
+}
+
+// bound makes an instance of PostgreSQL, if there is none of that name, and
+// binds an app to it.
+func bound(t *testing.T, c *client, instance, app string) login {
+	t.Helper()
+	o, _ := offeringNamed(Postgres)
+	ids := map[string]any{"service_id": o.id, "plan_id": o.plans[0].id, "organization_guid": "o", "space_guid": "s"}
+	if status, answer, err := c.try("PUT", "/v2/service_instances/"+instance, ids); err != nil || status > 201 {
+		t.Fatal(status, answer, err)
+	}
+	ids["bind_resource"] = map[string]any{"app_guid": app}
+	status, answer, err := c.try("PUT", "/v2/service_instances/"+instance+"/service_bindings/"+app, ids)
+	if err != nil || status > 201 {
+		t.Fatal(status, answer, err)
+	}
+	values := answer["credentials"].(map[string]any)
+	l := login{uri: values["uri"].(string), user: values["username"].(string), database: values["database"].(string), port: int(values["port"].(float64))}
+	if !strings.Contains(l.uri, testReach.Host.String()) {
+		t.Errorf("the URI does not lead to the forwarder: %s", l.uri)
+	}
+	return l
+}
