@@ -76,12 +76,12 @@ func eventText(e *cf.AuditEvent) string {
 	case "audit.app.update":
 		return "Updated app with guid " + e.TargetGUID + " (" + requestText(e) + ")"
 	case "audit.app.apply_manifest":
-		text := "Applied manifest to app with guid " + e.TargetGUID
+		lines := []string{"Applied manifest to app with guid " + e.TargetGUID}
 		warnings, _ := e.Data["warnings"].([]string)
 		for _, w := range warnings {
-			text += "\nWARNING: " + w
+			lines = append(lines, "WARNING: "+w)
 		}
-		return text
+		return strings.Join(lines, "\n")
 	case "audit.app.start":
 		return "Starting app with guid " + e.TargetGUID
 	case "audit.app.stop":
