@@ -69,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(app, "index.html"), []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfOK(t, home, "push", "before", "-p", app)
+	cfOK(t, home, "push", "before", "-p", app, "-k", "64M")
 
 	filler := fillDisk(t, disk)
 	ready := func(status int, words string) func() bool {
@@ -80,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	await(t, "readiness tells of the disk", ready(http.StatusServiceUnavailable, "disk"))
 	s.adminToken(t)
-	cfFails(t, home, "disk of the server is nearly full", "push", "during", "-p", app)
+	cfFails(t, home, "disk of the server is nearly full", "push", "during", "-p", app, "-k", "64M")
 	cfOK(t, home, "apps")
 	cfOK(t, home, "create-space", "other")
 	cfOK(t, home, "delete-space", "other", "-f")
@@ -101,5 +101,5 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
-	cfOK(t, home, "push", "after", "-p", app)
+	cfOK(t, home, "push", "after", "-p", app, "-k", "64M")
 }

@@ -127,7 +127,7 @@ func sidecarDestination(t *testing.T, s *site) {
 	// Further destinations are for other routes: replacing the only one of an
 	// app would move its own port.
 	contains(t, replace(fmt.Sprintf(`{"app":{"guid":%q,"process":{"type":"web"}},"port":%d}`, app, port)), fmt.Sprintf(`"port":%d`, port), `"type":"web"`)
-	s.reaches(t, "duo-side", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "duo-side", "/", http.StatusNotFound)
 	before := asking.count("duo")
 	await(t, "the app goes on answering", func() bool { return asking.count("duo") > before+20 })
 	if n := asking.count("duo-side"); n > 0 {
@@ -143,7 +143,7 @@ func sidecarDestination(t *testing.T, s *site) {
 
 	// Without a destination nobody is reached, from now on.
 	contains(t, replace(""), `"destinations":[]`)
-	s.reaches(t, "duo-side", "/", http.StatusServiceUnavailable)
+	s.reaches(t, "duo-side", "/", http.StatusNotFound)
 	s.reaches(t, "duo", "/", http.StatusOK)
 	asking.stop()
 	asking.all.Wait()

@@ -25,6 +25,49 @@ func TestTutorials(t *testing.T) {
 
 var textBlock = regexp.MustCompile("(?s)```text\n(.*?)```")
 
+// patientLogs replaces cf in a script: lines come into the log a moment after
+// they were printed, so 'cf logs' is repeated until the expected ones are there.
+const patientLogs = `
+cf() {
+  if [ "${1-}" != logs ]; then command cf "$@"; return; fi
+  local try
+  for try in $(seq 120); do
+    command cf "$@" > logs.out
+    missing=
+    while read -r pattern; do grep -qP -- "$pattern" logs.out || missing=1; done < "$EXPECTED"
+    [ -n "$missing" ] || break
+    sleep 0.25
+  done
+  cat logs.out
+}
+`
+
+// expectedLines writes the patterns of the log lines that a document shows to a
+// file, and returns its name.
+func expectedLines(t *testing.T, text string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, block := range textBlock.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(block[1]) {
+			if strings.Contains(line, "[APP/") || strings.Contains(line, "[RTR/") {
+				all.WriteString(linePattern(line) + "\n")
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "expected")
+	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// linePattern matches a line of a document: blanks are any number of blanks, and
+// … is anything.
+func linePattern(line string) string {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), " ", `[ \t]+`)
+	return regexp.MustCompile(`(\[ \\t\]\+)?…(\[ \\t\]\+)?`).ReplaceAllLiteralString(pattern, ".*")
+}
+
 func tutorial(t *testing.T, s *site, name, program string) {
 	t.Helper()
 	if program != "" && !onSystem(program) {
@@ -44,9 +87,10 @@ func tutorial(t *testing.T, s *site, name, program string) {
 	}
 	home := s.admin(t)
 	// Names of apps lead to this server, on whatever address it listens.
-	script := `curl() { command curl --connect-to "::` + at.Host + `" "$@"; }` + "\n" + documented(t, s.Server, file)
+	script := `curl() { command curl --connect-to "::` + at.Host + `" "$@"; }` + patientLogs + documented(t, s.Server, file)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir, cmd.Env = t.TempDir(), cfCommand(t.Context(), t, home, nil).Env
+	cmd.Env = append(cmd.Env, "EXPECTED="+expectedLines(t, string(text)))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(cfProgram(t))+":"+os.Getenv("PATH"))
 	raw, err := cmd.CombinedOutput()
 	if err != nil {
@@ -55,8 +99,7 @@ func tutorial(t *testing.T, s *site, name, program string) {
 	out := strings.ReplaceAll(string(raw), "\r", "")
 	for _, block := range textBlock.FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
-			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), " ", `[ \t]+`)
-			pattern = regexp.MustCompile(`(\[ \\t\]\+)?…(\[ \\t\]\+)?`).ReplaceAllLiteralString(pattern, ".*")
+			pattern := linePattern(line)
 			// cf push does not always show the end of a build; then it is in the log.
 			pattern = `(?m)^[ \t]*(\S+ \[STG/0\] OUT +)?` + pattern + `[ \t]*$`
 			if found, err := regexp.MatchString(pattern, out); err != nil || !found {

@@ -185,7 +185,6 @@ func TestUpWrongUsage(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "ingot help"},
 		{"fly", "fly"},
 		{"up --no-such-flag", "unknown flag --no-such-flag"},
 		{"up --data-dri x", "did you mean --data-dir?"},

@@ -58,7 +58,8 @@ type Options struct {
 // Guard watches the disk.
 type Guard struct {
 	run.Part
-	o Options
+	o    Options
+	size int64
 
 	mu    sync.Mutex
 	state State
@@ -94,7 +95,7 @@ func Open(o Options) (*Guard, error) {
 	if o.Reserve <= 0 {
 		o.Reserve = min(size/20, maxReserve)
 	}
-	g := &Guard{o: o}
+	g := &Guard{o: o, size: size}
 	if free < o.Reserve/4 {
 		g.release(startFile)
 	}
@@ -103,6 +104,9 @@ func Open(o Options) (*Guard, error) {
 	}
 	return g, nil
 }
+
+// Size returns the size of the disk, in bytes.
+func (g *Guard) Size() int64 { return g.size }
 
 // OnLow sets what to call when space is low; before Start.
 func (g *Guard) OnLow(relieve func(context.Context)) { g.o.Relieve = relieve }

@@ -67,10 +67,12 @@ const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and puts the parts together;
 // nothing runs yet.
-func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
 	r.names = newAppNames(r.store, c.Listen)
+	// On a small machine a build gets what there is: nobody asked for the rest.
+	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
 	if r.scratch, err = dir.scratch(); err != nil {

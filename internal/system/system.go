@@ -252,7 +252,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 
 	// The first secrets are hashed while the engine tries a container.
 	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
-	r, err := s.openRuntime(ctx, dir, d, b.endpoints)
+	r, err := s.openRuntime(ctx, dir, d, b.endpoints, b.disk.Size())
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func extract(ctx context.Context, a engine.Archive, dir string, limit int64) err
 	_, err = archive.ExtractTar(&contextReader{ctx, r}, dir, archive.Limits{Size: limit, OutsideLinks: true})
 	if errors.Is(err, archive.ErrTooLarge) {
 		return fault.Wrap(err, fault.Unprocessable,
-			"the files of the app need more than the disk limit of %d MiB: raise it with 'cf scale APP -k' or 'cf push -k'", limit>>20)
+			"the files of the app need more than its disk limit: raise it with 'cf scale APP -k' or 'cf push -k'")
 	}
 	return err
 }
