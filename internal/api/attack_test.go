@@ -39,7 +39,10 @@ var mixed = map[string][]string{
 	"POST /v3/service_instances": {
 		`{"type":"managed","name":"more","relationships":{"space":{"data":{"guid":"$spaces"}},"service_plan":{"data":{"guid":"$service_plans"}}}}`,
 	},
-	"POST /v3/service_credential_bindings": {`{"type":"key","name":"more","relationships":{"service_instance":{"data":{"guid":"$service_instances"}}}}`},
+	"POST /v3/service_credential_bindings": {
+		`{"type":"key","name":"more","relationships":{"service_instance":{"data":{"guid":"$managed"}}}}`,
+		`{"type":"app","relationships":{"app":{"data":{"guid":"$apps"}},"service_instance":{"data":{"guid":"$managed"}}}}`,
+	},
 }
 
 // A caller is somebody who may do nothing with the foreign organization.
@@ -225,15 +228,21 @@ func (m *attack) templates(route web.Route) [][2]string {
 
 // TestSoakAttack calls every route as every kind of caller who has no role in the
 // foreign organization, with guids of it and of the caller's own organization in
-// every combination: nothing foreign is shown, changed or connected with what is
+// every combination (the short form has combinations only for the caller with all
+// roles): nothing foreign is shown, changed or connected with what is
 // the caller's own. INGOT_SOAK=1 adds many generated requests.
 func TestSoakAttack(t *testing.T) {
 	t.Parallel()
+	long := os.Getenv("INGOT_SOAK") == "1"
 	m := newAttack(t)
 	for _, route := range m.routes {
 		for _, template := range m.templates(route) {
 			for _, c := range m.callers {
-				for _, sent := range m.expansions(c, template[0]+"\x00"+template[1]) {
+				all := m.expansions(c, template[0]+"\x00"+template[1])
+				if !long && c.name != "home-every-role" {
+					all = all[:1] // only what is foreign
+				}
+				for _, sent := range all {
 					path, body, _ := strings.Cut(sent, "\x00")
 					m.try(c, route, path, body)
 				}
@@ -244,7 +253,7 @@ func TestSoakAttack(t *testing.T) {
 	m.uploads()
 	m.manifests()
 	m.compare("uploads and manifests")
-	if os.Getenv("INGOT_SOAK") == "1" {
+	if long {
 		m.generated(200)
 	} else {
 		m.generated(1)

@@ -172,9 +172,11 @@ func init() {
 }
 
 // fullOrgServices adds a broker of the space, with an offering and a
-// plan, and an instance that is bound to the app and to the route.
+// plan, and instances, of which one is bound to the app and to a route.
 func fullOrgServices(f *fixture, name string, guids map[string]string) {
 	f.t.Helper()
+	// The other route has no binding yet.
+	bound := f.want(f.call(f.admin(), "POST", "/v3/routes", map[string]any{"host": name + "-bound", "relationships": rel("space", guids["spaces"], "domain", guids["domains"])}), 201).guid()
 	err := f.store.Update(f.t.Context(), func(tx cf.Tx) error {
 		done := cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationSucceeded, Description: name}
 		b := &cf.ServiceBroker{Name: name, URL: "http://" + name, Username: name, Password: name + secret, SpaceGUID: guids["spaces"]}
@@ -189,7 +191,12 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 		if err := tx.ServicePlans().Insert(plan); err != nil {
 			return err
 		}
-		i := &cf.ServiceInstance{Type: cf.ServiceUserProvided, Name: name, SpaceGUID: guids["spaces"], Credentials: map[string]any{"p": name + secret}, Last: done}
+		managed := &cf.ServiceInstance{Type: cf.ServiceManaged, Name: name + "-managed", SpaceGUID: guids["spaces"], PlanGUID: plan.GUID, Last: done}
+		if err := tx.ServiceInstances().Insert(managed); err != nil {
+			return err
+		}
+		guids["managed"] = managed.GUID
+		i := &cf.ServiceInstance{Type: cf.ServiceUserProvided, Name: name, SpaceGUID: guids["spaces"], RouteServiceURL: "https://" + name, Credentials: map[string]any{"p": name + secret}, Last: done}
 		if err := tx.ServiceInstances().Insert(i); err != nil {
 			return err
 		}
@@ -197,7 +204,7 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 		if err := tx.ServiceBindings().Insert(app); err != nil {
 			return err
 		}
-		route := &cf.ServiceBinding{Type: cf.BindingRoute, InstanceGUID: i.GUID, RouteGUID: guids["routes"], SpaceGUID: guids["spaces"], Last: done}
+		route := &cf.ServiceBinding{Type: cf.BindingRoute, InstanceGUID: i.GUID, RouteGUID: bound, SpaceGUID: guids["spaces"], Last: done}
 		if err := tx.ServiceBindings().Insert(route); err != nil {
 			return err
 		}
