@@ -26,6 +26,7 @@ func TestStartsThatFail(t *testing.T) {
 			out := pushFails(t, home, pushProbe(t, "large", "-k", "1M")...)
 			contains(t, out, "Start unsuccessful")
 			contains(t, columns(cfOK(t, home, "app", "large")), "#0 crashed")
+			contains(t, cfOK(t, home, "logs", "large", "--recent"), "need more than the disk limit of 1 MiB")
 		}
 		s.stays(t)
 

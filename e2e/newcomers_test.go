@@ -105,7 +105,8 @@ func newcomerClients(t *testing.T, s *site, c *tool) {
 		Secret string `json:"client_secret"`
 	}
 	created := c.ok(t, "create-client", "fresh-sender", "--authorities", "notifications.write,emails.write", "--json")
-	if err := json.Unmarshal([]byte(created[strings.Index(created, "{"):]), &made); err != nil || made.ID != "fresh-sender" || made.Secret == "" {
+	_, object, _ := strings.Cut(created, "{")
+	if err := json.Unmarshal([]byte("{"+object), &made); err != nil || made.ID != "fresh-sender" || made.Secret == "" {
 		t.Fatalf("%v\n%s", err, created)
 	}
 	token := func(secret string) int {

@@ -118,7 +118,7 @@ var absent = []struct {
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
 	{regexp.MustCompile(`\.service_(offering|broker)_(guid|name)$`), "Cloud Foundry has them among the relationships"},
 	{regexp.MustCompile(`/service_brokers\S* \S*\.relationships\.space$`), "brokers for all belong to no space"},
-	{regexp.MustCompile(`/shared_spaces \.links\.related$`), "Cloud Foundry has none"},
+	{regexp.MustCompile(`(/shared_spaces|_quotas/\S+/relationships/\w+) \.links\.related$`), "Cloud Foundry has none"},
 	{regexp.MustCompile(`/visibility \.organizations$`), "only plans that are shown to some organizations have them"},
 	{regexp.MustCompile(`/tasks\S* \S*\.command$`), "it is shown only to those who may see secrets, and never in the list of all"},
 	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},

@@ -122,13 +122,20 @@ func (g *guard) count(name string, more, size int64) error {
 		return g.tooLarge(name)
 	}
 	if g.tree.sum.Size > g.limits.Size {
-		return invalid("it is larger than %s when inflated", bytesText(g.limits.Size))
+		return g.sumTooLarge()
 	}
 	return nil
 }
 
+// ErrTooLarge is in the chain of refusals because of Limits.Size or FileSize.
+var ErrTooLarge = errors.New("larger than allowed")
+
 func (g *guard) tooLarge(name string) error {
-	return refuse(name, "is larger than %s", bytesText(g.limits.FileSize))
+	return wrapped(ErrTooLarge, refuse(name, "is larger than %s", bytesText(g.limits.FileSize)))
+}
+
+func (g *guard) sumTooLarge() error {
+	return wrapped(ErrTooLarge, invalid("it is larger than %s when inflated", bytesText(g.limits.Size)))
 }
 
 // bomb tells whether n inflated bytes are too many for what went in.

@@ -120,7 +120,7 @@ func (i *inflated) Read(p []byte) (int, error) {
 	n, err := i.r.Read(p)
 	i.n += int64(n)
 	if i.n > i.g.limits.Size+headerRoom*int64(i.g.limits.Files)+16<<20 {
-		return 0, invalid("it is larger than %s when inflated", bytesText(i.g.limits.Size))
+		return 0, i.g.sumTooLarge()
 	}
 	if over := i.g.bomb(i.n); over != nil {
 		return 0, over

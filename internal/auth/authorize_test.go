@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/auth"
 	"time"
+
+	"ingot/internal/auth"
 )
 
 const callback = "http://console.localhost/callback"

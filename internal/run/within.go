@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -38,7 +37,6 @@ func Call[T any](ctx context.Context, name string, grace time.Duration, f func()
 		return a.value, a.err
 	case <-timer.C:
 		var none T
-		slog.Error("a call does not return although its time is over; it is left to itself", "job", name, "why", context.Cause(ctx))
 		return none, fmt.Errorf("%s: %w: %w", name, ErrHung, context.Cause(ctx))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // The admin address has no login, so that web pages of others are kept away: by
@@ -59,13 +60,15 @@ func TestAdminAddressIsForItsOperator(t *testing.T) {
 func TestAdminListenerChecksTheHost(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
+	client := &http.Client{Timeout: time.Minute}
+	t.Cleanup(client.CloseIdleConnections)
 	for host, want := range map[string]int{"": 200, "rebound.example": 403} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Endpoints().Admin+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Host = host
-		res, err := http.DefaultClient.Do(req)
+		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

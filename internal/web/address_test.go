@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestClientAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = tc.peer
 		r.Header["X-Forwarded-For"] = tc.forwarded
 		if got := web.AddressKey(proxies.Client(r)); got != tc.want {

@@ -221,3 +221,10 @@ func diskUsed(point string) (int64, error) {
 	}
 	return int64(st.Blocks-st.Bfree) * st.Bsize, nil //nolint:gosec // far below 2^63
 }
+
+// isMounted reports whether point is on another file system than the directory
+// it is in.
+func isMounted(point string) bool {
+	var at, above unix.Stat_t
+	return unix.Stat(point, &at) == nil && unix.Stat(filepath.Dir(point), &above) == nil && at.Dev != above.Dev
+}

@@ -431,7 +431,9 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 
 func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
 	point := filepath.Join(e.bundle(in.dir.ID()), "disk")
-	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil {
+	// Of an instance that is just being removed the disk may be gone; then the
+	// file system at that place is the server's own.
+	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil && isMounted(point) {
 		used, err := diskUsed(point)
 		return used + in.Shared, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"ingot/internal/archive"
 	"ingot/internal/engine"
+	"ingot/internal/fault"
 )
 
 // Unpack writes archives to the home directory, in order: a file of a later one
@@ -168,6 +169,10 @@ func extract(ctx context.Context, a engine.Archive, dir string, limit int64) err
 	defer r.Close()
 	// A droplet has links that are right where it runs.
 	_, err = archive.ExtractTar(&contextReader{ctx, r}, dir, archive.Limits{Size: limit, OutsideLinks: true})
+	if errors.Is(err, archive.ErrTooLarge) {
+		return fault.Wrap(err, fault.Unprocessable,
+			"the files of the app need more than the disk limit of %d MiB: raise it with 'cf scale APP -k' or 'cf push -k'", limit>>20)
+	}
 	return err
 }
 

@@ -143,8 +143,8 @@ func TestRsyslogRestarts(t *testing.T) {
 			t.Fatalf("line %d of %d did not arrive; rsyslog says %s", n, total, r.errs)
 		}
 	}
-	if first := r.lines(t)[0]; first != `14|o.s.a|the-app|[APP/PROC/WEB/0]|[tags@47450 app_id="the-app" instance_id="0" process_instance_id="s-the-app" process_type="web" source_id="the-app" source_type="APP/PROC/WEB"]| line 0` &&
-		first != `14|o.s.a|the-app|[APP/PROC/WEB/0]|[tags@47450 app_id="the-app" instance_id="0" process_instance_id="s-the-app" process_type="web" source_id="the-app" source_type="APP/PROC/WEB"]|line 0` {
+	if first := r.lines(t)[0]; first != `14|o.s.a|the-app|[APP/PROC/WEB/0]|[tags@47450 app_id="the-app" instance_id="0" job="diego-cell" origin="rep" process_instance_id="s-the-app" process_type="web" source_id="the-app" source_type="APP/PROC/WEB"]| line 0` &&
+		first != `14|o.s.a|the-app|[APP/PROC/WEB/0]|[tags@47450 app_id="the-app" instance_id="0" job="diego-cell" origin="rep" process_instance_id="s-the-app" process_type="web" source_id="the-app" source_type="APP/PROC/WEB"]|line 0` {
 		t.Errorf("the first line is %q", first)
 	}
 }
