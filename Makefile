@@ -85,6 +85,7 @@ fuzz: ## every fuzz test for FUZZTIME, 1s each unless told
 
 soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of each fuzz test
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
+	$(call run,INGOT_SOAK=1 go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		$(with_postgres) go test -count=1 -timeout 3h -run Soak $(ARGS) ./e2e/...)
 	$(call run,FUZZTIME=5m scripts/fuzz)

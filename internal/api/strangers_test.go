@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,45 +16,54 @@ import (
 // business.
 const marker = "zebra"
 
-// foreign is an organization full of data, and the guids of all of it by the
-// first part of the path below /v3.
+// secret is in every value that even a global auditor may not see.
+const secret = "-secret"
+
+// foreign is an organization full of data of others.
 func foreign(f *fixture) map[string]string {
 	f.t.Helper()
+	return fullOrg(f, marker)
+}
+
+// fullOrg creates an organization full of data, all with a name, and returns
+// the guids of all of it by the first part of the path below /v3.
+func fullOrg(f *fixture, name string) map[string]string {
+	f.t.Helper()
 	guids := map[string]string{"jobs": "", "stacks": "", "buildpacks": ""}
-	guids["organizations"] = f.org(marker + "-org")
-	guids["spaces"] = f.space(guids["organizations"], marker+"-space")
-	labels := map[string]any{"labels": map[string]string{marker: marker}}
-	app := f.app(guids["spaces"], marker+"-app", map[string]any{"environment_variables": map[string]string{"SECRET": marker}, "metadata": labels})
+	guids["organizations"] = f.org(name + "-org")
+	guids["spaces"] = f.space(guids["organizations"], name+"-space")
+	labels := map[string]any{"labels": map[string]string{name: name}}
+	app := f.app(guids["spaces"], name+"-app", map[string]any{"environment_variables": map[string]string{"SECRET": name + secret}, "metadata": labels})
 	guids["apps"], guids["processes"] = app, app
-	f.role(marker+"-dev", "organization_user", guids["organizations"])
-	f.role(marker+"-dev", "space_developer", guids["spaces"])
-	guids["users"] = marker + "-dev-guid"
+	f.role(name+"-dev", "organization_user", guids["organizations"])
+	f.role(name+"-dev", "space_developer", guids["spaces"])
+	guids["users"] = name + "-dev-guid"
 	admin := f.admin()
 	create := func(kind string, body map[string]any) {
 		guids[kind] = f.want(f.call(admin, "POST", "/v3/"+kind, body), 201).guid()
 	}
-	create("organization_quotas", map[string]any{"name": "medium", "relationships": map[string]any{"organizations": map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}}})
+	create("organization_quotas", map[string]any{"name": fmt.Sprint("medium-", len(name)), "relationships": map[string]any{"organizations": map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}}})
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
-	create("space_quotas", map[string]any{"name": marker, "relationships": ofOrg})
-	create("domains", map[string]any{"name": marker + ".example.org", "relationships": rel("organization", guids["organizations"])})
-	create("routes", map[string]any{"host": marker, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
+	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
+	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
+	create("routes", map[string]any{"host": name, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
 	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
 	guids["destination"], _ = mapped.at("destinations.0.guid").(string)
 	create("packages", map[string]any{"type": "bits", "metadata": labels, "relationships": rel("app", app)})
-	f.want(f.upload(admin, "/v3/packages/"+guids["packages"]+"/upload", marker+".zip", marker, nil), 200)
+	f.want(f.upload(admin, "/v3/packages/"+guids["packages"]+"/upload", name+".zip", name, nil), 200)
 	create("builds", map[string]any{"package": map[string]string{"guid": guids["packages"]}})
-	guids["sidecars"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", map[string]any{"name": marker, "command": marker, "process_types": []string{"web"}}), 201).guid()
-	guids["droplets"] = f.droplet(app, &cf.Droplet{PackageGUID: guids["packages"], ProcessTypes: map[string]string{"web": marker}})
-	f.blobs.packages[guids["droplets"]] = []byte(marker)
+	guids["sidecars"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", map[string]any{"name": name, "command": name, "process_types": []string{"web"}}), 201).guid()
+	guids["droplets"] = f.droplet(app, &cf.Droplet{PackageGUID: guids["packages"], ProcessTypes: map[string]string{"web": name}})
+	f.blobs.packages[guids["droplets"]] = []byte(name)
 	f.want(f.call(admin, "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", guids["droplets"])["x"]), 200)
 	f.want(f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil), 200)
-	guids["tasks"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/tasks", map[string]any{"name": marker, "command": marker, "metadata": labels}), 202).guid()
+	guids["tasks"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/tasks", map[string]any{"name": name, "command": name, "metadata": labels}), 202).guid()
 	first := func(path string) string {
 		guid, _ := f.want(f.call(admin, "GET", path, nil), 200).at("resources.0.guid").(string)
 		return guid
 	}
-	foreignServices(f, guids)
+	fullOrgServices(f, name, guids)
 	guids["roles"] = first("/v3/roles?space_guids=" + guids["spaces"])
 	guids["audit_events"] = first("/v3/audit_events?target_guids=" + app)
 	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
@@ -63,7 +73,7 @@ func foreign(f *fixture) map[string]string {
 			return err
 		}
 		guids["deployments"] = d.GUID
-		return tx.Instances().Insert(&cf.Instance{AppGUID: app, ProcessGUID: app, State: cf.InstanceRunning, Host: marker, Details: marker})
+		return tx.Instances().Insert(&cf.Instance{AppGUID: app, ProcessGUID: app, State: cf.InstanceRunning, Host: name, Details: name})
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -89,7 +99,7 @@ var attempts = map[string]string{
 	"POST /v3/space_quotas/{guid}/relationships/spaces":               `{"data":[{"guid":"$spaces"}]}`,
 	"POST /v3/users":                                                  `{"guid":"new"}`,
 	"PATCH /v3/users/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
-	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"stranger-guid"}},"organization":{"data":{"guid":"$organizations"}}}}`,
+	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"$caller"}},"organization":{"data":{"guid":"$organizations"}}}}`,
 	"PATCH /v3/feature_flags/{name}":                                  `{"enabled":false}`,
 	"PATCH /v3/environment_variable_groups/{name}":                    `{"var":{"A":"b"}}`,
 	"POST /v3/domains":                                                `{"name":"new.org","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
@@ -161,25 +171,32 @@ func init() {
 	}
 }
 
-// foreignServices adds a broker of the foreign space, with an offering and a
-// plan, and an instance that is bound to the app and to the route.
-func foreignServices(f *fixture, guids map[string]string) {
+// fullOrgServices adds a broker of the space, with an offering and a
+// plan, and instances, of which one is bound to the app and to a route.
+func fullOrgServices(f *fixture, name string, guids map[string]string) {
 	f.t.Helper()
+	// The other route has no binding yet.
+	bound := f.want(f.call(f.admin(), "POST", "/v3/routes", map[string]any{"host": name + "-bound", "relationships": rel("space", guids["spaces"], "domain", guids["domains"])}), 201).guid()
 	err := f.store.Update(f.t.Context(), func(tx cf.Tx) error {
-		done := cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationSucceeded, Description: marker}
-		b := &cf.ServiceBroker{Name: marker, URL: "http://" + marker, Username: marker, Password: marker, SpaceGUID: guids["spaces"]}
+		done := cf.LastOperation{Type: cf.OperationCreate, State: cf.OperationSucceeded, Description: name}
+		b := &cf.ServiceBroker{Name: name, URL: "http://" + name, Username: name, Password: name + secret, SpaceGUID: guids["spaces"]}
 		if err := tx.ServiceBrokers().Insert(b); err != nil {
 			return err
 		}
-		o := &cf.ServiceOffering{Name: marker, BrokerGUID: b.GUID, CatalogID: marker, Available: true}
+		o := &cf.ServiceOffering{Name: name, BrokerGUID: b.GUID, CatalogID: name, Available: true}
 		if err := tx.ServiceOfferings().Insert(o); err != nil {
 			return err
 		}
-		plan := &cf.ServicePlan{Name: marker, OfferingGUID: o.GUID, CatalogID: marker, Available: true, Visibility: cf.VisibleSpace}
+		plan := &cf.ServicePlan{Name: name, OfferingGUID: o.GUID, CatalogID: name, Available: true, Visibility: cf.VisibleSpace}
 		if err := tx.ServicePlans().Insert(plan); err != nil {
 			return err
 		}
-		i := &cf.ServiceInstance{Type: cf.ServiceUserProvided, Name: marker, SpaceGUID: guids["spaces"], Credentials: map[string]any{"p": marker}, Last: done}
+		managed := &cf.ServiceInstance{Type: cf.ServiceManaged, Name: name + "-managed", SpaceGUID: guids["spaces"], PlanGUID: plan.GUID, Last: done}
+		if err := tx.ServiceInstances().Insert(managed); err != nil {
+			return err
+		}
+		guids["managed"] = managed.GUID
+		i := &cf.ServiceInstance{Type: cf.ServiceUserProvided, Name: name, SpaceGUID: guids["spaces"], RouteServiceURL: "https://" + name, Credentials: map[string]any{"p": name + secret}, Last: done}
 		if err := tx.ServiceInstances().Insert(i); err != nil {
 			return err
 		}
@@ -187,7 +204,7 @@ func foreignServices(f *fixture, guids map[string]string) {
 		if err := tx.ServiceBindings().Insert(app); err != nil {
 			return err
 		}
-		route := &cf.ServiceBinding{Type: cf.BindingRoute, InstanceGUID: i.GUID, RouteGUID: guids["routes"], SpaceGUID: guids["spaces"], Last: done}
+		route := &cf.ServiceBinding{Type: cf.BindingRoute, InstanceGUID: i.GUID, RouteGUID: bound, SpaceGUID: guids["spaces"], Last: done}
 		if err := tx.ServiceBindings().Insert(route); err != nil {
 			return err
 		}
@@ -214,6 +231,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	guids := foreign(f)
+	guids["caller"] = "stranger-guid"
 	expand := func(s string) string {
 		for kind, guid := range guids {
 			s = strings.ReplaceAll(s, "$"+kind, guid)
@@ -252,7 +270,7 @@ func TestStrangers(t *testing.T) {
 				r.Header.Set("Content-Type", "application/x-yaml")
 			}
 			a := f.send(f.as("stranger"), r)
-			f.harmless(what+query, path+query+expand(body), guids, a)
+			f.harmless("a stranger", what, path+query+expand(body), guids, a)
 		}
 	}
 	if after := f.everything(); after != before {
@@ -264,32 +282,31 @@ func nameOf(kind string) string {
 	return map[string]string{"feature_flags": "app_scaling", "environment_variable_groups": "running"}[kind] + map[bool]string{true: "ssh"}[kind == "apps" || kind == "spaces"]
 }
 
-// harmless holds that an answer refuses, or shows nothing of others.
-func (f *fixture) harmless(what, sent string, guids map[string]string, a *answer) {
+// harmless holds that an answer refuses, or shows nothing of others. sent is what
+// the caller knew already.
+func (f *fixture) harmless(who, pattern, sent string, guids map[string]string, a *answer) {
 	f.t.Helper()
-	pattern, _, _ := strings.Cut(what, "?")
+	what := who + ": " + pattern + " with " + sent
 	list, isList := a.json["resources"].([]any)
+	isList = isList && a.status == 200
 	switch {
-	case a.status == 403, a.status == 404, a.status == 422, a.status == 400:
-	case a.status == 200 && isList && (len(list) == 0 || !strings.Contains(pattern, "{")):
+	case a.status >= 400 && a.status < 500:
+	case isList && (len(list) == 0 || !strings.Contains(pattern, "{")):
 	case public[pattern] && a.status < 300:
 	default:
-		f.t.Errorf("%s: a stranger gets %d %s", what, a.status, a.body)
+		f.t.Errorf("%s: the answer is %d %s", what, a.status, a.body)
 	}
-	if strings.Contains(strings.ReplaceAll(a.body, sent, ""), marker) && !strings.Contains(sent, marker) {
-		f.t.Errorf("%s: a stranger sees names of others: %s", what, a.body)
+	text, known := a.body, sent
+	if isList { // the links to other pages repeat what was sent, the rest must not
+		shown, _ := json.Marshal([]any{list, a.json["included"]})
+		text, known = string(shown), ""
+	}
+	if strings.Contains(text, marker) && !strings.Contains(known, marker) {
+		f.t.Errorf("%s: names of others are shown: %s", what, a.body)
 	}
 	for kind, guid := range guids {
-		if kind != "stacks" && kind != "buildpacks" && kind != "organization_quotas" && guid != "" && strings.Contains(a.body, guid) && !strings.Contains(sent, guid) {
-			f.t.Errorf("%s: a stranger sees the guid of one of the %s: %s", what, kind, a.body)
-		}
-	}
-	if a.status == 200 && isList && !strings.Contains(pattern, "{") {
-		for _, r := range list {
-			text, _ := json.Marshal(r)
-			if strings.Contains(string(text), marker) {
-				f.t.Errorf("%s: a stranger is shown %s", what, text)
-			}
+		if kind != "caller" && kind != "stacks" && kind != "buildpacks" && kind != "organization_quotas" && guid != "" && strings.Contains(text, guid) && !strings.Contains(known, guid) {
+			f.t.Errorf("%s: the guid of one of the %s is shown: %s", what, kind, a.body)
 		}
 	}
 }
@@ -310,6 +327,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
 			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
+			func() error { return dump(&out, tx.Instances()) }, func() error { return dumpSettings(&out, tx) },
 		} {
 			if err := part(); err != nil {
 				return err
@@ -321,6 +339,22 @@ func (f *fixture) everything() string {
 		f.t.Fatal(err)
 	}
 	return out.String()
+}
+
+func dumpSettings(out *strings.Builder, tx cf.Tx) error {
+	flags, err := tx.FeatureFlags()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "flags %+v\n", flags)
+	for _, name := range []string{"running", "staging"} {
+		group, err := tx.EnvGroup(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "group %+v\n", group)
+	}
+	return nil
 }
 
 func dump[T any](out *strings.Builder, repo cf.Repo[T]) error {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,21 @@ func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
 // is served all the time, and connections that stay silent end.
 func TestForwarderFlood(t *testing.T) {
 	t.Parallel()
+	forwarderFlood(t, 100, 1)
+}
+
+// TestSoakForwarderFlood does it with many connections, again and again through
+// the same forwarder: what ended is forgotten.
+func TestSoakForwarderFlood(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("INGOT_SOAK") != "1" {
+		t.Skip("INGOT_SOAK is not set")
+	}
+	forwarderFlood(t, 2000, 20)
+}
+
+func forwarderFlood(t *testing.T, connections, rounds int) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -65,28 +81,32 @@ func TestForwarderFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.stop()
-	var greedy []net.Conn
-	for i := range 100 {
-		greedy = append(greedy, dialFrom(t, []string{"127.0.0.11", "127.0.0.12"}[i%2], f.outside(server)))
-	}
-	for range 5 {
-		c := dialFrom(t, "127.0.0.10", f.outside(server))
-		if _, err := io.WriteString(c, "hello"); err != nil {
-			t.Fatal(err)
+	for range rounds {
+		var greedy []net.Conn
+		for i := range connections {
+			greedy = append(greedy, dialFrom(t, []string{"127.0.0.11", "127.0.0.12"}[i%2], f.outside(server)))
 		}
-		got := make([]byte, 5)
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
-			t.Fatalf("another app: %q, %v", got, err)
+		for range 5 {
+			c := dialFrom(t, "127.0.0.10", f.outside(server))
+			if _, err := io.WriteString(c, "hello"); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 5)
+			if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+				t.Fatalf("another app: %q, %v", got, err)
+			}
+			if n := f.ways[server].limiter.Open(); n > capacity {
+				t.Errorf("%d connections are open, and the server takes %d", n, capacity)
+			}
+			c.Close()
 		}
-	}
-	if n := f.all.Open(); n > capacity {
-		t.Errorf("%d connections are open, and the server takes %d", n, capacity)
-	}
-	for i, c := range greedy {
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		var timeout net.Error
-		if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
-			t.Fatalf("silent connection %d is not closed: %v", i, err)
+		for i, c := range greedy {
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			var timeout net.Error
+			if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+				t.Fatalf("silent connection %d is not closed: %v", i, err)
+			}
+			c.Close()
 		}
 	}
 }

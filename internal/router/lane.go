@@ -15,8 +15,9 @@ const (
 	// laneBuffer bounds the head and body of a request in an express lane.
 	laneBuffer = 8 << 10
 
-	// A client may keep its connection idle so long, and take so long for a
-	// head that it has begun, as with the server.
+	// A client may keep its connection idle so long between two requests, and
+	// take so long for the first byte of the first one and for a head that it has
+	// begun, as with the server.
 	laneIdle = 2 * time.Minute
 	laneHead = 10 * time.Second
 	// laneBody is how long we wait for a small body here.
@@ -28,6 +29,7 @@ type lane struct {
 	express *Express
 	conn    net.Conn
 	in      []byte // in[:n] was read and not answered yet
+	served  bool   // there was a request before
 	n       int
 	out     []byte
 	request plainRequest
@@ -90,6 +92,7 @@ func (l *lane) serveAll() {
 			l.hangUp()
 			return
 		}
+		l.served = true
 		used := head + l.request.length
 		l.n = copy(l.in, l.in[used:l.n])
 	}
@@ -135,9 +138,12 @@ func (l *lane) readRequest() (head int, plain bool, err error) {
 			searched = max(0, l.n-len(headEnd)+1)
 		}
 		now := time.Now()
-		if l.n == 0 {
+		switch {
+		case l.n == 0 && l.served:
 			l.await(now, laneIdle)
-		} else if !timed {
+		case l.n == 0:
+			l.await(now, laneHead)
+		case !timed:
 			timed = true
 			l.await(now, laneHead)
 		}

@@ -98,6 +98,12 @@ func inside(t *testing.T, e *container.Engine, id, script string) (out string, s
 
 func TestEscape(t *testing.T) {
 	t.Parallel()
+	escape(t)
+}
+
+// escape tries to get out of an instance, and to get at another one.
+func escape(t *testing.T) {
+	t.Helper()
 	e, dir := opened(t, container.Options{})
 	start(t, e, idle("a"))
 	start(t, e, idle("b"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,11 @@ import (
 // names, and nothing else, also after the server was started again.
 func TestReach(t *testing.T) {
 	t.Parallel()
+	reach(t)
+}
+
+func reach(t *testing.T) {
+	t.Helper()
 	need(t)
 	dir := enginetest.TempDir(t)
 	e := open(t, dir)
@@ -43,23 +49,19 @@ func TestReach(t *testing.T) {
 		endpoints = append(endpoints, l.Addr().(*net.TCPAddr).AddrPort())
 	}
 	want := map[string][]container.Endpoint{"first": endpoints[:1], "both": endpoints[:2], "none": nil}
-	for id, reach := range want {
+	for id, may := range want {
 		s := idle(id)
-		s.Reach = reach
+		s.Reach = may
 		s.Labels = map[string]string{"app": "app-" + id}
 		start(t, e, s)
 	}
 	compare := func(when string) {
 		t.Helper()
-		for id, reach := range want {
+		for id, may := range want {
 			for i, at := range endpoints {
-				may := false
-				for _, r := range reach {
-					may = may || r == at
-				}
 				out, status := inside(t, e, id, fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d`, at.Addr(), at.Port()))
-				if (status == 0) != may {
-					t.Errorf("%s: instance %s and endpoint %d: reached %t, want %t: %s", when, id, i, status == 0, may, out)
+				if (status == 0) != slices.Contains(may, at) {
+					t.Errorf("%s: instance %s and endpoint %d: reached %t, want %t: %s", when, id, i, status == 0, slices.Contains(may, at), out)
 				}
 			}
 			in, err := e.Get(t.Context(), id)
