@@ -195,16 +195,9 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 		return nil, 0, syntaxProblem(int(name.Pos), "function %q not defined; there are %s", name.Ident,
 			strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
 	}
-	var args []argument
-	for _, n := range n.Args[1:] {
-		a, p := c.operand(n, dot)
-		if p != nil {
-			return nil, 0, p
-		}
-		args = append(args, a)
-	}
-	if last != nil {
-		args = append(args, *last)
+	args, p := c.arguments(n, dot, last)
+	if p != nil {
+		return nil, 0, p
 	}
 	for _, a := range args {
 		if a.kind == kindRoot || a.kind == kindComponents {
@@ -217,6 +210,23 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 		return nil, 0, otherProblem(int(name.Pos), "%s %s", name.Ident, err)
 	}
 	return e, k, nil
+}
+
+// arguments compiles what follows the first word of a command; last is the result
+// of the command before it in a pipe.
+func (c *compiler) arguments(n *parse.CommandNode, dot kind, last *argument) ([]argument, *problem) {
+	var args []argument
+	for _, n := range n.Args[1:] {
+		a, p := c.operand(n, dot)
+		if p != nil {
+			return nil, p
+		}
+		args = append(args, a)
+	}
+	if last != nil {
+		args = append(args, *last)
+	}
+	return args, nil
 }
 
 func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {

@@ -77,16 +77,9 @@ func (c *compiler) method(n *parse.CommandNode, dot kind, last *argument) (expr,
 	if of.kind != kindTime {
 		return nil, 0, otherProblem(of.at, "%s is not a time: Format cannot be called on it", on)
 	}
-	var args []argument
-	for _, n := range n.Args[1:] {
-		a, p := c.operand(n, dot)
-		if p != nil {
-			return nil, 0, p
-		}
-		args = append(args, a)
-	}
-	if last != nil {
-		args = append(args, *last)
+	args, p := c.arguments(n, dot, last)
+	if p != nil {
+		return nil, 0, p
 	}
 	e, err := format(of, args)
 	if err != nil {
