@@ -236,8 +236,11 @@ func TestSoakAttack(t *testing.T) {
 	long := os.Getenv("INGOT_SOAK") == "1"
 	m := newAttack(t)
 	for _, route := range m.routes {
-		for _, template := range m.templates(route) {
+		for i, template := range m.templates(route) {
 			for _, c := range m.callers {
+				if !long && i > 0 && route.Method == http.MethodGet && c.name != "home-every-role" && c.name != "auditor" {
+					continue // one list is enough
+				}
 				all := m.expansions(c, template[0]+"\x00"+template[1])
 				if !long && c.name != "home-every-role" {
 					all = all[:1] // only what is foreign
@@ -328,8 +331,11 @@ func (m *attack) generated(rounds int) {
 				m.try(c, route, path, body)
 			}
 		}
-		m.compare("generated requests to " + route.Method + " " + route.Pattern)
+		if rounds > 1 {
+			m.compare("generated requests to " + route.Method + " " + route.Pattern)
+		}
 	}
+	m.compare("generated requests")
 }
 
 // mutate returns a value with one of its nodes replaced.
