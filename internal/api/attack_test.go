@@ -64,6 +64,7 @@ type attack struct {
 func newAttack(t *testing.T) *attack {
 	t.Helper()
 	m := &attack{fixture: setup(t), told: map[string]bool{}}
+	m.loose = true
 	m.want(m.call(m.admin(), "PATCH", "/v3/feature_flags/service_instance_sharing", map[string]any{"enabled": true}), 200)
 	m.foreign = foreign(m.fixture)
 	m.untouched = m.everything()

@@ -139,6 +139,9 @@ var absent = []struct {
 // knows the path.
 func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
 	f.t.Helper()
+	if f.loose {
+		return
+	}
 	router, err := openAPI()
 	if err != nil {
 		f.t.Fatal(err)
