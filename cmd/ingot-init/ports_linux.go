@@ -32,7 +32,7 @@ func (h *host) listening(pid int) []socket {
 }
 
 // socketsOf adds the inodes of the sockets in a folder of file descriptors, and
-// tells whether it could be read.
+// reports whether it could be read.
 func socketsOf(dir string, inodes map[string]bool) bool {
 	names, err := readNames(dir)
 	if err != nil {

@@ -56,7 +56,7 @@ type backend interface {
 }
 
 // The connections of a server of ours that many instances share: of all, and of
-// apps. The rest is for the administrator, and for who uses it by loopback.
+// apps. The rest is for the administrator, and for clients on loopback.
 const (
 	serverConnections = 500
 	appConnections    = 400

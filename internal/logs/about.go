@@ -11,7 +11,7 @@ import (
 // Access is what the log has to ask the platform: who may see which app's log,
 // and what an app is called now.
 type Access interface {
-	// MayRead tells whether the caller may read the log of an app. An app that
+	// MayRead reports whether the caller may read the log of an app. An app that
 	// does not exist is one that nobody may read.
 	MayRead(ctx context.Context, claims *token.Claims, appGUID string) (bool, error)
 	// About describes an app as it is now. It is asked for every answer and must

@@ -139,7 +139,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mayStream tells whether the caller may read all these apps; without apps, all
+// mayStream reports whether the caller may read all these apps; without apps, all
 // that there are.
 func (a *api) mayStream(ctx context.Context, apps []string) (bool, error) {
 	if claims := token.FromContext(ctx); claims != nil && claims.HasAny(seesAll...) {

@@ -47,7 +47,7 @@ func dashboardsOf(c *osb.Catalog) []osb.DashboardClient {
 	return out
 }
 
-// fingerprint tells whether a client has changed. The column is sealed.
+// fingerprint reports whether a client has changed. The column is sealed.
 func fingerprint(c osb.DashboardClient) string {
 	sum := sha256.Sum256([]byte(c.ID + "\x00" + c.Secret + "\x00" + c.RedirectURI))
 	return hex.EncodeToString(sum[:])

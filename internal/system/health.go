@@ -143,7 +143,7 @@ func registerHealth(m *web.Mux, h *readiness, operator bool) {
 	})
 }
 
-// heldFigure tells whether instances are started.
+// heldFigure reports whether instances are started.
 func heldFigure(e engine.Engine) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ingot_apps_held_back", Help: "1 while no app instances are started because containers do not work.",

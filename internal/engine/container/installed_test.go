@@ -21,7 +21,7 @@ func TestInstalledMeanwhile(t *testing.T) {
 	start(t, e, idle("before"))
 	const script = "/etc/alternatives/lang && echo installed"
 	if out, status := inside(t, e, "before", script); status == 0 {
-		t.Fatalf("it is there already: %s", out)
+		t.Fatalf("it already exists: %s", out)
 	}
 	if err := os.Mkdir(filepath.Join(etc, "alternatives"), 0o755); err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ type hostFiles struct {
 	seen   map[string]stamp // the host's files as they were copied
 }
 
-// stamp tells whether a file or directory was changed. A link cannot be without
+// stamp reports whether a file or directory was changed. A link cannot be without
 // its directory being changed.
 type stamp struct {
 	mode fs.FileMode
