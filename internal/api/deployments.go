@@ -218,13 +218,25 @@ type deploymentBody struct {
 	Status        map[string]any  `json:"status"`
 	Strategy      string          `json:"strategy"`
 	Options       map[string]any  `json:"options"`
-	Droplet       *relationData   `json:"droplet"`
-	Previous      *relationData   `json:"previous_droplet"`
+	Droplet       dropletOf       `json:"droplet"`
+	Previous      dropletOf       `json:"previous_droplet"`
 	NewProcesses  []deployedShort `json:"new_processes"`
 	Revision      any             `json:"revision"`
 	Relationships map[string]any  `json:"relationships"`
 	Metadata      metadata        `json:"metadata"`
 	Links         links           `json:"links"`
+}
+
+// dropletOf is a droplet by its guid, which is null where there is none.
+type dropletOf struct {
+	GUID *string `json:"guid"`
+}
+
+func presentDropletOf(guid string) dropletOf {
+	if guid == "" {
+		return dropletOf{}
+	}
+	return dropletOf{&guid}
 }
 
 type deployedShort struct {
@@ -264,7 +276,7 @@ func presentDeployment(p *presenter, d *cf.Deployment) deploymentBody {
 	}
 	out := deploymentBody{
 		resourceBody: presentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
-		Droplet: toOne(d.DropletGUID).Data, Previous: toOne(d.PreviousDropletGUID).Data,
+		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
 		// The web process stays the same: clients of ssh know it by the guid of
 		// its app.
 		NewProcesses:  []deployedShort{{d.AppGUID, cf.WebProcess}},

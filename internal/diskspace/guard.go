@@ -61,6 +61,10 @@ type Guard struct {
 	o    Options
 	size int64
 
+	// low has something in it when there is something to relieve. A sweep takes
+	// as long as there are files; the watch goes on meanwhile.
+	low chan struct{}
+
 	mu    sync.Mutex
 	state State
 	free  int64
@@ -95,7 +99,7 @@ func Open(o Options) (*Guard, error) {
 	if o.Reserve <= 0 {
 		o.Reserve = min(size/20, maxReserve)
 	}
-	g := &Guard{o: o, size: size}
+	g := &Guard{o: o, size: size, low: make(chan struct{}, 1)}
 	if free < o.Reserve/4 {
 		g.release(startFile)
 	}
@@ -125,6 +129,18 @@ func (g *Guard) Start(ctx context.Context) error {
 				}
 				if err := g.Look(work); err != nil {
 					g.o.Log.WarnContext(work, "the disk cannot be measured", "dir", g.o.Dir, "error", err)
+				}
+			}
+		})
+		spawn(func() {
+			for {
+				select {
+				case <-work.Done():
+					return
+				case <-g.low:
+				}
+				if g.o.Relieve != nil {
+					run.Safely("diskspace.relieve", func() { g.o.Relieve(work) })
 				}
 			}
 		})
@@ -167,8 +183,11 @@ func (g *Guard) Look(ctx context.Context) error {
 	} else if state < before {
 		g.o.Log.InfoContext(ctx, "there is room on the disk of the data directory again", "dir", g.o.Dir, "state", state.String(), "free_bytes", free)
 	}
-	if state != Enough && g.o.Relieve != nil {
-		g.o.Relieve(ctx)
+	if state != Enough {
+		select {
+		case g.low <- struct{}{}:
+		default:
+		}
 	}
 	return nil
 }
