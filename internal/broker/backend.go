@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"ingot/internal/servers"
 )
@@ -82,6 +83,15 @@ const (
 	lowPort  = 20000
 	highPort = 32000
 )
+
+// owner is as whom a server of ours runs. It has to get to its directory.
+func (c Config) owner(name string) (*syscall.Credential, error) {
+	owner, err := servers.Unprivileged(name)
+	if err != nil {
+		return nil, err
+	}
+	return owner, servers.CanEnter(c.Dir, owner)
+}
 
 // keptPort returns the port of a server: it is in the credentials of apps, so
 // it is chosen once and kept in a file.

@@ -147,7 +147,7 @@ func (b *Broker) findServers() error {
 		switch {
 		case err == nil:
 			b.backends[offering] = append(b.backends[offering], l)
-		case errors.Is(err, servers.ErrNoPostgres), errors.Is(err, servers.ErrNoMariaDB), errors.Is(err, servers.ErrNoRedis):
+		case errors.Is(err, servers.ErrNoPostgres), errors.Is(err, servers.ErrNoMariaDB), errors.Is(err, servers.ErrNoRedis), errors.Is(err, servers.ErrClosed):
 			b.missing[offering] = err
 		default:
 			return err

@@ -73,7 +73,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := servers.Unprivileged("mysql")
+	owner, err := c.owner("mysql")
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := servers.Unprivileged("postgres")
+	owner, err := c.owner("postgres")
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (c Config) localRedis(s secret) (*redisServers, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := servers.Unprivileged("redis")
+	owner, err := c.owner("redis")
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ var (
 		"install them with: apt-get install postgresql")
 	ErrNoMariaDB = errors.New("no MariaDB server programs (mariadbd, mariadb-install-db) found: " +
 		"install them with: apt-get install mariadb-server")
+	// ErrClosed is a directory that the user of a server cannot enter.
+	ErrClosed  = errors.New("directory is closed")
 	ErrNoRedis = errors.New("no redis-server found: install it with: apt-get install redis-server")
 )
 
@@ -124,4 +126,33 @@ func Unprivileged(names ...string) (*syscall.Credential, error) {
 		}
 	}
 	return nil, fmt.Errorf("a server must not run as root, and there is no user %s or nobody to run it as", strings.Join(names, ", "))
+}
+
+// CanEnter returns an error that is ErrClosed when owner cannot get to dir, or
+// to where it will be made. It names the parent that is in the way.
+func CanEnter(dir string, owner *syscall.Credential) error {
+	if owner == nil {
+		return nil
+	}
+	for _, err := os.Stat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
+		dir = filepath.Dir(dir)
+	}
+	enter := func(dir string) error {
+		cmd := exec.Command("/bin/sh", "-c", `cd "$0"`, dir) //nolint:noctx // it ends at once
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
+		return cmd.Run()
+	}
+	if enter(dir) == nil {
+		return nil
+	}
+	for parent := filepath.Dir(dir); parent != filepath.Dir(parent) && enter(parent) != nil; parent = filepath.Dir(parent) {
+		dir = parent
+	}
+	name := strconv.Itoa(int(owner.Uid))
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return fmt.Errorf("%w: the server runs as user %s, who cannot enter %s: run chmod o+x %s, or put the data directory elsewhere with --data-dir",
+		ErrClosed, name, dir, dir)
 }

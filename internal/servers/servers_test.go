@@ -201,6 +201,39 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+func TestCanEnter(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs servers as somebody else")
+	}
+	nobody, err := servers.Unprivileged("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.MkdirTemp("/var/tmp", "ingot-enter-") //nolint:usetesting // the parents of t.TempDir() may be closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(open) })
+	if err := os.Chmod(open, 0o711); err != nil { //nolint:gosec // that is what is tested
+		t.Fatal(err)
+	}
+	closed := filepath.Join(open, "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers.CanEnter(filepath.Join(open, "to", "come"), nobody); err != nil {
+		t.Errorf("a directory that can be entered: %v", err)
+	}
+	if err := servers.CanEnter(closed, nil); err != nil {
+		t.Errorf("ourselves: %v", err)
+	}
+	err = servers.CanEnter(filepath.Join(closed, "data", "to", "come"), nobody)
+	if !errors.Is(err, servers.ErrClosed) || !strings.Contains(err.Error(), "user nobody, who cannot enter "+closed+": ") {
+		t.Errorf("below a closed directory: %v", err)
+	}
+}
+
 func TestEndBelow(t *testing.T) {
 	t.Parallel()
 	s, elsewhere, other := spec(t), spec(t), spec(t)
