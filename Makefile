@@ -8,7 +8,7 @@ SHELL         := bash
 .DELETE_ON_ERROR:
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
-GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/version.Version=$(VERSION)'
+GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.Version=$(VERSION)'
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -16,12 +16,12 @@ FUZZTIME ?= 1s
 run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 
 # Starts a throw-away PostgreSQL server for the command that follows.
-with_postgres = go run ./internal/db/dbtest/pgserver --
+with_postgres = go run ./internal/base/db/dbtest/pgserver --
 
 # Every package but the end-to-end tests, which need the built programs, and the
 # container engine's, which start hundreds of containers and want the machine.
-packages   = $$(go list ./... | grep -vE '^ingot/(e2e|internal/engine/container)')
-containers = ./internal/engine/container
+packages   = $$(go list ./... | grep -vE '^ingot/(e2e|internal/platform/engine/container)')
+containers = ./internal/platform/engine/container
 
 # A line for every file that git would see, to tell whether a test run changed any.
 # Files that cannot be read (deleted but still tracked) have none.

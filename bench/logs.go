@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/logs"
+	"ingot/internal/platform/logs"
 )
 
 var logsSection = Section{

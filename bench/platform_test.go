@@ -82,12 +82,12 @@ func TestTopOf(t *testing.T) {
 Duration: 3s, Total samples = 2.68s (89.32%)
       flat  flat%   sum%        cum   cum%
          0     0%     0%      2.5s 94.00%  net/http.(*conn).serve
-         0     0%     0%      2.5s 94.00%  ingot/internal/web.(*Mux).ServeHTTP (inline)
-     0.01s  0.24%  0.24%      2.3s 86.00%  ingot/internal/db/platformdb.repo[go.shape.struct { A string }].List
-         0     0%     0%      2.2s 81.00%  ingot/internal/db/platformdb.repo[go.shape.struct { B string }].List
+         0     0%     0%      2.5s 94.00%  ingot/internal/base/web.(*Mux).ServeHTTP (inline)
+     0.01s  0.24%  0.24%      2.3s 86.00%  ingot/internal/platform/platformdb.repo[go.shape.struct { A string }].List
+         0     0%     0%      2.2s 81.00%  ingot/internal/platform/platformdb.repo[go.shape.struct { B string }].List
          0     0%     0%      0.1s  4.00%  ingot/internal/small.Thing
 `
-	const want = "Duration: 3s, Total samples = 2.68s (89.32%); 86 % ingot/internal/db/platformdb.repo.List"
+	const want = "Duration: 3s, Total samples = 2.68s (89.32%); 86 % ingot/internal/platform/platformdb.repo.List"
 	if got := topOf(text); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

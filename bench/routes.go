@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/platformdb"
+	"ingot/internal/base/db"
+	"ingot/internal/platform"
+	"ingot/internal/platform/platformdb"
 )
 
 // routesBatch is how many routes are stored in one transaction.
@@ -149,23 +149,23 @@ func copyRoute(ctx context.Context, file, guid string, app *App, n int) (hosts [
 	store := platformdb.New(d)
 	for len(hosts) < n {
 		var batch []string
-		err := store.Update(ctx, func(tx cf.Tx) error {
+		err := store.Update(ctx, func(tx platform.Tx) error {
 			batch = nil // it may run again
 			route, err := tx.Routes().Get(guid)
 			if err != nil {
 				return err
 			}
-			destinations, _, err := tx.Destinations().List(cf.Where("route_guid", guid))
+			destinations, _, err := tx.Destinations().List(platform.Where("route_guid", guid))
 			if err != nil {
 				return err
 			}
 			for i := len(hosts); i < min(n, len(hosts)+routesBatch); i++ {
-				route.Resource, route.Host = cf.Resource{}, fmt.Sprintf("route-%06d", i)
+				route.Resource, route.Host = platform.Resource{}, fmt.Sprintf("route-%06d", i)
 				if err := tx.Routes().Insert(route); err != nil {
 					return err
 				}
 				for _, one := range destinations {
-					one.Resource, one.RouteGUID = cf.Resource{}, route.GUID
+					one.Resource, one.RouteGUID = platform.Resource{}, route.GUID
 					if err := tx.Destinations().Insert(one); err != nil {
 						return err
 					}

@@ -39,7 +39,7 @@ func binary(ctx context.Context, dir string) (string, error) {
 		version = strings.TrimSpace(string(out))
 	}
 	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
-		err := goBuild(ctx, "-s -w -X ingot/internal/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
+		err := goBuild(ctx, "-s -w -X ingot/internal/base/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
 		if err != nil {
 			return "", err
 		}

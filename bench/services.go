@@ -18,8 +18,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver mysql
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
+	"ingot/internal/base/seal"
 	"ingot/internal/broker"
-	"ingot/internal/seal"
 )
 
 var servicesSection = Section{

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/engine/container/containertest"
+	"ingot/internal/platform/engine/container/containertest"
 )
 
 // What the tests of apps have in common: servers that run apps on each engine,

@@ -23,7 +23,7 @@
 // their id. A server that writes a line of level ERROR to its log, or panics,
 // fails the test that started it.
 //
-// It may import internal/db/dbtest, internal/db for the names of the databases,
+// It may import internal/base/db/dbtest, internal/base/db for the names of the databases,
 // containertest for what to do where there are no containers, and mailtest for a
 // mail server; it must not import the product: what it knows of it is what a user
 // can know.

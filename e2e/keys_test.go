@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 )
 
 func TestEncryptionKeyRotation(t *testing.T) {

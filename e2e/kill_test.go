@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 )
 
 // times is how often a soak test does something: the short form in every run,

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/mail/mailtest"
+	"ingot/internal/notify/mail/mailtest"
 )
 
 // postOffice is a server whose mail goes to a sink, with a client that sends.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/mail/mailtest"
+	"ingot/internal/notify/mail/mailtest"
 )
 
 // alone is the notification service as a program of its own, with another

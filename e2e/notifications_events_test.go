@@ -3,8 +3,8 @@ package e2e
 import (
 	"testing"
 
-	"ingot/internal/mail/mailtest"
-	"ingot/internal/services/brokertest"
+	"ingot/internal/notify/mail/mailtest"
+	"ingot/internal/platform/services/brokertest"
 )
 
 // TestDevelopersAreTold has a space that wants to hear of its apps, and one

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 )
 
 // TestTwoServers runs two servers on one database, which both find empty.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"ingot/internal/services/brokertest"
+	"ingot/internal/platform/services/brokertest"
 )
 
 // TestSoakServicesSurviveKill kills the server while a broker works on each kind

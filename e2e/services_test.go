@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ingot/internal/services/brokertest"
+	"ingot/internal/platform/services/brokertest"
 )
 
 // TestServices does with the real cf client what the seed's users do with

@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"ingot/internal/staging/lifecycle"
+	"ingot/internal/platform/staging/lifecycle"
 )
 
 func main() {

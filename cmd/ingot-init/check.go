@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 const (
@@ -24,13 +24,13 @@ const (
 )
 
 // needsLook tells whether there is anything to look at.
-func needsLook(c launch.Check) bool {
-	return c.Kind == launch.CheckHTTP || c.Kind == launch.CheckPort && len(c.Ports) > 0
+func needsLook(c initproto.Check) bool {
+	return c.Kind == initproto.CheckHTTP || c.Kind == initproto.CheckPort && len(c.Ports) > 0
 }
 
 // watchHealth looks until the instance is unhealthy or ctx ends. Its rules are
-// in the comment of launch.Check. listening returns where the app listens.
-func watchHealth(ctx context.Context, c launch.Check, listening func() []socket, post func(event)) {
+// in the comment of initproto.Check. listening returns where the app listens.
+func watchHealth(ctx context.Context, c initproto.Check, listening func() []socket, post func(event)) {
 	c = c.WithDefaults()
 	deadline := time.Now().Add(c.Startup)
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
@@ -63,7 +63,7 @@ func watchHealth(ctx context.Context, c launch.Check, listening func() []socket,
 }
 
 // watchReadiness looks until ctx ends.
-func watchReadiness(ctx context.Context, c launch.Check, post func(event)) {
+func watchReadiness(ctx context.Context, c initproto.Check, post func(event)) {
 	c = c.WithDefaults()
 	for retry := firstPause; ; {
 		err := look(ctx, c)
@@ -77,7 +77,7 @@ func watchReadiness(ctx context.Context, c launch.Check, post func(event)) {
 		} else {
 			post(event{kind: evNotReady, reason: err.Error()})
 			pause = retry
-			retry = min(retry*3/2, c.Interval, launch.ReadinessRetry)
+			retry = min(retry*3/2, c.Interval, initproto.ReadinessRetry)
 		}
 		if !sleep(ctx, pause) {
 			return
@@ -98,10 +98,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // look returns what is wrong, in words for people.
-func look(ctx context.Context, c launch.Check) error {
+func look(ctx context.Context, c initproto.Check) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Invocation)
 	defer cancel()
-	if c.Kind == launch.CheckHTTP {
+	if c.Kind == initproto.CheckHTTP {
 		return lookHTTP(ctx, c)
 	}
 	for _, port := range c.Ports {
@@ -115,7 +115,7 @@ func look(ctx context.Context, c launch.Check) error {
 }
 
 // connect reaches a port of the instance, by whatever address it listens on.
-func connect(ctx context.Context, c launch.Check, port int) (net.Conn, error) {
+func connect(ctx context.Context, c initproto.Check, port int) (net.Conn, error) {
 	var d net.Dialer
 	number := strconv.Itoa(port)
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(loopback, number))
@@ -145,7 +145,7 @@ func ownAddresses() []string {
 	return addresses
 }
 
-func lookHTTP(ctx context.Context, c launch.Check) error {
+func lookHTTP(ctx context.Context, c initproto.Check) error {
 	port := c.Ports[0]
 	conn, err := connect(ctx, c, port)
 	if err != nil {

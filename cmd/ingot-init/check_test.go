@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 func TestParseStatus(t *testing.T) {
@@ -52,25 +52,25 @@ func listener(t *testing.T, address, answer string) int {
 
 func TestLook(t *testing.T) {
 	t.Parallel()
-	port := func(kind launch.CheckKind, ports ...int) launch.Check {
-		return launch.Check{Kind: kind, Ports: ports, Endpoint: "/health", Invocation: 5 * time.Second}
+	port := func(kind initproto.CheckKind, ports ...int) initproto.Check {
+		return initproto.Check{Kind: kind, Ports: ports, Endpoint: "/health", Invocation: 5 * time.Second}
 	}
 	open := listener(t, loopback, "")
 	closed := freePort(t)
 	for _, test := range []struct {
 		name  string
-		check launch.Check
+		check initproto.Check
 		want  string
 	}{
-		{"port", port(launch.CheckPort, open), ""},
-		{"all ports", port(launch.CheckPort, open, closed), "is not listening: connection refused"},
-		{"http 200", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n")), ""},
-		{"http looks at the first port only", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"), closed), ""},
-		{"http 500", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 500 No\r\n\r\n")), "HTTP status 500"},
-		{"http 302", port(launch.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")), "HTTP status 302"},
-		{"http nobody", port(launch.CheckHTTP, closed), "connection refused"},
-		{"http hangs up", port(launch.CheckHTTP, open), "no HTTP answer: "},
-		{"not http", port(launch.CheckHTTP, listener(t, loopback, strings.Repeat("220 smtp", 100))), "not HTTP"},
+		{"port", port(initproto.CheckPort, open), ""},
+		{"all ports", port(initproto.CheckPort, open, closed), "is not listening: connection refused"},
+		{"http 200", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n")), ""},
+		{"http looks at the first port only", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"), closed), ""},
+		{"http 500", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 500 No\r\n\r\n")), "HTTP status 500"},
+		{"http 302", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")), "HTTP status 302"},
+		{"http nobody", port(initproto.CheckHTTP, closed), "connection refused"},
+		{"http hangs up", port(initproto.CheckHTTP, open), "no HTTP answer: "},
+		{"not http", port(initproto.CheckHTTP, listener(t, loopback, strings.Repeat("220 smtp", 100))), "not HTTP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestLookTimesOut(t *testing.T) {
 	}
 	defer l.Close()
 	addr, _ := l.Addr().(*net.TCPAddr)
-	err = look(context.Background(), launch.Check{Kind: launch.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
+	err = look(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
 	if err == nil || err.Error() != "no HTTP answer: no answer within 30ms" {
 		t.Error(err)
 	}
@@ -102,7 +102,7 @@ func TestLookFindsWhoListensElsewhere(t *testing.T) {
 	if len(addresses) == 0 {
 		t.Skip("this machine has no address but loopback")
 	}
-	check := launch.Check{Kind: launch.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: 5 * time.Second}
+	check := initproto.Check{Kind: initproto.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: 5 * time.Second}
 	if err := look(context.Background(), check); err != nil {
 		t.Error(err)
 	}

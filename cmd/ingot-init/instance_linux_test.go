@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // lifeline is a pipe with a name that a process can hold, and a way to wait
@@ -153,7 +153,7 @@ func TestUser(t *testing.T) {
 	s.OneOff, s.User, s.Group = true, 65534, 65533
 	i := start(t, s)
 	i.end()
-	if got := strings.Join(i.lines(launch.Stdout, 0)[:3], " "); got != "65534 65533 65533" {
+	if got := strings.Join(i.lines(initproto.Stdout, 0)[:3], " "); got != "65534 65533 65533" {
 		t.Error(got)
 	}
 }
@@ -165,7 +165,7 @@ func TestBurst(t *testing.T) {
 	s := spec(actor(t, "web", fmt.Sprintf("lines %d", count)))
 	s.OneOff = true
 	dir := t.TempDir()
-	if err := launch.WriteSpec(dir, s); err != nil {
+	if err := initproto.WriteSpec(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "--records", "-", dir)
@@ -186,11 +186,11 @@ func TestBurst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := launch.ParseRecord(line)
+		r, err := initproto.ParseRecord(line)
 		if err != nil || r.Seq != seq {
 			t.Fatalf("%+v, %v, want number %d", r, err, seq)
 		}
-		if r.Kind == launch.Stdout && r.Payload[0] == '0' {
+		if r.Kind == initproto.Stdout && r.Payload[0] == '0' {
 			if n, err := strconv.Atoi(string(r.Payload)); err != nil || n != lines {
 				t.Fatalf("line %d is %.120q", lines, r.Payload)
 			}
@@ -206,7 +206,7 @@ func TestBurst(t *testing.T) {
 	if lines != count || peak > 16<<10 {
 		t.Errorf("%d lines, %d kB", lines, peak)
 	}
-	if state, err := launch.ReadState(dir); err != nil || state.Phase != launch.Ended {
+	if state, err := initproto.ReadState(dir); err != nil || state.Phase != initproto.Ended {
 		t.Errorf("%+v, %v", state, err)
 	}
 }
@@ -215,7 +215,7 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	s := spec(actor(t, "web", fmt.Sprintf("serve %s:%d", loopback, port)), shell("a", forever))
-	s.Health = soon(launch.CheckHTTP, port)
+	s.Health = soon(initproto.CheckHTTP, port)
 	i := start(t, s)
 	i.until("v0 ready")
 	pid := i.cmd.Process.Pid

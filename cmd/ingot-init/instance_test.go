@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
-func body(r launch.Record) launch.EventBody {
-	var b launch.EventBody
+func body(r initproto.Record) initproto.EventBody {
+	var b initproto.EventBody
 	if err := json.Unmarshal(r.Payload, &b); err != nil {
 		panic(err)
 	}
@@ -38,29 +38,29 @@ func TestCodependence(t *testing.T) {
 		how    string
 		oneOff bool
 		status int
-		exit   launch.Exit
+		exit   initproto.Exit
 	}{
-		{"main exits with 0", 0, "exit 0", false, 0, launch.Exit{Status: 0, Description: together}},
-		{"main exits with 3", 0, "exit 3", false, 3, launch.Exit{Status: 3, Description: main + "3"}},
-		{"main is killed", 0, "kill -9 $$", false, 137, launch.Exit{Status: 137, Description: main + "137"}},
-		{"main crashes", 0, "kill -SEGV $$", false, 139, launch.Exit{Status: 139, Description: main + "139"}},
-		{"sidecar exits with 0", 1, "exit 0", false, 0, launch.Exit{Status: 0, Description: together}},
-		{"sidecar exits with 3", 1, "exit 3", false, 3, launch.Exit{Status: 3, Description: sidecar + "3"}},
-		{"sidecar is killed", 1, "kill -9 $$", false, 137, launch.Exit{Status: 137, Description: sidecar + "137"}},
-		{"one-off finishes", 0, "exit 0", true, 0, launch.Exit{}},
-		{"one-off fails", 0, "exit 3", true, 3, launch.Exit{Status: 3, Description: main + "3"}},
-		{"one-off, sidecar finishes", 1, "exit 0", true, 0, launch.Exit{Status: 143, Description: together}},
+		{"main exits with 0", 0, "exit 0", false, 0, initproto.Exit{Status: 0, Description: together}},
+		{"main exits with 3", 0, "exit 3", false, 3, initproto.Exit{Status: 3, Description: main + "3"}},
+		{"main is killed", 0, "kill -9 $$", false, 137, initproto.Exit{Status: 137, Description: main + "137"}},
+		{"main crashes", 0, "kill -SEGV $$", false, 139, initproto.Exit{Status: 139, Description: main + "139"}},
+		{"sidecar exits with 0", 1, "exit 0", false, 0, initproto.Exit{Status: 0, Description: together}},
+		{"sidecar exits with 3", 1, "exit 3", false, 3, initproto.Exit{Status: 3, Description: sidecar + "3"}},
+		{"sidecar is killed", 1, "kill -9 $$", false, 137, initproto.Exit{Status: 137, Description: sidecar + "137"}},
+		{"one-off finishes", 0, "exit 0", true, 0, initproto.Exit{}},
+		{"one-off fails", 0, "exit 3", true, 3, initproto.Exit{Status: 3, Description: main + "3"}},
+		{"one-off, sidecar finishes", 1, "exit 0", true, 0, initproto.Exit{Status: 143, Description: together}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			members := []launch.Member{shell("web", forever), shell("a", forever), shell("b", forever)}
+			members := []initproto.Member{shell("web", forever), shell("a", forever), shell("b", forever)}
 			members[test.ends] = shell(members[test.ends].Name, `trap '`+test.how+`' USR1; echo up; while :; do sleep 1000 & wait; done`)
 			s := spec(members...)
 			s.OneOff = test.oneOff
 			i := start(t, s)
 			i.untilAll("v0 ready", fmt.Sprintf("o%d up", test.ends))
-			state, err := launch.ReadState(i.dir)
-			if err != nil || state.Phase != launch.Running || !state.Ready {
+			state, err := initproto.ReadState(i.dir)
+			if err != nil || state.Phase != initproto.Running || !state.Ready {
 				t.Fatalf("%+v, %v", state, err)
 			}
 			if err := syscall.Kill(state.Members[test.ends].PID, syscall.SIGUSR1); err != nil {
@@ -70,7 +70,7 @@ func TestCodependence(t *testing.T) {
 				t.Errorf("%+v\nwant %+v", got, test.exit)
 			}
 			for n := range members {
-				lines := i.lines(launch.Stdout, n)
+				lines := i.lines(initproto.Stdout, n)
 				want := fmt.Sprintf("Exit status %d", test.status)
 				event := fmt.Sprintf("v%d exited status=%d", n, test.status)
 				if n != test.ends {
@@ -90,7 +90,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program := func(args ...string) launch.Member {
+	program := func(args ...string) initproto.Member {
 		m := shell("web", "")
 		m.Args = args
 		return m
@@ -99,7 +99,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	elsewhere.Dir = plain + "-none"
 	for _, test := range []struct {
 		name   string
-		member launch.Member
+		member initproto.Member
 		status int
 		line   string
 	}{
@@ -112,14 +112,14 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			i := start(t, spec(test.member, shell("a", forever)))
-			want := launch.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", test.status)}
+			want := initproto.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", test.status)}
 			if got := i.end(); got != want {
 				t.Errorf("%+v", got)
 			}
-			if got := i.lines(launch.Stderr, 0); !slices.Equal(got, []string{test.line}) {
+			if got := i.lines(initproto.Stderr, 0); !slices.Equal(got, []string{test.line}) {
 				t.Errorf("%q", got)
 			}
-			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, []string{fmt.Sprintf("Exit status %d", test.status)}) {
+			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, []string{fmt.Sprintf("Exit status %d", test.status)}) {
 				t.Errorf("%q", got)
 			}
 			if strings.Contains(i.transcript(), "started") {
@@ -139,7 +139,7 @@ func TestOutput(t *testing.T) {
 		{"both streams", "echo a; echo b >&2; echo c", []string{"a", "c"}, []string{"b"}},
 		{"no line break at the end", "printf 'a\\nb'; printf c >&2", []string{"a", "b"}, []string{"c"}},
 		{"any bytes", `printf 'a\000\377\r b\n\n'`, []string{"a\x00\xff\r b", ""}, nil},
-		{"a long line", `printf 0123456789%.0s $(seq 7000)`, []string{long[:launch.MaxLineSize], long[launch.MaxLineSize:]}, nil},
+		{"a long line", `printf 0123456789%.0s $(seq 7000)`, []string{long[:initproto.MaxLineSize], long[initproto.MaxLineSize:]}, nil},
 		{"nothing", "true", nil, nil},
 		{"its own environment", `echo $HOME; pwd; cat`, []string{os.TempDir(), os.TempDir()}, nil},
 	} {
@@ -148,14 +148,14 @@ func TestOutput(t *testing.T) {
 			s := spec(shell("web", test.script))
 			s.OneOff = true
 			i := start(t, s)
-			if got := i.end(); got != (launch.Exit{}) {
+			if got := i.end(); got != (initproto.Exit{}) {
 				t.Errorf("%+v", got)
 			}
 			out := append(slices.Clone(test.out), "Exit status 0")
-			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, out) {
+			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, out) {
 				t.Errorf("%.200q\nwant %.200q", got, out)
 			}
-			if got := i.lines(launch.Stderr, 0); !slices.Equal(got, test.err) {
+			if got := i.lines(initproto.Stderr, 0); !slices.Equal(got, test.err) {
 				t.Errorf("%.200q\nwant %.200q", got, test.err)
 			}
 		})
@@ -172,18 +172,18 @@ func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	i.untilAll("o0 up", "o1 up")
 	i.signal(syscall.SIGUSR1)
 	i.until("v0 exited status=4")
-	out := i.lines(launch.Stdout, 0)
+	out := i.lines(initproto.Stdout, 0)
 	if !slices.Equal(out, []string{"up", "last", "Exit status 4"}) {
 		t.Errorf("%q", out)
 	}
-	state, err := launch.ReadState(i.dir)
-	if err != nil || state.Phase != launch.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
+	state, err := initproto.ReadState(i.dir)
+	if err != nil || state.Phase != initproto.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
 		t.Fatalf("%+v, %v", state, err)
 	}
 	if err := syscall.Kill(state.Members[1].PID, syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	if got := i.end(); got != (launch.Exit{Status: 4, Description: "APP/PROC/WEB: Exited with status 4"}) {
+	if got := i.end(); got != (initproto.Exit{Status: 4, Description: "APP/PROC/WEB: Exited with status 4"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -195,10 +195,10 @@ func TestRateLimit(t *testing.T) {
 		s.OneOff, s.LogRate = true, rate
 		i := start(t, s)
 		i.end()
-		passed := int64(len(i.lines(launch.Stdout, 0)) - 1) // the exit is always told
+		passed := int64(len(i.lines(initproto.Stdout, 0)) - 1) // the exit is always told
 		var lines, bytes int64
 		for _, r := range i.records {
-			if r.Kind == launch.Event && body(r).Event == launch.EventDropped {
+			if r.Kind == initproto.Event && body(r).Event == initproto.EventDropped {
 				lines += body(r).Lines
 				bytes += body(r).Bytes
 			}
@@ -217,10 +217,10 @@ func TestStop(t *testing.T) {
 			i := start(t, spec(shell("web", `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`), shell("a", forever)))
 			i.until("o0 up")
 			i.signal(sig)
-			if got := i.end(); got != (launch.Exit{Status: 7, Stopped: true}) {
+			if got := i.end(); got != (initproto.Exit{Status: 7, Stopped: true}) {
 				t.Errorf("%+v", got)
 			}
-			if got := i.lines(launch.Stdout, 0); !slices.Equal(got, []string{"up", "bye", "Exit status 7"}) {
+			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, []string{"up", "bye", "Exit status 7"}) {
 				t.Errorf("%q", got)
 			}
 		})
@@ -237,13 +237,13 @@ func TestStopWhatIsStubborn(t *testing.T) {
 	i.signal(syscall.SIGTERM)
 	i.until("v1 exited status=143 signaled cancelled")
 	i.signal(syscall.SIGTERM) // changes nothing
-	if got := i.end(); got != (launch.Exit{Status: 137, Stopped: true}) {
+	if got := i.end(); got != (initproto.Exit{Status: 137, Stopped: true}) {
 		t.Errorf("%+v", got)
 	}
 	if took := time.Since(begin); took < s.Grace {
 		t.Errorf("killed after %s", took)
 	}
-	out := i.lines(launch.Stdout, 0)
+	out := i.lines(initproto.Stdout, 0)
 	if out[len(out)-1] != "Exit status 137 (exceeded 300ms graceful shutdown interval)" {
 		t.Errorf("%q", out)
 	}
@@ -274,14 +274,14 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	s := spec(shell("web", forever))
 	s.OneOff, s.Timeout = true, 100*time.Millisecond
-	if got := start(t, s).end(); got != (launch.Exit{Status: 143, Description: "Timed out after 100ms"}) {
+	if got := start(t, s).end(); got != (initproto.Exit{Status: 143, Description: "Timed out after 100ms"}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 // soon is a check that does not take long to decide.
-func soon(kind launch.CheckKind, ports ...int) launch.Check {
-	return launch.Check{Kind: kind, Ports: ports, Endpoint: "/", Invocation: 5 * time.Second, Interval: 10 * time.Millisecond}
+func soon(kind initproto.CheckKind, ports ...int) initproto.Check {
+	return initproto.Check{Kind: kind, Ports: ports, Endpoint: "/", Invocation: 5 * time.Second, Interval: 10 * time.Millisecond}
 }
 
 func TestHealth(t *testing.T) {
@@ -290,11 +290,11 @@ func TestHealth(t *testing.T) {
 		t.Parallel()
 		port := freePort(t)
 		s := spec(shell("web", forever))
-		s.Health = soon(launch.CheckPort, port)
+		s.Health = soon(initproto.CheckPort, port)
 		s.Health.Startup = 200 * time.Millisecond
 		want := fmt.Sprintf("Instance never healthy after 200ms: port %d is not listening: connection refused", port)
 		i := start(t, s)
-		if got := i.end(); got != (launch.Exit{Status: 143, Description: want}) {
+		if got := i.end(); got != (initproto.Exit{Status: 143, Description: want}) {
 			t.Errorf("%+v", got)
 		}
 		if !strings.Contains(i.transcript(), "v0 unhealthy ("+want+")") || strings.Contains(i.transcript(), "v0 healthy") {
@@ -305,7 +305,7 @@ func TestHealth(t *testing.T) {
 		t.Parallel()
 		port, other, sidecars := freePort(t), freePort(t), freePort(t)
 		s := spec(actor(t, "web", fmt.Sprintf("listen %s:%d", loopback, other)), actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, sidecars)))
-		s.Health = soon(launch.CheckPort, port)
+		s.Health = soon(initproto.CheckPort, port)
 		s.Health.Startup = 2 * time.Second
 		want := fmt.Sprintf("Instance never healthy after 2s: port %d is not listening: connection refused: "+
 			"the app listens on port %d instead; make it listen on the port in $PORT", port, other)
@@ -321,14 +321,14 @@ func TestHealth(t *testing.T) {
 		port, other := freePort(t), freePort(t)
 		address := fmt.Sprintf("%s:%d", loopback, port)
 		s := spec(actor(t, "web", "listen "+address), actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, other)))
-		s.Health = soon(launch.CheckPort, port, other)
+		s.Health = soon(initproto.CheckPort, port, other)
 		i := start(t, s)
 		i.until("v0 started")
 		i.until("v0 healthy")
 		i.until("v0 ready")
 		i.signal(syscall.SIGUSR1) // stops to listen
 		want := fmt.Sprintf("Instance became unhealthy: port %d is not listening: connection refused", port)
-		if got := i.end(); got != (launch.Exit{Status: 143, Description: want}) {
+		if got := i.end(); got != (initproto.Exit{Status: 143, Description: want}) {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -336,11 +336,11 @@ func TestHealth(t *testing.T) {
 		t.Parallel()
 		port := freePort(t)
 		s := spec(actor(t, "web", fmt.Sprintf("serve %s:%d", loopback, port)))
-		s.Health = soon(launch.CheckHTTP, port)
+		s.Health = soon(initproto.CheckHTTP, port)
 		i := start(t, s)
 		i.until("v0 healthy")
 		i.signal(syscall.SIGUSR1)
-		if got := i.end(); got != (launch.Exit{Status: 143, Description: "Instance became unhealthy: HTTP status 500"}) {
+		if got := i.end(); got != (initproto.Exit{Status: 143, Description: "Instance became unhealthy: HTTP status 500"}) {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -348,14 +348,14 @@ func TestHealth(t *testing.T) {
 		t.Parallel()
 		port := freePort(t)
 		s := spec(actor(t, "web", fmt.Sprintf("serve %s:%d", loopback, port)))
-		s.Readiness = soon(launch.CheckHTTP, port)
+		s.Readiness = soon(initproto.CheckHTTP, port)
 		i := start(t, s)
 		i.until("v0 healthy")
 		i.until("v0 ready")
 		for range 3 {
 			i.signal(syscall.SIGUSR1)
 			i.until("v0 not-ready (HTTP status 500)")
-			if state, err := launch.ReadState(i.dir); err != nil || state.Ready || state.Phase != launch.Running {
+			if state, err := initproto.ReadState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
 				t.Errorf("%+v, %v", state, err)
 			}
 			i.signal(syscall.SIGUSR1)
@@ -411,7 +411,7 @@ func TestRecordsGoOnInTheSameDirectory(t *testing.T) {
 	if out, err := again.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w, err := launch.OpenWriter(filepath.Join(i.dir, launch.RecordsDir), launch.WriterOptions{})
+	w, err := initproto.OpenWriter(filepath.Join(i.dir, initproto.RecordsDir), initproto.WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

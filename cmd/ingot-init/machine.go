@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // The life of an instance. step is the whole of it: events in, actions out, no
@@ -57,16 +57,16 @@ var stateNames = [...]string{"unborn", "starting", "running", "stopping", "killi
 func (s state) String() string { return stateNames[s] }
 
 // phase is what the world is told of the state.
-func (s state) phase() launch.Phase {
+func (s state) phase() initproto.Phase {
 	switch s {
 	case unborn, starting:
-		return launch.Starting
+		return initproto.Starting
 	case running:
-		return launch.Running
+		return initproto.Running
 	case stopping, killing, sweeping:
-		return launch.Stopping
+		return initproto.Stopping
 	default:
-		return launch.Ended
+		return initproto.Ended
 	}
 }
 
@@ -128,7 +128,7 @@ func (k actionKind) String() string { return actionNames[k] }
 type action struct {
 	kind   actionKind
 	member int
-	body   launch.EventBody
+	body   initproto.EventBody
 	line   string
 }
 
@@ -203,18 +203,18 @@ func (m machine) step(e event) (machine, []action) {
 	case evUnhealthy:
 		if live {
 			m.cause = e.reason
-			do = append(do, tell(launch.EventBody{Event: launch.EventUnhealthy, Reason: e.reason}))
+			do = append(do, tell(initproto.EventBody{Event: initproto.EventUnhealthy, Reason: e.reason}))
 			do = append(do, m.stop()...)
 		}
 	case evReady:
 		if m.state == running && !m.ready {
 			m.ready = true
-			do = append(do, tell(launch.EventBody{Event: launch.EventReady}))
+			do = append(do, tell(initproto.EventBody{Event: initproto.EventReady}))
 		}
 	case evNotReady:
 		if m.state == running && m.ready {
 			m.ready = false
-			do = append(do, tell(launch.EventBody{Event: launch.EventNotReady, Reason: e.reason}))
+			do = append(do, tell(initproto.EventBody{Event: initproto.EventNotReady, Reason: e.reason}))
 		}
 	case evStop:
 		if live || m.state == unborn {
@@ -235,15 +235,15 @@ func (m machine) step(e event) (machine, []action) {
 		if m.state == sweeping {
 			m.state = ended
 			x := m.exit()
-			do = append(do, tell(launch.EventBody{
-				Event: launch.EventEnded, Status: x.Status, OOM: x.OOM, Stopped: x.Stopped, Reason: x.Description,
+			do = append(do, tell(initproto.EventBody{
+				Event: initproto.EventEnded, Status: x.Status, OOM: x.OOM, Stopped: x.Stopped, Reason: x.Description,
 			}), action{kind: doLeave})
 		}
 	}
 	return m, append(do, m.settle()...)
 }
 
-func tell(body launch.EventBody) action { return action{kind: doTell, body: body} }
+func tell(body initproto.EventBody) action { return action{kind: doTell, body: body} }
 
 // settle does what follows from where things stand now.
 func (m *machine) settle() []action {
@@ -258,7 +258,7 @@ func (m *machine) settle() []action {
 		}
 		if !m.started && m.all(alive) {
 			m.started = true
-			do = append(do, tell(launch.EventBody{Event: launch.EventStarted}))
+			do = append(do, tell(initproto.EventBody{Event: initproto.EventStarted}))
 			if m.plan.health {
 				do = append(do, action{kind: doCheck})
 			} else {
@@ -311,8 +311,8 @@ func (m *machine) membersExited(exits []exit) []action {
 			continue
 		}
 		b.phase, b.exit = gone, x
-		do = append(do, action{kind: doTell, member: x.member, line: m.exitLine(x.member), body: launch.EventBody{
-			Event: launch.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue,
+		do = append(do, action{kind: doTell, member: x.member, line: m.exitLine(x.member), body: initproto.EventBody{
+			Event: initproto.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue,
 		}})
 		if m.culprit == none && !b.told && m.fatal(x.member) {
 			m.culprit = x.member
@@ -327,12 +327,12 @@ func (m *machine) membersExited(exits []exit) []action {
 
 func (m *machine) healthy() []action {
 	m.state = running
-	do := []action{tell(launch.EventBody{Event: launch.EventHealthy})}
+	do := []action{tell(initproto.EventBody{Event: initproto.EventHealthy})}
 	if m.plan.ready {
 		return append(do, action{kind: doWatch})
 	}
 	m.ready = true
-	return append(do, tell(launch.EventBody{Event: launch.EventReady}))
+	return append(do, tell(initproto.EventBody{Event: initproto.EventReady}))
 }
 
 // stop tells all members to go.
@@ -388,8 +388,8 @@ func (m *machine) exitLine(i int) string {
 const maxDescription = 10000
 
 // exit says how the instance ended.
-func (m machine) exit() launch.Exit {
-	x := launch.Exit{Stopped: m.stopped, Status: m.members[0].exit.status}
+func (m machine) exit() initproto.Exit {
+	x := initproto.Exit{Stopped: m.stopped, Status: m.members[0].exit.status}
 	if m.culprit != none && !m.plan.oneOff {
 		x.Status = m.members[m.culprit].exit.status
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // web is an instance with a main process and a sidecar.
@@ -44,7 +44,7 @@ func (a action) String() string {
 		s += fmt.Sprintf(" %d", a.member)
 	case doTell:
 		s += " " + string(a.body.Event)
-		if a.body.Event == launch.EventExited {
+		if a.body.Event == initproto.EventExited {
 			s += fmt.Sprintf(" %d [%s]", a.member, a.line)
 			if a.body.Cancelled {
 				s += " cancelled"
@@ -179,25 +179,25 @@ func TestHowItEnded(t *testing.T) {
 		name   string
 		from   machine
 		events []event
-		want   launch.Exit
+		want   initproto.Exit
 	}{
-		{"sidecar killed", web(), []event{exited(exit{member: 1, status: 137, signaled: true}), wentWith(0, 143)}, launch.Exit{Status: 137, Description: sidecar + "137"}},
-		{"main failed", web(), []event{wentWith(0, 3), wentWith(1, 1)}, launch.Exit{Status: 3, Description: main + "3"}},
-		{"main exited with 0", web(), []event{wentWith(0, 0), wentWith(1, 143)}, launch.Exit{Description: "Codependent step exited"}},
-		{"sidecar exited with 0", web(), []event{wentWith(1, 0), wentWith(0, 143)}, launch.Exit{Description: "Codependent step exited"}},
-		{"both failed", web(), []event{exited(exit{member: 1, status: 1}, exit{member: 0, status: 2})}, launch.Exit{Status: 1, Description: main + "2; " + sidecar + "1"}},
-		{"one failed, one finished", web(), []event{exited(exit{member: 0}, exit{member: 1, status: 2})}, launch.Exit{Description: sidecar + "2"}},
-		{"out of memory", web(), []event{exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, launch.Exit{Status: 137, OOM: true, Description: main + "137 (out of memory)"}},
-		{"out of memory when told to go", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, launch.Exit{Status: 137, Stopped: true}},
-		{"stopped", web(), []event{ev(evStop), wentWith(1, 143), wentWith(0, 7)}, launch.Exit{Status: 7, Stopped: true}},
-		{"stopped after a crash", web(), []event{wentWith(0, 7), ev(evStop), wentWith(1, 143)}, launch.Exit{Status: 7, Description: main + "7"}},
-		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)}, launch.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
-		{"one-off finished", web(oneOff), []event{wentWith(0, 0), wentWith(1, 143)}, launch.Exit{}},
-		{"one-off failed", web(oneOff), []event{wentWith(0, 5), wentWith(1, 143)}, launch.Exit{Status: 5, Description: main + "5"}},
-		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)}, launch.Exit{Status: 143, Description: "Codependent step exited"}},
-		{"one-off, sidecar failed", web(oneOff), []event{wentWith(1, 9), wentWith(0, 143)}, launch.Exit{Status: 143, Description: sidecar + "9"}},
-		{"one-off timed out", web(oneOff), []event{ev(evTimeout), wentWith(1, 143), wentWith(0, 143)}, launch.Exit{Status: 143, Description: "Timed out after 5m0s"}},
-		{"a very long reason", web(), []event{because(evUnhealthy, strings.Repeat("é", 9000)), wentWith(0, 0), wentWith(1, 0)}, launch.Exit{Description: strings.Repeat("é", 5000)}},
+		{"sidecar killed", web(), []event{exited(exit{member: 1, status: 137, signaled: true}), wentWith(0, 143)}, initproto.Exit{Status: 137, Description: sidecar + "137"}},
+		{"main failed", web(), []event{wentWith(0, 3), wentWith(1, 1)}, initproto.Exit{Status: 3, Description: main + "3"}},
+		{"main exited with 0", web(), []event{wentWith(0, 0), wentWith(1, 143)}, initproto.Exit{Description: "Codependent step exited"}},
+		{"sidecar exited with 0", web(), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Description: "Codependent step exited"}},
+		{"both failed", web(), []event{exited(exit{member: 1, status: 1}, exit{member: 0, status: 2})}, initproto.Exit{Status: 1, Description: main + "2; " + sidecar + "1"}},
+		{"one failed, one finished", web(), []event{exited(exit{member: 0}, exit{member: 1, status: 2})}, initproto.Exit{Description: sidecar + "2"}},
+		{"out of memory", web(), []event{exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, OOM: true, Description: main + "137 (out of memory)"}},
+		{"out of memory when told to go", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, Stopped: true}},
+		{"stopped", web(), []event{ev(evStop), wentWith(1, 143), wentWith(0, 7)}, initproto.Exit{Status: 7, Stopped: true}},
+		{"stopped after a crash", web(), []event{wentWith(0, 7), ev(evStop), wentWith(1, 143)}, initproto.Exit{Status: 7, Description: main + "7"}},
+		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)}, initproto.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
+		{"one-off finished", web(oneOff), []event{wentWith(0, 0), wentWith(1, 143)}, initproto.Exit{}},
+		{"one-off failed", web(oneOff), []event{wentWith(0, 5), wentWith(1, 143)}, initproto.Exit{Status: 5, Description: main + "5"}},
+		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: "Codependent step exited"}},
+		{"one-off, sidecar failed", web(oneOff), []event{wentWith(1, 9), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: sidecar + "9"}},
+		{"one-off timed out", web(oneOff), []event{ev(evTimeout), wentWith(1, 143), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: "Timed out after 5m0s"}},
+		{"a very long reason", web(), []event{because(evUnhealthy, strings.Repeat("é", 9000)), wentWith(0, 0), wentWith(1, 0)}, initproto.Exit{Description: strings.Repeat("é", 5000)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +230,7 @@ func TestNames(t *testing.T) {
 	for p := waiting; p <= gone; p++ {
 		name("member", p.String())
 	}
-	phases := []launch.Phase{launch.Starting, launch.Starting, launch.Running, launch.Stopping, launch.Stopping, launch.Stopping, launch.Ended}
+	phases := []initproto.Phase{initproto.Starting, initproto.Starting, initproto.Running, initproto.Stopping, initproto.Stopping, initproto.Stopping, initproto.Ended}
 	for s, want := range phases {
 		if got := state(s).phase(); got != want {
 			t.Errorf("%v is %s, want %s", state(s), got, want)
@@ -339,7 +339,7 @@ func (w *world) feed(e event) {
 			}
 		case doTell:
 			key := string(a.body.Event)
-			if a.body.Event == launch.EventExited {
+			if a.body.Event == initproto.EventExited {
 				key += fmt.Sprint(a.member)
 			}
 			w.told[key]++

@@ -31,7 +31,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 const (
@@ -70,19 +70,19 @@ func run(args []string) int {
 
 // supervise runs the instance to its end.
 func supervise(dir, records string) (status int, err error) {
-	spec, err := launch.ReadSpec(dir)
+	spec, err := initproto.ReadSpec(dir)
 	if err != nil {
 		return 0, fmt.Errorf("reading the spec: %w", err)
 	}
-	var w *launch.Writer
+	var w *initproto.Writer
 	switch records {
 	case "-":
-		w = launch.NewStreamWriter(os.Stdout)
+		w = initproto.NewStreamWriter(os.Stdout)
 	case "":
-		records = filepath.Join(dir, launch.RecordsDir)
+		records = filepath.Join(dir, initproto.RecordsDir)
 		fallthrough
 	default:
-		if w, err = launch.OpenWriter(records, launch.WriterOptions{}); err != nil {
+		if w, err = initproto.OpenWriter(records, initproto.WriterOptions{}); err != nil {
 			return 0, err
 		}
 	}

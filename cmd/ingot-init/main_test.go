@@ -22,7 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // program is the real ingot-init, built once.
@@ -119,15 +119,15 @@ func freePort(t *testing.T) int {
 var environment = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}
 
 // shell is a member that runs a script; the first is the main process.
-func shell(name, script string) launch.Member {
+func shell(name, script string) initproto.Member {
 	source := "APP/PROC/WEB"
 	if name != "web" {
 		source += "/SIDECAR/" + strings.ToUpper(name)
 	}
-	return launch.Member{Name: name, Source: source, Args: []string{"sh", "-c", script}, Env: environment, Dir: os.TempDir()}
+	return initproto.Member{Name: name, Source: source, Args: []string{"sh", "-c", script}, Env: environment, Dir: os.TempDir()}
 }
 
-func actor(t *testing.T, name, role string) launch.Member {
+func actor(t *testing.T, name, role string) initproto.Member {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -141,8 +141,8 @@ func actor(t *testing.T, name, role string) launch.Member {
 
 const forever = "exec sleep 1000"
 
-func spec(members ...launch.Member) launch.Spec {
-	return launch.Spec{Instance: "test", Members: members, LogRate: -1, Grace: 30 * time.Second}
+func spec(members ...initproto.Member) initproto.Spec {
+	return initproto.Spec{Instance: "test", Members: members, LogRate: -1, Grace: 30 * time.Second}
 }
 
 // instance is a running ingot-init and what it said so far.
@@ -150,19 +150,19 @@ type instance struct {
 	t       *testing.T
 	dir     string
 	cmd     *exec.Cmd
-	r       *launch.Reader
-	records []launch.Record
+	r       *initproto.Reader
+	records []initproto.Record
 	stderr  bytes.Buffer
 }
 
 // start runs ingot-init. The test's end ends it.
-func start(t *testing.T, s launch.Spec, change ...func(*exec.Cmd)) *instance {
+func start(t *testing.T, s initproto.Spec, change ...func(*exec.Cmd)) *instance {
 	t.Helper()
 	i := &instance{t: t, dir: t.TempDir()}
-	if err := launch.WriteSpec(i.dir, s); err != nil {
+	if err := initproto.WriteSpec(i.dir, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(i.dir, launch.RecordsDir), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(i.dir, initproto.RecordsDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -176,7 +176,7 @@ func start(t *testing.T, s launch.Spec, change ...func(*exec.Cmd)) *instance {
 		t.Fatal(err)
 	}
 	var err error
-	if i.r, err = launch.OpenReader(filepath.Join(i.dir, launch.RecordsDir), 0); err != nil {
+	if i.r, err = initproto.OpenReader(filepath.Join(i.dir, initproto.RecordsDir), 0); err != nil {
 		t.Fatal(err)
 	}
 	stop := context.AfterFunc(ctx, func() { i.r.Close() })
@@ -195,7 +195,7 @@ func start(t *testing.T, s launch.Spec, change ...func(*exec.Cmd)) *instance {
 	return i
 }
 
-func (i *instance) next() (launch.Record, bool) {
+func (i *instance) next() (initproto.Record, bool) {
 	i.t.Helper()
 	rec, err := i.r.Next()
 	if errors.Is(err, io.EOF) {
@@ -210,7 +210,7 @@ func (i *instance) next() (launch.Record, bool) {
 }
 
 // until reads on to a record whose text, after its kind and member, begins so.
-func (i *instance) until(prefix string) launch.Record {
+func (i *instance) until(prefix string) initproto.Record {
 	i.t.Helper()
 	for {
 		rec, ok := i.next()
@@ -228,7 +228,7 @@ func (i *instance) untilAll(texts ...string) {
 	i.t.Helper()
 	for {
 		texts = slices.DeleteFunc(texts, func(s string) bool {
-			return slices.ContainsFunc(i.records, func(r launch.Record) bool { return text(r) == s })
+			return slices.ContainsFunc(i.records, func(r initproto.Record) bool { return text(r) == s })
 		})
 		if len(texts) == 0 {
 			return
@@ -240,13 +240,13 @@ func (i *instance) untilAll(texts ...string) {
 }
 
 // text is what a record says: "o0 hello", or "v1 exited status=3 cancelled".
-func text(r launch.Record) string {
-	if r.Kind != launch.Event {
+func text(r initproto.Record) string {
+	if r.Kind != initproto.Event {
 		return fmt.Sprintf("%c%d %s", r.Kind, r.Member, r.Payload)
 	}
 	b := body(r)
 	s := fmt.Sprintf("v%d %s", r.Member, b.Event)
-	if b.Event == launch.EventExited {
+	if b.Event == initproto.EventExited {
 		s += fmt.Sprintf(" status=%d", b.Status)
 		if b.Signaled {
 			s += " signaled"
@@ -280,7 +280,7 @@ func (i *instance) transcript() string {
 }
 
 // end reads to the end and checks what is true of every end.
-func (i *instance) end() launch.Exit {
+func (i *instance) end() initproto.Exit {
 	i.t.Helper()
 	for {
 		if _, ok := i.next(); !ok {
@@ -293,19 +293,19 @@ func (i *instance) end() launch.Exit {
 			i.t.Fatalf("record %d has number %d", n, rec.Seq)
 		}
 	}
-	state, err := launch.ReadState(i.dir)
+	state, err := initproto.ReadState(i.dir)
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	last := i.records[len(i.records)-1]
-	if state.Phase != launch.Ended || state.Exit == nil || state.Seq != last.Seq-1 || state.Ready {
+	if state.Phase != initproto.Ended || state.Exit == nil || state.Seq != last.Seq-1 || state.Ready {
 		i.t.Fatalf("the last state is %+v", state)
 	}
 	if got := i.cmd.ProcessState.ExitCode(); got != state.Exit.Status {
 		i.t.Errorf("ingot-init left with %d, the state says %d", got, state.Exit.Status)
 	}
 	b := body(last)
-	if x := (launch.Exit{Status: b.Status, Description: b.Reason, Stopped: b.Stopped, OOM: b.OOM}); b.Event != launch.EventEnded || x != *state.Exit {
+	if x := (initproto.Exit{Status: b.Status, Description: b.Reason, Stopped: b.Stopped, OOM: b.OOM}); b.Event != initproto.EventEnded || x != *state.Exit {
 		i.t.Errorf("the last record is %s, the state says %+v", last.Payload, *state.Exit)
 	}
 	for _, m := range state.Members {
@@ -317,7 +317,7 @@ func (i *instance) end() launch.Exit {
 }
 
 // lines are the texts of all output records of one member and kind.
-func (i *instance) lines(kind launch.Kind, member int) []string {
+func (i *instance) lines(kind initproto.Kind, member int) []string {
 	var lines []string
 	for _, r := range i.records {
 		if r.Kind == kind && r.Member == member {

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // splitter cuts a stream of bytes into lines. Its buffer is small until there is
@@ -50,15 +50,15 @@ func (s *splitter) took(n int, emit func(line []byte)) {
 		s.cut = false
 	}
 	rest := data[begin:]
-	if len(rest) == launch.MaxLineSize {
+	if len(rest) == initproto.MaxLineSize {
 		n := wholeRunes(rest)
 		emit(rest[:n])
 		s.cut = true
 		rest = rest[n:]
 	}
 	buf := s.buf
-	if len(data) == len(buf) && len(buf) < launch.MaxLineSize {
-		s.buf = make([]byte, min(4*len(buf), launch.MaxLineSize))
+	if len(data) == len(buf) && len(buf) < initproto.MaxLineSize {
+		s.buf = make([]byte, min(4*len(buf), initproto.MaxLineSize))
 	}
 	s.have = copy(s.buf, rest)
 }
@@ -113,7 +113,7 @@ func (b *bucket) take(now time.Time, n int) bool {
 // output is what one member writes, on both its streams.
 type output struct {
 	member  int
-	w       *launch.Writer
+	w       *initproto.Writer
 	streams []*stream
 
 	mu       sync.Mutex
@@ -125,7 +125,7 @@ type output struct {
 
 // line writes one line, unless that is over the limit. A line that cannot be
 // written is missing in the records' numbers.
-func (o *output) line(kind launch.Kind, at time.Time, line []byte) {
+func (o *output) line(kind initproto.Kind, at time.Time, line []byte) {
 	if o.bucket.rate >= 0 && !o.admit(at, len(line)+1) {
 		return
 	}
@@ -149,14 +149,14 @@ func (o *output) admit(at time.Time, n int) bool {
 // report tells what was dropped since the last time.
 func (o *output) report() {
 	o.mu.Lock()
-	body := launch.EventBody{Event: launch.EventDropped, Lines: o.lines, Bytes: o.bytes, Rate: o.bucket.rate}
+	body := initproto.EventBody{Event: initproto.EventDropped, Lines: o.lines, Bytes: o.bytes, Rate: o.bucket.rate}
 	o.lines, o.bytes = 0, 0
 	if o.reporter != nil {
 		o.reporter.Stop()
 	}
 	o.mu.Unlock()
 	if body.Lines > 0 {
-		_, _ = o.w.Append(launch.Event, time.Now(), o.member, body.JSON())
+		_, _ = o.w.Append(initproto.Event, time.Now(), o.member, body.JSON())
 	}
 }
 
@@ -187,7 +187,7 @@ const (
 
 // stream is one of a member's two.
 type stream struct {
-	kind   launch.Kind
+	kind   initproto.Kind
 	f      *os.File // the reading end of the pipe
 	o      *output
 	split  splitter
@@ -196,7 +196,7 @@ type stream struct {
 	done   chan struct{}
 }
 
-func newStream(o *output, kind launch.Kind, f *os.File) *stream {
+func newStream(o *output, kind initproto.Kind, f *os.File) *stream {
 	s := &stream{kind: kind, f: f, o: o, marks: make(chan chan struct{}, 1), done: make(chan struct{})}
 	o.streams = append(o.streams, s)
 	return s

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // split feeds a splitter in pieces.
@@ -29,7 +29,7 @@ func split(pieces ...string) []string {
 
 func TestSplitter(t *testing.T) {
 	t.Parallel()
-	full := strings.Repeat("x", launch.MaxLineSize)
+	full := strings.Repeat("x", initproto.MaxLineSize)
 	for _, test := range []struct {
 		name string
 		in   []string
@@ -48,7 +48,7 @@ func TestSplitter(t *testing.T) {
 		{"the limit, then the end", []string{full}, []string{full}},
 		{"no character is cut", []string{full[1:] + "é" + "z\n"}, []string{full[1:], "éz"}},
 		{"a long one is cut between characters", []string{full[2:] + "é" + "z\n"}, []string{full[2:] + "é", "z"}},
-		{"no text at all", []string{strings.Repeat("\x80", launch.MaxLineSize+1)}, []string{strings.Repeat("\x80", launch.MaxLineSize), "\x80"}},
+		{"no text at all", []string{strings.Repeat("\x80", initproto.MaxLineSize+1)}, []string{strings.Repeat("\x80", initproto.MaxLineSize), "\x80"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +73,7 @@ func FuzzSplitter(f *testing.F) {
 		}
 		got := split(pieces...)
 		for _, line := range got {
-			if len(line) > launch.MaxLineSize || strings.Contains(line, "\n") {
+			if len(line) > initproto.MaxLineSize || strings.Contains(line, "\n") {
 				t.Fatalf("%.80q", line)
 			}
 		}

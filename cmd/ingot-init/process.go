@@ -8,18 +8,18 @@ import (
 	"strings"
 	"syscall"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // host is the system that processes run on.
 type host struct {
-	spec     launch.Spec
+	spec     initproto.Spec
 	first    bool // we are the first process of a pid namespace
 	noGroups bool // the system does not let us drop groups
 	oom      oomCounter
 }
 
-func newHost(spec launch.Spec) (*host, error) {
+func newHost(spec initproto.Spec) (*host, error) {
 	h := &host{spec: spec, first: os.Getpid() == 1}
 	if err := h.prepare(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ const (
 )
 
 // start runs a member, in a session of its own.
-func (h *host) start(m launch.Member, o *output) (pid int, failure *startFailure) {
+func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFailure) {
 	if info, err := os.Stat(m.Dir); m.Dir != "" && (err != nil || !info.IsDir()) {
 		return 0, &startFailure{statusCannotRun, fmt.Sprintf("%s: no such directory", m.Dir)}
 	}
@@ -85,12 +85,12 @@ func (h *host) start(m launch.Member, o *output) (pid int, failure *startFailure
 		}
 		return 0, failed(m, err)
 	}
-	go newStream(o, launch.Stdout, ends[0]).run()
-	go newStream(o, launch.Stderr, ends[1]).run()
+	go newStream(o, initproto.Stdout, ends[0]).run()
+	go newStream(o, initproto.Stderr, ends[1]).run()
 	return pid, nil
 }
 
-func failed(m launch.Member, err error) *startFailure {
+func failed(m initproto.Member, err error) *startFailure {
 	f := &startFailure{status: statusCannotRun}
 	if errors.Is(err, syscall.ENOENT) {
 		f.status = statusNotFound
@@ -133,7 +133,7 @@ func noInput() (*os.File, error) {
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // findProgram looks a member's program up as a shell in its place would.
-func findProgram(m launch.Member) (string, error) {
+func findProgram(m initproto.Member) (string, error) {
 	name := m.Args[0]
 	if strings.Contains(name, "/") {
 		return name, nil

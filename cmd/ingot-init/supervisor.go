@@ -7,16 +7,16 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // supervisor is the machine's hands and eyes. Everything that concerns processes
 // happens in the goroutine of run, so that a process is always known before it
 // is reaped.
 type supervisor struct {
-	spec    launch.Spec
+	spec    initproto.Spec
 	machine machine
-	phase   launch.Phase
+	phase   initproto.Phase
 	since   time.Time // of the phase
 	pids    []int     // of the members; 0 when it never ran
 	byPID   map[int]int
@@ -47,7 +47,7 @@ const (
 // forwarded signals go to the main process.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
-func newSupervisor(spec launch.Spec, dir string, w *launch.Writer) (*supervisor, error) {
+func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*supervisor, error) {
 	h, err := newHost(spec)
 	if err != nil {
 		return nil, err
@@ -57,11 +57,11 @@ func newSupervisor(spec launch.Spec, dir string, w *launch.Writer) (*supervisor,
 		grace: spec.Grace, deadline: spec.Timeout,
 	}
 	if p.grace == 0 {
-		p.grace = launch.DefaultGrace
+		p.grace = initproto.DefaultGrace
 	}
 	s := &supervisor{
 		spec: spec, host: h,
-		phase: launch.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), byPID: map[int]int{},
+		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), byPID: map[int]int{},
 		children: make(chan os.Signal, 1), signals: make(chan os.Signal, 16), events: make(chan event, 16),
 	}
 	for i, m := range spec.Members {
@@ -131,7 +131,7 @@ func (s *supervisor) notePhase() {
 		return
 	}
 	s.phase, s.since = p, time.Now()
-	if p == launch.Stopping {
+	if p == initproto.Stopping {
 		s.teller.tell(note{state: s.state()})
 	}
 }
@@ -166,7 +166,7 @@ func (s *supervisor) do(a action) (result event, ok bool) {
 		default: // that is being done
 		}
 	case doTell:
-		s.teller.tell(note{state: s.state(), member: a.member, kind: launch.Stdout, line: a.line, body: &a.body})
+		s.teller.tell(note{state: s.state(), member: a.member, kind: initproto.Stdout, line: a.line, body: &a.body})
 	case doLeave:
 		s.sweep.Stop()
 	}
@@ -184,7 +184,7 @@ func (s *supervisor) post(e event) {
 func (s *supervisor) start(i int) event {
 	pid, failure := s.host.start(s.spec.Members[i], s.outputs[i])
 	if failure != nil {
-		s.teller.tell(note{state: s.state(), member: i, kind: launch.Stderr, line: failure.Error()})
+		s.teller.tell(note{state: s.state(), member: i, kind: initproto.Stderr, line: failure.Error()})
 		return event{kind: evExited, exits: []exit{{member: i, status: failure.status}}}
 	}
 	s.pids[i] = pid
@@ -239,10 +239,10 @@ func (s *supervisor) signal(sig os.Signal) {
 }
 
 // state is what a server that comes back needs to know.
-func (s *supervisor) state() launch.State {
-	st := launch.State{Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
+func (s *supervisor) state() initproto.State {
+	st := initproto.State{Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
 	for i, m := range s.machine.members {
-		st.Members = append(st.Members, launch.MemberState{
+		st.Members = append(st.Members, initproto.MemberState{
 			Name: s.spec.Members[i].Name, PID: s.pids[i], Exited: m.phase == gone, Status: m.exit.status,
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/launch"
+	"ingot/internal/platform/initproto"
 )
 
 // teller writes the state and what happened, in order. The supervisor hands
@@ -14,7 +14,7 @@ import (
 // whoever takes the records does not.
 type teller struct {
 	dir     string // for the state
-	w       *launch.Writer
+	w       *initproto.Writer
 	outputs []*output
 
 	mu     sync.Mutex
@@ -26,17 +26,17 @@ type teller struct {
 
 // note is one thing to tell.
 type note struct {
-	state  launch.State
+	state  initproto.State
 	member int
 	// A line of the member's output, and an event; either may be missing. The
 	// event EventExited waits for what the member has written, EventEnded for
 	// everything, and it is the last.
-	kind launch.Kind
+	kind initproto.Kind
 	line string
-	body *launch.EventBody
+	body *initproto.EventBody
 }
 
-func newTeller(dir string, w *launch.Writer, outputs []*output) *teller {
+func newTeller(dir string, w *initproto.Writer, outputs []*output) *teller {
 	t := &teller{dir: dir, w: w, outputs: outputs, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go t.run()
 	return t
@@ -61,7 +61,7 @@ func (t *teller) run() {
 		t.mu.Unlock()
 		for _, n := range notes {
 			t.write(n)
-			if n.body != nil && n.body.Event == launch.EventEnded {
+			if n.body != nil && n.body.Event == initproto.EventEnded {
 				return
 			}
 		}
@@ -71,16 +71,16 @@ func (t *teller) run() {
 func (t *teller) write(n note) {
 	if n.body != nil {
 		switch n.body.Event {
-		case launch.EventExited:
+		case initproto.EventExited:
 			t.outputs[n.member].settle()
-		case launch.EventEnded:
+		case initproto.EventEnded:
 			for _, o := range t.outputs {
 				o.end()
 			}
 		}
 	}
 	n.state.Seq = t.w.Last()
-	if err := launch.WriteState(t.dir, n.state); err != nil && !t.failed {
+	if err := initproto.WriteState(t.dir, n.state); err != nil && !t.failed {
 		t.failed = true
 		fmt.Fprintln(os.Stderr, "ingot-init: cannot write the state:", err)
 	}
@@ -89,7 +89,7 @@ func (t *teller) write(n note) {
 		_, _ = t.w.Add(n.kind, now, n.member, []byte(n.line))
 	}
 	if n.body != nil {
-		_, _ = t.w.Add(launch.Event, now, n.member, n.body.JSON())
+		_, _ = t.w.Add(initproto.Event, now, n.member, n.body.JSON())
 	}
 	if err := t.w.Flush(); err != nil {
 		fmt.Fprintln(os.Stderr, "ingot-init: cannot write records:", err)

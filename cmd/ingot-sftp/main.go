@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"ingot/internal/sshd/sftp"
+	"ingot/internal/platform/sshd/sftp"
 )
 
 func main() {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"ingot/internal/base/background"
 	"ingot/internal/broker/check"
-	"ingot/internal/run"
 )
 
 // brokerOptions are the commands about service brokers.
@@ -34,7 +34,7 @@ func (p *process) checkBroker(o brokerCheckOptions) error {
 	defer cancel()
 	done := make(chan struct{})
 	defer close(done)
-	run.Go("signals", func() {
+	background.Go("signals", func() {
 		select {
 		case <-p.signals:
 			cancel()

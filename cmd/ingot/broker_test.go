@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/seal"
 	"ingot/internal/broker"
-	"ingot/internal/seal"
 )
 
 func TestBrokerCheck(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/jessevdk/go-flags"
 	"golang.org/x/term"
 
+	"ingot/internal/base/background"
 	"ingot/internal/cli"
-	"ingot/internal/run"
 )
 
 // others are the commands beside the client's.
@@ -85,7 +85,7 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 		return "", err
 	}
 	var secret []byte
-	got := run.Async("password", func() (err error) {
+	got := background.Async("password", func() (err error) {
 		secret, err = term.ReadPassword(fd)
 		return err
 	})
@@ -101,7 +101,7 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 func (p *process) client() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	run.Go("signals", func() { // the first signal ends the command, the second the process
+	background.Go("signals", func() { // the first signal ends the command, the second the process
 		for n := 0; ; n++ {
 			select {
 			case <-p.signals:

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/cli/config"
-	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -99,7 +99,7 @@ func (p *process) demo(o demoOptions) error {
 	defer os.RemoveAll(t.home)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	run.Go("signals", func() {
+	background.Go("signals", func() {
 		select {
 		case <-p.signals:
 			cancel()

@@ -17,7 +17,7 @@ import (
 // with a package that has it.
 func TestRuntimesOfBuildpacks(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../internal/staging/buildpacks/packs/*/bin/*")
+	files, err := filepath.Glob("../../internal/platform/staging/buildpacks/packs/*/bin/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no buildpacks: %v", err)
 	}

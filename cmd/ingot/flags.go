@@ -13,9 +13,9 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
-	"ingot/internal/oplog"
+	"ingot/internal/base/logging"
+	"ingot/internal/base/version"
 	"ingot/internal/system"
-	"ingot/internal/version"
 )
 
 // options are all commands with their flags.
@@ -242,7 +242,7 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 		return nil, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", o.LogLevel)
 	}
 	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
-	return oplog.New(p.err, human, level), nil
+	return logging.New(p.err, human, level), nil
 }
 
 func versionText() string {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/programtest"
+	"ingot/internal/base/programtest"
 	"ingot/internal/system"
 )
 

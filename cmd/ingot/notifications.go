@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"ingot/internal/base/version"
 	"ingot/internal/system"
-	"ingot/internal/version"
 )
 
 // notificationsOptions are the flags of `ingot notifications`, which runs the

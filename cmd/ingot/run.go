@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ingot/internal/base/background"
+	"ingot/internal/base/memlimit"
 	"ingot/internal/cli"
-	"ingot/internal/footprint"
-	"ingot/internal/run"
 	"ingot/internal/system"
 )
 
@@ -78,18 +78,18 @@ func (p *process) up(o upOptions) error {
 
 // serve runs a server until it is asked to stop; welcome is called when it is
 // ready.
-func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
+func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
 	slog.SetDefault(log) // for what has no other logger, such as libraries
-	run.OnPanic(func(e *run.PanicError) {
+	background.OnPanic(func(e *background.PanicError) {
 		log.Error("a job panicked and failed; the server goes on", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
 	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
-		defer footprint.Keep(footprint.Server)()
+		defer memlimit.Keep(memlimit.Server)()
 	}
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (p *process) serve(s run.Service, log *slog.Logger, welcome func()) error {
 func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	run.Go("signals", func() {
+	background.Go("signals", func() {
 		for first := true; ; first = false {
 			select {
 			case sig := <-p.signals:

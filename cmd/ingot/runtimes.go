@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/cli"
-	"ingot/internal/run"
 )
 
 // A runtime is a program that bundled buildpacks use, and apps with them.
@@ -49,7 +49,7 @@ var instancePlaces = []string{
 // some take a while to tell their version.
 func checkRuntimes(ctx context.Context) []cli.Finding {
 	found := make([]cli.Finding, len(runtimes))
-	var all run.WaitGroup
+	var all background.WaitGroup
 	for i, r := range runtimes {
 		all.Go("doctor", func() { found[i] = r.check(ctx) })
 	}

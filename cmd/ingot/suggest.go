@@ -5,7 +5,7 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
-	"ingot/internal/suggest"
+	"ingot/internal/base/suggest"
 )
 
 // unknownFlag says that there is no such flag, and which one may be meant.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"ingot/internal/engine"
+	"ingot/internal/base/version"
+	"ingot/internal/platform/engine"
 	"ingot/internal/system"
-	"ingot/internal/version"
 )
 
 // welcome says where things are and what to do next.

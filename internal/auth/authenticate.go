@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 func unauthenticated() error {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 // codeValidity is how long a one-time code can be used.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"ingot/internal/run"
+	"ingot/internal/base/background"
 )
 
 // Secrets are those of the first user and clients.
@@ -82,7 +82,7 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 		}
 	}
 	// Hashes and the key take most of the time of a first start.
-	var work run.WaitGroup
+	var work background.WaitGroup
 	clients := firstClients(consoleRedirects)
 	errs := make([]error, 2+len(clients))
 	work.Try("auth bootstrap", &errs[0], func() error {

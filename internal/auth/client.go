@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // Client is an OAuth2 client.

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"slices"
 
-	"ingot/internal/fault"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 func clientNotFound(id string) error {

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"ingot/internal/auth"
-	"ingot/internal/db"
-	"ingot/internal/db/authdb"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/oplog"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/auth/authdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/logging"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 const (
@@ -84,7 +84,7 @@ func setup(t *testing.T, options ...option) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, store: authdb.New(d), clock: &clock{t: time.Now().Truncate(time.Second)}, log: &lockedBuffer{}}
-	log := oplog.New(f.log, false, slog.LevelDebug)
+	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
 		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
 		auth.ClientSSH: "ssh-secret",

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"ingot/internal/auth"
-	"ingot/internal/db"
-	"ingot/internal/db/authdb"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/web"
+	"ingot/internal/auth/authdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/web"
 )
 
 // FuzzToken throws form bodies at the token endpoint: whatever comes, the

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 // postToken is POST /oauth/token.

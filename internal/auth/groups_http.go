@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 func etag(version int) string { return strconv.Quote(strconv.Itoa(version)) }

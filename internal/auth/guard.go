@@ -11,7 +11,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // guard checks passwords and client secrets, and bounds how often they can be

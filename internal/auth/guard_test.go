@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/auth"
-	"ingot/internal/web"
+	"ingot/internal/base/web"
 )
 
 const lockedWords = "Your account has been locked because of too many failed attempts to login."

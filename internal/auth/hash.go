@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
 
-	"ingot/internal/run"
+	"ingot/internal/base/background"
 )
 
 // The cost of one password check: OWASP's argon2id setting of 19 MiB and two
@@ -49,7 +49,7 @@ type hasher struct {
 const quietAfter = 2 * time.Second
 
 func newHasher(parallel int) *hasher {
-	return &hasher{slots: newSlots(parallel), quiet: run.AfterFunc("auth memory", quietAfter, debug.FreeOSMemory)}
+	return &hasher{slots: newSlots(parallel), quiet: background.AfterFunc("auth memory", quietAfter, debug.FreeOSMemory)}
 }
 
 func (h *hasher) leave(t turn) {

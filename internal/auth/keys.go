@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/uuid"
 
-	"ingot/internal/token"
+	"ingot/internal/base/token"
 )
 
 // keyring holds the signing keys. The newest signs; the others only verify

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"ingot/internal/auth/scim"
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 // Paging of every list, as in UAA.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
-	"ingot/internal/version"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/version"
+	"ingot/internal/base/web"
 )
 
 //go:embed pages/*.html

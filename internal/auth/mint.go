@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/uuid"
 
-	"ingot/internal/token"
+	"ingot/internal/base/token"
 )
 
 // Lifetimes of tokens whose client sets none. A user's access token lives an

@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"ingot/internal/fault"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 // revocations is the store's list of withdrawn tokens, held in memory because

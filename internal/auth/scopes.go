@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // defaultGroups are the scopes every user has without being a member.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ingot/internal/run"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 // Options configure the authorization server.
@@ -59,8 +59,8 @@ type Server struct {
 	// decoy is checked when there is no such user, so that the answer takes
 	// as long as for one that exists.
 	decoy  string
-	part   run.Part
-	parts  *run.Group
+	part   background.Part
+	parts  *background.Group
 	minted *prometheus.CounterVec
 }
 
@@ -96,11 +96,11 @@ func New(o Options) (*Server, error) {
 		o.Registry.MustRegister(s.minted)
 	}
 	s.verifier = token.NewVerifier(token.Options{Issuer: s.issuer, Keys: s.keys, Revoked: s.revoked.covers, Now: o.Now})
-	parts := []run.Service{run.Every(10*time.Minute, s.purge)}
+	parts := []background.Service{background.Every(10*time.Minute, s.purge)}
 	if o.Shared {
-		parts = append(parts, run.Every(sharedInterval, s.refreshShared))
+		parts = append(parts, background.Every(sharedInterval, s.refreshShared))
 	}
-	s.parts = run.NewGroup(parts...)
+	s.parts = background.NewGroup(parts...)
 	return s, nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // turn says on whose behalf a hash is computed.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // Addresses take turns, proven callers go first, and one slot is theirs.

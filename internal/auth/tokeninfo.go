@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"ingot/internal/fault"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 // getKeys is GET /token_keys: all keys that verify tokens, the signing one

@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/fault"
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
-	"ingot/internal/token"
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
 
 	"ingot/internal/auth"
-	"ingot/internal/db"
-	"ingot/internal/db/authdb"
-	"ingot/internal/db/dbtest"
+	"ingot/internal/auth/authdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 )
 
 func TestServerHonoursTheServiceContract(t *testing.T) {
 	t.Parallel()
-	runtest.Stress(t, func(t *testing.T) run.Service {
+	backgroundtest.Stress(t, func(t *testing.T) background.Service {
 		d := dbtest.New(t, db.SQLite)
 		if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
 			t.Fatal(err)

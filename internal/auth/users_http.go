@@ -6,9 +6,9 @@ import (
 	"net/mail"
 	"strings"
 
-	"ingot/internal/fault"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 // userBody is a user on the wire. Pointers tell what a PATCH left out.

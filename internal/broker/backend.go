@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
 )
 
 // local is the name of a server that we run ourselves.
@@ -86,11 +86,11 @@ const (
 
 // owner is as whom a server of ours runs. It has to get to its directory.
 func (c Config) owner(name string) (*syscall.Credential, error) {
-	owner, err := servers.Unprivileged(name)
+	owner, err := daemon.Unprivileged(name)
 	if err != nil {
 		return nil, err
 	}
-	return owner, servers.CanEnter(c.Dir, owner)
+	return owner, daemon.CanEnter(c.Dir, owner)
 }
 
 // keptPort returns the port of a server: it is in the credentials of apps, so
@@ -109,7 +109,7 @@ func keptPort(dir string, hosts ...netip.Addr) (int, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, err
 	}
-	return port, servers.WriteFile(path, []byte(strconv.Itoa(port)+"\n"), nil)
+	return port, daemon.WriteFile(path, []byte(strconv.Itoa(port)+"\n"), nil)
 }
 
 // freePort finds a port that is free on loopback and on the other addresses.

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"ingot/internal/run"
-	"ingot/internal/seal"
-	"ingot/internal/servers"
+	"ingot/internal/base/background"
+	"ingot/internal/base/daemon"
+	"ingot/internal/base/seal"
 )
 
 // Config says what a broker offers and where it keeps it.
@@ -66,9 +66,9 @@ const (
 	shutdownTime  = 10 * time.Second
 )
 
-// Broker is the bundled service broker, a run.Service.
+// Broker is the bundled service broker, a background.Service.
 type Broker struct {
-	run.Part
+	background.Part
 	config   Config
 	secret   secret
 	state    *state
@@ -147,7 +147,7 @@ func (b *Broker) findServers() error {
 		switch {
 		case err == nil:
 			b.backends[offering] = append(b.backends[offering], l)
-		case errors.Is(err, servers.ErrNoPostgres), errors.Is(err, servers.ErrNoMariaDB), errors.Is(err, servers.ErrNoRedis), errors.Is(err, servers.ErrClosed):
+		case errors.Is(err, daemon.ErrNoPostgres), errors.Is(err, daemon.ErrNoMariaDB), errors.Is(err, daemon.ErrNoRedis), errors.Is(err, daemon.ErrClosed):
 			b.missing[offering] = err
 		default:
 			return err
@@ -247,7 +247,7 @@ func (b *Broker) Stop() {
 }
 
 func (b *Broker) stopServers() {
-	var wait run.WaitGroup
+	var wait background.WaitGroup
 	for _, list := range b.backends {
 		for _, s := range list {
 			wait.Go("broker stop", s.stop)

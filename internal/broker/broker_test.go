@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/broker/check"
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
 )
 
 func eventually(t testing.TB, what string, is func() bool) {
@@ -48,7 +48,7 @@ func kill(t testing.TB, pid int) {
 
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
-	runtest.Stress(t, func(t *testing.T) run.Service {
+	backgroundtest.Stress(t, func(t *testing.T) background.Service {
 		b, err := New(Config{Dir: tempDir(t), Keys: testKeys(t)})
 		if err != nil {
 			t.Fatal(err)

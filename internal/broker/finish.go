@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ingot/internal/run"
+	"ingot/internal/base/background"
 )
 
 // finishAll goes on with what a broker before us, or a server that died, left
@@ -19,7 +19,7 @@ func (b *Broker) finishAll(ctx context.Context) {
 		}
 		for _, i := range b.state.list() {
 			// One that makes trouble must not keep the others waiting.
-			run.Safely("service instance", func() { b.goOn(ctx, i, first) })
+			background.Safely("service instance", func() { b.goOn(ctx, i, first) })
 		}
 		select {
 		case <-ctx.Done():
@@ -145,7 +145,7 @@ func (b *Broker) watchSizes(ctx context.Context) {
 // their plan, and gives it back to those that are below again.
 func (b *Broker) checkSizes(ctx context.Context) {
 	for _, id := range b.state.ids() {
-		err := run.Do("service instance", func() error { return b.checkSize(ctx, id) })
+		err := background.Do("service instance", func() error { return b.checkSize(ctx, id) })
 		if err != nil && ctx.Err() == nil {
 			b.config.Log.Warn("the size of a service instance is not known", "instance", id, "error", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/seal"
+	"ingot/internal/base/seal"
 )
 
 // tempDir is one that other users may pass through.

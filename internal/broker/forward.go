@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/connlimit"
-	"ingot/internal/outbound"
-	"ingot/internal/run"
+	"ingot/internal/base/background"
+	"ingot/internal/base/connlimit"
+	"ingot/internal/base/safedial"
 )
 
 // The bounds of connections through the forwarder. No plan allows more than 100
@@ -46,7 +46,7 @@ type forwarder struct {
 	ways    map[endpoint]*way
 	far     map[endpoint][]netip.AddrPort // the addresses of servers elsewhere
 	conns   map[net.Conn]struct{}         // both ends of all connections
-	work    run.WaitGroup
+	work    background.WaitGroup
 	stopped bool
 }
 
@@ -58,7 +58,7 @@ type way struct {
 
 func newForwarder(reach Reach, log *slog.Logger) *forwarder {
 	return &forwarder{
-		reach: reach, log: log, own: outbound.Own, silent: silentTime, quiet: quietTime,
+		reach: reach, log: log, own: safedial.Own, silent: silentTime, quiet: quietTime,
 		all:  connlimit.New(connlimit.Limits{Total: connlimit.Share(2)}),
 		ways: map[endpoint]*way{}, far: map[endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
 	}
@@ -302,7 +302,7 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	p := passing{quiet: f.quiet, app: app, server: to}
 	p.begin(f.silent)
 	defer p.timer.Stop()
-	var both run.WaitGroup
+	var both background.WaitGroup
 	both.Go("broker connection", func() { p.pass(to, app, func() { p.spoke.Store(true); touch() }) })
 	p.pass(app, to, func() {})
 	both.Wait()
@@ -321,7 +321,7 @@ type passing struct {
 func (p *passing) begin(silent time.Duration) {
 	p.active.Store(time.Now().UnixNano())
 	armed := make(chan struct{})
-	p.timer = run.AfterFunc("broker connection", silent, func() {
+	p.timer = background.AfterFunc("broker connection", silent, func() {
 		<-armed
 		left := p.quiet - time.Since(time.Unix(0, p.active.Load()))
 		if !p.spoke.Load() || left <= 0 {

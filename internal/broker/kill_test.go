@@ -25,7 +25,7 @@ import (
 	"github.com/google/uuid"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
-	"ingot/internal/seal"
+	"ingot/internal/base/seal"
 )
 
 // victimVariable makes the test binary a broker on the directory it names, to

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
 )
 
 // mariadb makes databases on a MariaDB server.
@@ -29,7 +29,7 @@ type mariadb struct {
 	connector driver.Connector
 	admins    string // the administrator's URL
 	admin     *sql.DB
-	daemon    *servers.Daemon // nil when the server is somebody else's
+	daemon    *daemon.Daemon // nil when the server is somebody else's
 	at        endpoint
 	mine      bool
 }
@@ -69,7 +69,7 @@ func (silent) Print(...any) {}
 
 // localMySQL is a server of our own, started on first use.
 func (c Config) localMySQL(s secret) (*mariadb, error) {
-	program, install, err := servers.MariaDB()
+	program, install, err := daemon.MariaDB()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	}
 	m.mine = true
 	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
-	m.daemon = servers.New(servers.Spec{
+	m.daemon = daemon.New(daemon.Spec{
 		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
 			"--no-defaults", "--datadir=" + data, "--bind-address=" + loopbackAddr.String(), "--port=" + strconv.Itoa(port),
@@ -100,17 +100,17 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 		},
 		Stop: syscall.SIGTERM, Log: c.Log,
 		Prepare: func(ctx context.Context) error {
-			if err := servers.MakeDir(filepath.Join(dir, "none"), owner); err != nil {
+			if err := daemon.MakeDir(filepath.Join(dir, "none"), owner); err != nil {
 				return err
 			}
 			err := makeWhole(dir, data, func(fresh string) error {
-				return servers.Run(servers.Command(ctx, owner, dir, nil, install, "--no-defaults", "--datadir="+fresh,
+				return daemon.Run(daemon.Command(ctx, owner, dir, nil, install, "--no-defaults", "--datadir="+fresh,
 					"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"))
 			})
 			if err != nil {
 				return err
 			}
-			return servers.WriteFile(first, []byte(firstStatements(password)), owner)
+			return daemon.WriteFile(first, []byte(firstStatements(password)), owner)
 		},
 		Answers: m.answers,
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
 )
 
 // postgres makes databases on a PostgreSQL server.
@@ -24,7 +24,7 @@ type postgres struct {
 	label  string
 	config *pgx.ConnConfig // of the administrator
 	admin  *sql.DB
-	daemon *servers.Daemon // nil when the server is somebody else's
+	daemon *daemon.Daemon // nil when the server is somebody else's
 	at     endpoint
 	mine   bool // the server holds nothing but what we put there
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 func (c Config) localPostgres(s secret) (*postgres, error) {
 	dir := filepath.Join(c.Dir, Postgres)
 	data := filepath.Join(dir, "data")
-	bin, err := servers.PostgresFor(data)
+	bin, err := daemon.PostgresFor(data)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	} {
 		args = append(args, "-c", setting)
 	}
-	p.daemon = servers.New(servers.Spec{
+	p.daemon = daemon.New(daemon.Spec{
 		Name: "PostgreSQL", Dir: dir, Owner: owner, Program: filepath.Join(bin, "postgres"), Args: args,
 		Data: data, PIDFile: filepath.Join(data, "postmaster.pid"), Stop: syscall.SIGINT, Log: c.Log,
 		Prepare: func(ctx context.Context) error { return initPostgres(ctx, bin, dir, data, password, owner) },
@@ -73,14 +73,14 @@ func initPostgres(ctx context.Context, bin, dir, data, password string, owner *s
 	return makeWhole(dir, data, func(fresh string) error {
 		// A file of ours in a directory of theirs: read, then gone with it.
 		passwordFile := fresh + "-password"
-		if err := servers.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
+		if err := daemon.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
 			return err
 		}
 		defer os.Remove(passwordFile)
 		var err error
 		// C.UTF-8 knows letters of all languages, but not every system has it.
 		for _, locale := range []string{"C.UTF-8", "C"} {
-			err = servers.Run(servers.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"),
+			err = daemon.Run(daemon.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"),
 				"-D", fresh, "-U", adminUser, "--pwfile", passwordFile, "-E", "UTF8", "--locale", locale, "-A", "scram-sha-256"))
 			if err == nil || ctx.Err() != nil {
 				return err
@@ -112,7 +112,7 @@ func makeWhole(dir, data string, f func(fresh string) error) error {
 	if err := os.Rename(fresh, data); err != nil {
 		return err
 	}
-	return servers.SyncDir(dir)
+	return daemon.SyncDir(dir)
 }
 
 // settle asks for an answer, and closes the databases that come with a server

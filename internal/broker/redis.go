@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ingot/internal/run"
-	"ingot/internal/servers"
+	"ingot/internal/base/background"
+	"ingot/internal/base/daemon"
 )
 
 // redisServers makes instances of Redis: a server each. Users of one server can
@@ -37,7 +37,7 @@ type redisServers struct {
 }
 
 type redisServer struct {
-	daemon *servers.Daemon
+	daemon *daemon.Daemon
 	admin  *redis.Client
 }
 
@@ -47,7 +47,7 @@ type redisServer struct {
 const redisRights = "~* &* +@all -@admin -@dangerous +keys +sort +sort_ro +flushdb +flushall +info +role"
 
 func (c Config) localRedis(s secret) (*redisServers, error) {
-	program, err := servers.Redis()
+	program, err := daemon.Redis()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (r *redisServers) stop() {
 	all := r.running
 	r.running = map[string]*redisServer{}
 	r.mu.Unlock()
-	var wait run.WaitGroup
+	var wait background.WaitGroup
 	for _, s := range all {
 		wait.Go("broker stop", s.stop)
 	}
@@ -110,7 +110,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
-		return nil, run.ErrStopped
+		return nil, background.ErrStopped
 	}
 	if s := r.running[i.ID]; s != nil {
 		return s, nil
@@ -130,7 +130,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	}
 	s := &redisServer{admin: admin}
 	snapshot := i.clone()
-	s.daemon = servers.New(servers.Spec{
+	s.daemon = daemon.New(daemon.Spec{
 		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data, PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
 			"--bind", loopbackAddr.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
@@ -140,7 +140,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 		},
 		Stop: syscall.SIGTERM, Log: r.log,
 		Prepare: func(context.Context) error {
-			if err := servers.MakeDir(data, r.owner); err != nil {
+			if err := daemon.MakeDir(data, r.owner); err != nil {
 				return err
 			}
 			if _, err := os.Stat(users); err == nil {
@@ -193,7 +193,7 @@ func (r *redisServers) drop(ctx context.Context, i *instance) error {
 		s.stop()
 	}
 	dir := r.instanceDir(i)
-	if err := servers.EndLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
+	if err := daemon.EndLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
@@ -217,7 +217,7 @@ func (r *redisServers) writeUsers(i *instance) error {
 		}
 	}
 	slices.Sort(lines)
-	return servers.WriteFile(filepath.Join(r.instanceDir(i), "users"), []byte(strings.Join(lines, "\n")+"\n"), r.owner)
+	return daemon.WriteFile(filepath.Join(r.instanceDir(i), "users"), []byte(strings.Join(lines, "\n")+"\n"), r.owner)
 }
 
 // bind writes the file first: the server that is killed before it hears of the

@@ -14,8 +14,8 @@ import (
 	"os"
 	"strings"
 
-	"ingot/internal/seal"
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
+	"ingot/internal/base/seal"
 )
 
 // secret is what all passwords of the broker are derived from. It is kept
@@ -44,7 +44,7 @@ func loadSecret(path string, keys *seal.Keyring) (secret, error) {
 			return s, nil
 		}
 	}
-	return s, servers.WriteFile(path, []byte(keys.Seal(s, secretAAD)+"\n"), nil)
+	return s, daemon.WriteFile(path, []byte(keys.Seal(s, secretAAD)+"\n"), nil)
 }
 
 // password derives one, of 43 letters that need no quoting anywhere.

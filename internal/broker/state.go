@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
 )
 
 // phase is how far the making of an instance or a binding has come.
@@ -185,7 +185,7 @@ func (s *state) save(i *instance) error {
 	if err != nil {
 		return err
 	}
-	if err := servers.WriteFile(s.path(i.ID), append(content, '\n'), nil); err != nil {
+	if err := daemon.WriteFile(s.path(i.ID), append(content, '\n'), nil); err != nil {
 		return fmt.Errorf("the record of the service instance: %w", err)
 	}
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (s *state) remove(id string) error {
 	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := servers.SyncDir(s.dir); err != nil {
+	if err := daemon.SyncDir(s.dir); err != nil {
 		return err
 	}
 	s.mu.Lock()

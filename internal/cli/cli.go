@@ -13,8 +13,8 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
+	"ingot/internal/base/suggest"
 	"ingot/internal/cli/term"
-	"ingot/internal/suggest"
 )
 
 // The exit codes.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/suggest"
 	"ingot/internal/cli/term"
-	"ingot/internal/suggest"
 )
 
 // environment is what an app finds in its environment.

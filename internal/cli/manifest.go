@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"ingot/internal/manifest/keys"
+	"ingot/internal/base/manifestkeys"
 )
 
 // document is a manifest as it is sent: the platform reads it, the client only
@@ -22,9 +22,9 @@ type document struct {
 	Version      any             `yaml:"version,omitempty"`
 	Applications []yaml.MapSlice `yaml:"applications"`
 
-	dir      string         // where it was read, for the paths in it
-	file     string         // its path
-	warnings []keys.Warning // about keys that do nothing
+	dir      string                 // where it was read, for the paths in it
+	file     string                 // its path
+	warnings []manifestkeys.Warning // about keys that do nothing
 }
 
 func get(m yaml.MapSlice, keys ...string) any {
@@ -78,7 +78,7 @@ func readManifest(path string, vars map[string]any) (*document, error) {
 	if err != nil {
 		return nil, &problem{What: "The manifest " + path + " is not valid.", Why: err.Error(), cause: err}
 	}
-	doc.dir, doc.file, doc.warnings = filepath.Dir(path), path, keys.Check(content)
+	doc.dir, doc.file, doc.warnings = filepath.Dir(path), path, manifestkeys.Check(content)
 	return doc, nil
 }
 

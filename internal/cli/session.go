@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/suggest"
+	"ingot/internal/base/version"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/term"
-	"ingot/internal/suggest"
-	"ingot/internal/version"
 )
 
 // need is what a command has to have before it can begin.

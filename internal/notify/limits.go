@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // Limits bound what one client may do, and one request may hold. A field that is

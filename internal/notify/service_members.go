@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // Reader reads the members of audiences, in chunks, from a Directory. Users and

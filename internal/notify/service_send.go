@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // ServiceOptions are what New needs.

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 // shelf is as much of a store as accepting needs; everything else panics.

@@ -3,7 +3,7 @@ package notify
 import (
 	"net/url"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 )
 
 const maxWebhookURL = 2000

@@ -1,9 +1,8 @@
-// Package platform is what can be done to the platform's nouns: create an app
-// with its web process, scale it, assign a droplet, map a route, delete a
-// space with all that is in it. Each action takes a transaction, keeps the
-// rules that concern several nouns, and records the audit event. The API and
-// manifests use the same actions.
+// Package platform holds the nouns of the platform and their rules: apps, processes,
+// sidecars, droplets, routes, organizations, spaces, roles. Validation and
+// permission rules live here, and the interface of the store that keeps them.
+// There is no I/O in this package.
 //
-// Who may do it was decided by the caller. It may import cf, fault and the
-// standard library; it must not import faces or adapters.
+// It may import fault and the standard library; every part of the platform
+// imports it.
 package platform

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 // adminNames are the host names by which the admin address is reached, besides

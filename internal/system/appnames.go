@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/cf"
-	"ingot/internal/controller"
-	"ingot/internal/logs"
+	"ingot/internal/platform"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/logs"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 
 // appNames knows what apps, their spaces and organizations are called now.
 type appNames struct {
-	store   cf.Store
+	store   platform.Store
 	server  map[string]string // tags that all envelopes have
 	changes atomic.Uint64
 
@@ -39,7 +39,7 @@ type namedApp struct {
 }
 
 // newAppNames returns the names of a server that listens there.
-func newAppNames(store cf.Store, listen string) *appNames {
+func newAppNames(store platform.Store, listen string) *appNames {
 	ip, _, err := net.SplitHostPort(listen)
 	if addr := net.ParseIP(ip); err != nil || addr == nil || addr.IsUnspecified() {
 		ip = "127.0.0.1"
@@ -62,7 +62,7 @@ func (n *appNames) About(ctx context.Context, app string) *logs.About {
 		return known.about
 	}
 	var about logs.About
-	err := n.store.View(ctx, func(tx cf.Tx) (err error) {
+	err := n.store.View(ctx, func(tx platform.Tx) (err error) {
 		about, err = n.aboutIn(tx, app)
 		return err
 	})
@@ -90,7 +90,7 @@ func sameAbout(a, b *logs.About) bool {
 }
 
 // aboutIn reads the names of an app.
-func (n *appNames) aboutIn(tx cf.Tx, guid string) (logs.About, error) {
+func (n *appNames) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
 	about := logs.About{Tags: maps.Clone(n.server), Processes: map[string]string{}}
 	app, err := tx.Apps().Get(guid)
 	if err != nil {
@@ -104,7 +104,7 @@ func (n *appNames) aboutIn(tx cf.Tx, guid string) (logs.About, error) {
 	if err != nil {
 		return about, err
 	}
-	processes, _, err := tx.Processes().List(cf.Where("app_guid", guid))
+	processes, _, err := tx.Processes().List(platform.Where("app_guid", guid))
 	if err != nil {
 		return about, err
 	}
@@ -120,18 +120,20 @@ func (n *appNames) aboutIn(tx cf.Tx, guid string) (logs.About, error) {
 
 // watch returns the store, with done called after each change of a name that was
 // stored.
-func (n *appNames) watch(store cf.Store, done func()) cf.Store { return namingStore{store, n, done} }
+func (n *appNames) watch(store platform.Store, done func()) platform.Store {
+	return namingStore{store, n, done}
+}
 
 type namingStore struct {
-	cf.Store
+	platform.Store
 	names *appNames
 	done  func()
 }
 
-// Update implements cf.Store.
-func (s namingStore) Update(ctx context.Context, f func(cf.Tx) error) error {
+// Update implements platform.Store.
+func (s namingStore) Update(ctx context.Context, f func(platform.Tx) error) error {
 	renamed := false
-	err := s.Store.Update(ctx, func(tx cf.Tx) error {
+	err := s.Store.Update(ctx, func(tx platform.Tx) error {
 		renamed = false // f may run again
 		return f(namingTx{tx, &renamed})
 	})
@@ -145,29 +147,29 @@ func (s namingStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 }
 
 type namingTx struct {
-	cf.Tx
+	platform.Tx
 	renamed *bool
 }
 
-func (t namingTx) Apps() cf.Repo[cf.App] {
-	return namingRepo[cf.App]{t.Tx.Apps(), t.renamed, func(a *cf.App) (string, string) { return a.GUID, a.Name + "\n" + a.SpaceGUID }}
+func (t namingTx) Apps() platform.Repo[platform.App] {
+	return namingRepo[platform.App]{t.Tx.Apps(), t.renamed, func(a *platform.App) (string, string) { return a.GUID, a.Name + "\n" + a.SpaceGUID }}
 }
 
-func (t namingTx) Spaces() cf.Repo[cf.Space] {
-	return namingRepo[cf.Space]{t.Tx.Spaces(), t.renamed, func(s *cf.Space) (string, string) { return s.GUID, s.Name }}
+func (t namingTx) Spaces() platform.Repo[platform.Space] {
+	return namingRepo[platform.Space]{t.Tx.Spaces(), t.renamed, func(s *platform.Space) (string, string) { return s.GUID, s.Name }}
 }
 
-func (t namingTx) Organizations() cf.Repo[cf.Organization] {
-	return namingRepo[cf.Organization]{t.Tx.Organizations(), t.renamed, func(o *cf.Organization) (string, string) { return o.GUID, o.Name }}
+func (t namingTx) Organizations() platform.Repo[platform.Organization] {
+	return namingRepo[platform.Organization]{t.Tx.Organizations(), t.renamed, func(o *platform.Organization) (string, string) { return o.GUID, o.Name }}
 }
 
-func (t namingTx) Processes() cf.Repo[cf.Process] {
-	return namingRepo[cf.Process]{t.Tx.Processes(), t.renamed, func(p *cf.Process) (string, string) { return p.GUID, p.Type }}
+func (t namingTx) Processes() platform.Repo[platform.Process] {
+	return namingRepo[platform.Process]{t.Tx.Processes(), t.renamed, func(p *platform.Process) (string, string) { return p.GUID, p.Type }}
 }
 
 // namingRepo notes when a row gets another name, or is new.
 type namingRepo[T any] struct {
-	cf.Repo[T]
+	platform.Repo[T]
 	renamed *bool
 	name    func(*T) (guid, name string)
 }
@@ -195,14 +197,14 @@ func (r *runtime) About(ctx context.Context, app string) *logs.About { return r.
 // Gauges implements logs.Access: what the instances that run use, with the names
 // of Diego's metrics.
 func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) {
-	var of cf.Query
+	var of platform.Query
 	if apps != nil {
-		of = of.And(cf.InStrings("app_guid", apps))
+		of = of.And(platform.InStrings("app_guid", apps))
 	}
-	var instances []*cf.Instance
-	processes := map[string]*cf.Process{}
-	err := r.store.View(ctx, func(tx cf.Tx) (err error) {
-		if instances, _, err = tx.Instances().List(of.And(cf.In("state", cf.InstanceRunning))); err != nil {
+	var instances []*platform.Instance
+	processes := map[string]*platform.Process{}
+	err := r.store.View(ctx, func(tx platform.Tx) (err error) {
+		if instances, _, err = tx.Instances().List(of.And(platform.In("state", platform.InstanceRunning))); err != nil {
 			return err
 		}
 		all, _, err := tx.Processes().List(of)
@@ -229,7 +231,7 @@ func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, erro
 	return out, nil
 }
 
-func gaugeOf(one *cf.Instance, p *cf.Process, u controller.Usage) logs.Gauge {
+func gaugeOf(one *platform.Instance, p *platform.Process, u controller.Usage) logs.Gauge {
 	const mb = 1 << 20
 	bytes := func(n int64) logs.Metric { return logs.Metric{Unit: "bytes", Value: float64(n)} }
 	return logs.Gauge{

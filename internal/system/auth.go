@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"ingot/internal/auth"
-	"ingot/internal/run"
-	"ingot/internal/token"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 )
 
 // authority is the authorization server as the rest of the system sees it: the
 // built-in one, or one somewhere else.
 type authority interface {
-	run.Service
+	background.Service
 	// Verifier checks tokens for an API that calls itself by one of audiences.
 	Verifier(audiences ...string) *token.Verifier
 	// Routes registers its routes, if they are ours to serve.
@@ -36,7 +36,7 @@ var (
 // when it is not there yet: until it has said who it is, tokens are answered
 // with 503.
 type externalAuth struct {
-	run.Part
+	background.Part
 	base   string
 	client *http.Client
 	log    *slog.Logger

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/db/dbtest/pgproc"
-	"ingot/internal/oplog"
+	"ingot/internal/base/db/dbtest/pgproc"
+	"ingot/internal/base/logging"
 )
 
 type lockedLog struct {
@@ -51,7 +51,7 @@ func TestDatabaseAway(t *testing.T) {
 	t.Cleanup(pg.Stop)
 	log := &lockedLog{}
 	c := testConfig(t)
-	c.DatabaseURL, c.Log = pg.URL, oplog.New(log, false, slog.LevelInfo)
+	c.DatabaseURL, c.Log = pg.URL, logging.New(log, false, slog.LevelInfo)
 	s := startSystem(t, c)
 	e := s.Endpoints()
 	token := adminToken(t, s)

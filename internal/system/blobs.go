@@ -8,12 +8,12 @@ import (
 	"os"
 	"strconv"
 
-	"ingot/internal/api"
-	"ingot/internal/archive"
-	"ingot/internal/blob"
-	"ingot/internal/cf"
-	"ingot/internal/fault"
-	"ingot/internal/staging"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/staging"
 )
 
 // apiBlobs keeps what clients upload. Nothing is stored before it was checked.
@@ -146,12 +146,12 @@ func (b apiBlobs) Match(ctx context.Context, pool string, resources []api.Resour
 const maxUnpacked = 8 << 30
 
 // inspectDroplet is api.Options.InspectDroplet.
-func inspectDroplet(ctx context.Context, r io.Reader) (*cf.Droplet, error) {
+func inspectDroplet(ctx context.Context, r io.Reader) (*platform.Droplet, error) {
 	said, err := staging.Inspect(ctx, r, archive.Limits{Size: maxUnpacked})
 	if err != nil {
 		return nil, err
 	}
-	d := &cf.Droplet{}
+	d := &platform.Droplet{}
 	said.Apply(d)
 	return d, nil
 }

@@ -10,8 +10,8 @@ import (
 
 	"ingot/internal/auth"
 	"ingot/internal/broker"
-	"ingot/internal/controller"
-	"ingot/internal/engine/container"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine/container"
 )
 
 // bundledBroker is the name under which the platform knows the broker that

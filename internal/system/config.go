@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/mail"
-	"ingot/internal/mail/smtp"
-	"ingot/internal/outbound"
-	"ingot/internal/web"
+	"ingot/internal/base/safedial"
+	"ingot/internal/base/web"
+	"ingot/internal/notify/mail"
+	"ingot/internal/notify/mail/smtp"
 )
 
 // Config is everything a server can be told. DefaultConfig has the defaults;
@@ -291,7 +291,7 @@ func checkMailbox(s string) error {
 }
 
 func checkNetworks(list string) error {
-	_, err := outbound.ParseGuard(list)
+	_, err := safedial.ParseGuard(list)
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/version"
+	"ingot/internal/base/version"
 )
 
 // dataDir is a data directory that is ours alone while the lock is held. The

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/version"
+	"ingot/internal/base/version"
 )
 
 var discard = slog.New(slog.DiscardHandler)

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/engine"
-	"ingot/internal/engine/container"
-	"ingot/internal/engine/process"
-	"ingot/internal/servers"
+	"ingot/internal/base/daemon"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/process"
 )
 
 // Ended is what Down has ended.
@@ -72,7 +72,7 @@ func Down(ctx context.Context, path, programs string, log *slog.Logger) (ended E
 			return ended, fmt.Errorf("apps as plain processes: %w", err)
 		}
 	}
-	ended.Servers, err = servers.EndBelow(ctx, d.file("services"))
+	ended.Servers, err = daemon.EndBelow(ctx, d.file("services"))
 	return ended, err
 }
 

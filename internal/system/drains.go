@@ -5,25 +5,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ingot/internal/cf"
-	"ingot/internal/logs"
-	"ingot/internal/logs/drain"
-	"ingot/internal/outbound"
+	"ingot/internal/base/safedial"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/drain"
 )
 
 // boundDrains are the log drains that come with service bindings.
 type boundDrains struct {
-	store cf.Store
+	store platform.Store
 	names *appNames
 }
 
 // Drains implements drain.Source.
 func (d boundDrains) Drains(ctx context.Context) (map[string][]drain.Drain, error) {
 	var all map[string][]drain.Drain
-	err := d.store.View(ctx, func(tx cf.Tx) error {
+	err := d.store.View(ctx, func(tx platform.Tx) error {
 		all = map[string][]drain.Drain{}
-		bindings, _, err := tx.ServiceBindings().List(cf.Where("type", cf.BindingApp))
+		bindings, _, err := tx.ServiceBindings().List(platform.Where("type", platform.BindingApp))
 		if err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func (d boundDrains) Drains(ctx context.Context) (map[string][]drain.Drain, erro
 	return all, err
 }
 
-func (d boundDrains) drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
-	found, err := platform.DrainsOf(tx, appGUID)
+func (d boundDrains) drainsOf(tx platform.Tx, appGUID string) ([]drain.Drain, error) {
+	found, err := actions.DrainsOf(tx, appGUID)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (d boundDrains) drainsOf(tx cf.Tx, appGUID string) ([]drain.Drain, error) {
 
 // openDrains makes what sends logs on.
 func openDrains(store *logs.Store, source drain.Source, dir *dataDir, c Config) (*drain.Manager, error) {
-	guard, err := outbound.ParseGuard(c.DrainNetworks)
+	guard, err := safedial.ParseGuard(c.DrainNetworks)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/engine"
-	"ingot/internal/engine/container"
-	"ingot/internal/engine/local"
-	"ingot/internal/engine/process"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/engine/process"
 )
 
 // The engines, and what leaves the choice to the server.

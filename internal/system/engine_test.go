@@ -15,13 +15,13 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/engine"
-	"ingot/internal/engine/container"
-	"ingot/internal/engine/container/containertest"
-	"ingot/internal/engine/process"
-	"ingot/internal/launch"
-	"ingot/internal/programtest"
-	"ingot/internal/web"
+	"ingot/internal/base/programtest"
+	"ingot/internal/base/web"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/container/containertest"
+	"ingot/internal/platform/engine/process"
+	"ingot/internal/platform/initproto"
 )
 
 // enginesIn are the engines of a new data directory, with a runc of their own.
@@ -95,7 +95,7 @@ func runOne(t *testing.T, e engine.Engine, id string) {
 	t.Helper()
 	err := e.Start(t.Context(), engine.Spec{
 		ID: id, Limits: engine.Limits{Memory: 64 << 20, Disk: 16 << 20},
-		Launch: launch.Spec{Instance: id, LogRate: -1, Health: launch.Check{Kind: launch.CheckProcess}, Members: []launch.Member{{
+		Launch: initproto.Spec{Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess}, Members: []initproto.Member{{
 			Name: "web", Source: "APP", Args: []string{"/bin/sleep", "100000"}, Env: []string{"PATH=/bin", "HOME={{home}}"}, Dir: "{{home}}",
 		}}},
 	})

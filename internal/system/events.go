@@ -8,22 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/cf"
-	"ingot/internal/logs"
+	"ingot/internal/platform"
+	"ingot/internal/platform/logs"
 )
 
 // toldStore writes a line into an app's log for what is done to the app, as
 // its audit events say, once that is stored: the [API/0] lines of cf logs.
 type toldStore struct {
-	cf.Store
+	platform.Store
 	to  *logs.Store
 	log *slog.Logger
 }
 
 // Update runs f and tells of the events it recorded.
-func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
-	var told []*cf.AuditEvent
-	err := s.Store.Update(ctx, func(tx cf.Tx) error {
+func (s toldStore) Update(ctx context.Context, f func(platform.Tx) error) error {
+	var told []*platform.AuditEvent
+	err := s.Store.Update(ctx, func(tx platform.Tx) error {
 		told = nil // f may run again
 		return f(toldTx{tx, &told})
 	})
@@ -48,18 +48,20 @@ func (s toldStore) Update(ctx context.Context, f func(cf.Tx) error) error {
 }
 
 type toldTx struct {
-	cf.Tx
-	told *[]*cf.AuditEvent
+	platform.Tx
+	told *[]*platform.AuditEvent
 }
 
-func (t toldTx) AuditEvents() cf.Repo[cf.AuditEvent] { return toldEvents{t.Tx.AuditEvents(), t.told} }
+func (t toldTx) AuditEvents() platform.Repo[platform.AuditEvent] {
+	return toldEvents{t.Tx.AuditEvents(), t.told}
+}
 
 type toldEvents struct {
-	cf.Repo[cf.AuditEvent]
-	told *[]*cf.AuditEvent
+	platform.Repo[platform.AuditEvent]
+	told *[]*platform.AuditEvent
 }
 
-func (r toldEvents) Insert(e *cf.AuditEvent) error {
+func (r toldEvents) Insert(e *platform.AuditEvent) error {
 	err := r.Repo.Insert(e)
 	if err == nil && e.TargetType == "app" {
 		*r.told = append(*r.told, e)
@@ -69,7 +71,7 @@ func (r toldEvents) Insert(e *cf.AuditEvent) error {
 
 // eventText says in a line what an event is about; "" for events that are told
 // elsewhere or matter to nobody who reads the log.
-func eventText(e *cf.AuditEvent) string {
+func eventText(e *platform.AuditEvent) string {
 	switch e.Type {
 	case "audit.app.create":
 		return "Created app with guid " + e.TargetGUID
@@ -102,7 +104,7 @@ func eventText(e *cf.AuditEvent) string {
 
 // requestText is what was asked for. Values that may be secret are not in the
 // event to begin with.
-func requestText(e *cf.AuditEvent) string {
+func requestText(e *platform.AuditEvent) string {
 	text, err := json.Marshal(e.Data["request"])
 	if err != nil || string(text) == "null" {
 		return "{}"

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"testing"
 
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/logs"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/platformdb"
 )
 
 func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
 	}
 	t.Cleanup(to.Stop)
 	store := toldStore{platformdb.New(d), to, slog.New(slog.DiscardHandler)}
-	p := platform.New()
+	p := actions.New()
 	if err := furnish(t.Context(), store, p, "localhost"); err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +38,15 @@ func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
 	if err := demonstrate(t.Context(), store, p, "admin-guid"); err != nil {
 		t.Fatalf("demonstrating twice: %v", err)
 	}
-	var app *cf.App
+	var app *platform.App
 	make := func(name string, fail error) error {
-		return store.Update(t.Context(), func(tx cf.Tx) error {
-			space, err := tx.Spaces().First(cf.Where("name", "dev"))
+		return store.Update(t.Context(), func(tx platform.Tx) error {
+			space, err := tx.Spaces().First(platform.Where("name", "dev"))
 			if err != nil {
 				return err
 			}
-			app = &cf.App{Name: name, SpaceGUID: space.GUID}
-			if err := p.CreateApp(tx, platform.Actor{GUID: "admin-guid", Type: "user"}, app); err != nil {
+			app = &platform.App{Name: name, SpaceGUID: space.GUID}
+			if err := p.CreateApp(tx, actions.Actor{GUID: "admin-guid", Type: "user"}, app); err != nil {
 				return err
 			}
 			return fail
@@ -62,8 +62,8 @@ func TestWhatIsDoneToAnAppIsInItsLog(t *testing.T) {
 	if err := make("b", nil); err != nil {
 		t.Fatal(err)
 	}
-	err = store.Update(t.Context(), func(tx cf.Tx) error {
-		return p.RecordApp(tx, "audit.app.apply_manifest", platform.Actor{GUID: "admin-guid", Type: "user"}, app, map[string]any{"warnings": []string{"one", "two"}})
+	err = store.Update(t.Context(), func(tx platform.Tx) error {
+		return p.RecordApp(tx, "audit.app.apply_manifest", actions.Actor{GUID: "admin-guid", Type: "user"}, app, map[string]any{"warnings": []string{"one", "two"}})
 	})
 	if err != nil {
 		t.Fatal(err)

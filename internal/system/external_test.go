@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
 )
 
 // gated is a server in front of another, which does not answer until it is
@@ -158,7 +158,7 @@ func TestExternalAuthHonoursTheContract(t *testing.T) {
 	for name, base := range map[string]string{"there": uaa.URL, "away": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runtest.Stress(t, func(*testing.T) run.Service { return newExternalAuth(base, client, discard, func() {}) })
+			backgroundtest.Stress(t, func(*testing.T) background.Service { return newExternalAuth(base, client, discard, func() {}) })
 		})
 	}
 }

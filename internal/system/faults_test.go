@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/engine"
-	"ingot/internal/faulttest"
+	"ingot/internal/base/background"
+	"ingot/internal/base/faulttest"
+	"ingot/internal/notify/channeltest"
 	"ingot/internal/notify/delivery"
-	"ingot/internal/run"
-	"ingot/internal/services/brokertest"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/enginetest"
+	"ingot/internal/platform/services/brokertest"
 )
 
 // inMemory carries requests to a handler, whatever their host is.
@@ -76,11 +78,11 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 	c := testConfig(t)
 	c.DataDir, c.BrokerTimeout = filepath.Join(dir, "data"), time.Second
 	c.seams.engine = func(e engine.Engine) engine.Engine {
-		return engine.WatchedFor(f.faults.Engine(e), hungAfter, hungGrace)
+		return engine.WatchedFor(enginetest.Faulty(e, f.faults), hungAfter, hungGrace)
 	}
 	c.seams.broker = func(http.RoundTripper) http.RoundTripper { return f.faults.Transport(inMemory{broker}) }
 	c.seams.delivery = func(o *delivery.Options) {
-		o.Channel, o.Patience = f.faults.Channel(o.Channel), hungAfter
+		o.Channel, o.Patience = channeltest.Faulty(o.Channel, f.faults), hungAfter
 		o.Schedule = delivery.Schedule{First: 20 * time.Millisecond, Longest: 200 * time.Millisecond, Attempts: 1000}
 	}
 	f.System = startSystem(t, c)
@@ -346,7 +348,7 @@ func faults(t *testing.T, seed uint64, steps int) {
 		busy = append(busy, pushed{guid, pkg})
 	}
 
-	before, began := total(run.Panics()), time.Now()
+	before, began := total(background.Panics()), time.Now()
 	calls := total(f.faults.Calls())
 	watching, stop := context.WithCancel(t.Context())
 	type watch struct {
@@ -401,7 +403,7 @@ func faults(t *testing.T, seed uint64, steps int) {
 			t.Errorf("no fault was of the kind %s", kind)
 		}
 	}
-	if got := total(run.Panics()) - before; got < uint64(made[faulttest.Panic]) { //nolint:gosec // not negative
+	if got := total(background.Panics()) - before; got < uint64(made[faulttest.Panic]) { //nolint:gosec // not negative
 		t.Errorf("%d panics were counted, %d were made", got, made[faulttest.Panic])
 	}
 	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); !strings.Contains(a.body, "ingot_panics_total{job=") {

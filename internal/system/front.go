@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/fault"
-	"ingot/internal/web"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 )
 
 // place is where a request belongs, by its host name.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/web"
+	"ingot/internal/base/web"
 )
 
 func TestPlace(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/web"
+	"ingot/internal/base/web"
 )
 
 // TestHeadAnswersLikeGet walks every GET route of every listener: HEAD gives

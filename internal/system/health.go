@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"ingot/internal/engine"
-	"ingot/internal/run"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/web"
+	"ingot/internal/platform/engine"
 )
 
 // readiness knows which parts work. The zero value knows of none.
@@ -175,7 +175,7 @@ var panicked = prometheus.NewDesc("ingot_panics_total", "Panics that were recove
 func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicked }
 
 func (panics) Collect(to chan<- prometheus.Metric) {
-	for job, n := range run.Panics() {
+	for job, n := range background.Panics() {
 		to <- prometheus.MustNewConstMetric(panicked, prometheus.CounterValue, float64(n), job)
 	}
 }
@@ -185,7 +185,7 @@ func (panics) Collect(to chan<- prometheus.Metric) {
 type careful struct{ prometheus.Collector }
 
 func (c careful) Collect(to chan<- prometheus.Metric) {
-	run.Safely("metrics", func() { c.Collector.Collect(to) })
+	background.Safely("metrics", func() { c.Collector.Collect(to) })
 }
 
 // adminRoutes registers what only the operator's listener has.

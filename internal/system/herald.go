@@ -8,16 +8,16 @@ import (
 	"slices"
 
 	"ingot/internal/auth"
-	"ingot/internal/herald"
-	"ingot/internal/logs"
-	"ingot/internal/run"
-	"ingot/internal/uaaclient"
+	"ingot/internal/base/background"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/platform/alerts"
+	"ingot/internal/platform/logs"
 )
 
 // newHerald tells developers what happens to their apps, as a client of the
 // notification service.
-func newHerald(b *building, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) run.Service {
-	return herald.New(herald.Config{
+func newHerald(b *building, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
+	return alerts.New(alerts.Config{
 		Store: r.store, File: dir.file("herald.json"), Log: log,
 		Lines: func(_ context.Context, app string, n int) ([]string, error) {
 			entries, err := r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
@@ -28,6 +28,6 @@ func newHerald(b *building, dir *dataDir, r *runtime, platform *uaaclient.Client
 			}
 			return lines, err
 		},
-		Notifier: &herald.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: platform, HTTP: client},
+		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: platform, HTTP: client},
 	})
 }

@@ -14,15 +14,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/cf"
-	"ingot/internal/connlimit"
-	"ingot/internal/controller"
-	"ingot/internal/engine"
-	"ingot/internal/engine/container"
-	"ingot/internal/names"
-	"ingot/internal/router"
-	"ingot/internal/run"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/connlimit"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/dns"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/router"
 )
 
 // inside is how instances reach the platform. In containers that is by the
@@ -219,7 +219,7 @@ func (s *System) openInside(ctx context.Context, b *building, r *runtime) error 
 	}
 	ours := &ourNames{store: r.store, own: append(ownNames(s.config), in.names...), log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
-	server := names.New(names.Config{Listen: at, Answer: e.Gateway(), Ours: ours.has, May: subnet.Contains, Log: log})
+	server := dns.New(dns.Config{Listen: at, Answer: e.Gateway(), Ours: ours.has, May: subnet.Contains, Log: log})
 	if err := s.run(ctx, server); err != nil {
 		log.Warn("apps do not find the platform and other apps by name, only by the addresses in their variables", "error", err)
 	} else {
@@ -249,7 +249,7 @@ func (s *System) serveInside(ctx context.Context, b *building, l net.Listener, n
 
 // passage passes a port of the gateway on to another address, byte by byte.
 type passage struct {
-	run.Part
+	background.Part
 	at    netip.AddrPort
 	to    endpoint
 	owner func(netip.Addr) (string, bool)
@@ -286,9 +286,9 @@ func (p *passage) pass(ctx context.Context, c net.Conn) {
 		return // the instance sees its connection end
 	}
 	defer to.Close()
-	stop := run.OnDone(ctx, "passage to the platform", func() { c.Close(); to.Close() })
+	stop := background.OnDone(ctx, "passage to the platform", func() { c.Close(); to.Close() })
 	defer stop()
-	var both run.WaitGroup
+	var both background.WaitGroup
 	for _, pair := range [][2]net.Conn{{c, to}, {to, c}} {
 		both.Go("passage to the platform", func() {
 			_, err := io.Copy(pair[0], pair[1])
@@ -306,7 +306,7 @@ func (p *passage) pass(ctx context.Context, c net.Conn) {
 // shared domains, which only an administrator creates. A private domain is
 // somebody's claim; public name servers decide whether it leads here.
 type ourNames struct {
-	store cf.Store
+	store platform.Store
 	own   []string
 	log   *slog.Logger
 
@@ -341,9 +341,9 @@ func (o *ourNames) shared() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), domainsKept)
 	defer cancel()
 	next := &keptDomains{read: time.Now()}
-	err := o.store.View(ctx, func(tx cf.Tx) error {
+	err := o.store.View(ctx, func(tx platform.Tx) error {
 		next.names = nil
-		all, _, err := tx.Domains().List(cf.Query{})
+		all, _, err := tx.Domains().List(platform.Query{})
 		for _, d := range all {
 			if d.OrgGUID == "" && !d.Internal {
 				next.names = append(next.names, strings.ToLower(d.Name))

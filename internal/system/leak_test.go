@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ingot/internal/programtest"
+	"ingot/internal/base/programtest"
 )
 
 // TestMain sees that nothing of a stopped server goes on running. The caches

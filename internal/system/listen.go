@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/web"
+	"ingot/internal/base/web"
 )
 
 // listeners are the open ports.

@@ -18,24 +18,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/auth"
-	"ingot/internal/db"
-	"ingot/internal/db/notifydb"
-	"ingot/internal/mail"
-	"ingot/internal/mail/dsn"
-	"ingot/internal/mail/mailbox"
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
+	"ingot/internal/base/safedial"
+	"ingot/internal/base/seal"
+	"ingot/internal/base/token"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/audience"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/mail"
+	"ingot/internal/notify/mail/dsn"
+	"ingot/internal/notify/mail/mailbox"
+	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
-	"ingot/internal/outbound"
-	"ingot/internal/run"
-	"ingot/internal/seal"
-	"ingot/internal/token"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
 )
 
 // MailConfig is how notifications leave.
@@ -81,7 +81,7 @@ type notifications struct {
 	delivery     *delivery.Delivery
 	unsubscriber *notify.Unsubscriber
 	mailbox      *mailbox.Mailbox // nil when mail leaves
-	others       []run.Service
+	others       []background.Service
 	log          *slog.Logger
 	checkWebhook func(ctx context.Context, address string) error
 	// verifier is that of the newest routes.
@@ -96,7 +96,7 @@ type notificationsOptions struct {
 	UAA         *uaaclient.Client
 	PlatformURL string
 	// Routes are apps of this server, which webhooks may lead to.
-	Routes   outbound.Routes
+	Routes   safedial.Routes
 	Domain   string
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -107,8 +107,8 @@ type notificationsOptions struct {
 const lookupTime = 5 * time.Second
 
 // guard permits what an operator allows; Validate has seen the list.
-func (c MailConfig) guard() outbound.Guard {
-	g, _ := outbound.ParseGuard(c.AllowNetworks)
+func (c MailConfig) guard() safedial.Guard {
+	g, _ := safedial.ParseGuard(c.AllowNetworks)
 	return g
 }
 
@@ -157,7 +157,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookupTime)
 		defer cancel()
-		return outbound.Check(o.guard(), o.Routes, u, func(host string) ([]netip.Addr, error) {
+		return safedial.Check(o.guard(), o.Routes, u, func(host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		})
 	}
@@ -236,7 +236,7 @@ func (n *notifications) sentTo(ctx context.Context, id, address string) (bool, e
 }
 
 // parts are what has to be started, in order.
-func (n *notifications) parts() []run.Service {
+func (n *notifications) parts() []background.Service {
 	return append(n.others[:len(n.others):len(n.others)], n.delivery)
 }
 
@@ -312,7 +312,7 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the whole: it reaches the
 // platform and the authorization server as it would if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client, routes outbound.Routes) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
 		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,

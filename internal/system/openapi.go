@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"net/http"
 
-	"ingot/internal/web"
+	"ingot/internal/base/web"
 )
 
 // description is what /openapi.yaml of the platform shows: what it has beyond

@@ -10,30 +10,30 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/api"
-	"ingot/internal/blob"
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/safedial"
+	"ingot/internal/base/token"
 	"ingot/internal/broker"
-	"ingot/internal/cf"
-	"ingot/internal/controller"
-	"ingot/internal/db"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/engine"
-	"ingot/internal/fault"
-	"ingot/internal/logs"
-	"ingot/internal/logs/drain"
-	"ingot/internal/outbound"
 	"ingot/internal/platform"
-	"ingot/internal/router"
-	"ingot/internal/run"
-	"ingot/internal/services"
-	"ingot/internal/staging"
-	"ingot/internal/token"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/router"
+	"ingot/internal/platform/services"
+	"ingot/internal/platform/staging"
 )
 
 // runtime is everything that makes apps run.
 type runtime struct {
 	store     *platformdb.Store
-	platform  *platform.Platform
+	platform  *actions.Platform
 	blobs     *blob.Store
 	logs      *logs.Store
 	drains    *drain.Manager
@@ -50,7 +50,7 @@ type runtime struct {
 	builds    *staging.Builds
 	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
-	routes    outbound.Routes
+	routes    safedial.Routes
 	inside    *inside // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
@@ -69,7 +69,7 @@ const shortestDeployment = 3 * time.Second
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: platform.New(), table: &router.Table{}, log: c.Log, now: time.Now}
+	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log, now: time.Now}
 	r.names = newAppNames(r.store, c.Listen)
 	// On a small machine a build gets what there is: nobody asked for the rest.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
@@ -95,7 +95,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
-	r.routes = outbound.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
+	r.routes = safedial.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
 		_, found := r.table.Lookup(host, path)
 		return found
 	}}
@@ -126,20 +126,20 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 const appUser = 2000
 
 // parts are what has to be started, in order.
-func (r *runtime) parts(log *slog.Logger) []run.Service {
-	return []run.Service{
+func (r *runtime) parts(log *slog.Logger) []background.Service {
+	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		run.Every(sweepEvery, r.sweep), run.Every(heldInterval, r.recheck(log)),
+		background.Every(sweepEvery, r.sweep), background.Every(heldInterval, r.recheck(log)),
 	}
 }
 
 func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, err error) {
-	err = r.store.View(ctx, func(tx cf.Tx) error {
+	err = r.store.View(ctx, func(tx platform.Tx) error {
 		b, err := tx.Builds().Get(guid)
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}
-		wanted = err == nil && b.State == cf.Staging
+		wanted = err == nil && b.State == platform.Staging
 		return err
 	})
 	return wanted, err
@@ -178,7 +178,7 @@ func (r *runtime) TasksChanged() { r.tasks.Kick() }
 func (r *runtime) JobCreated(string) { r.services.Kick() }
 
 // Usage implements api.Runtime.
-func (r *runtime) Usage(ctx context.Context, instances []*cf.Instance) map[string]api.InstanceUsage {
+func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map[string]api.InstanceUsage {
 	guids := make([]string, 0, len(instances))
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
@@ -213,13 +213,13 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 
 // MayRead implements logs.Access: whoever sees an app sees its log.
 func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	q := cf.Where("guid", app)
-	q.Reader = &cf.Reader{UserGUID: claims.UserID}
+	q := platform.Where("guid", app)
+	q.Reader = &platform.Reader{UserGUID: claims.UserID}
 	if !claims.IsUser() {
 		q.Reader.UserGUID = claims.ClientID
 	}
 	var n int
-	err := r.store.View(ctx, func(tx cf.Tx) (err error) {
+	err := r.store.View(ctx, func(tx platform.Tx) (err error) {
 		n, err = tx.Apps().Count(q)
 		return err
 	})
@@ -288,15 +288,15 @@ func (t routeTable) Update(set []controller.Route, gone []string) {
 func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
 
 // catalog gives the stager the installed buildpacks.
-type catalog struct{ store cf.Store }
+type catalog struct{ store platform.Store }
 
-func (c catalog) Buildpacks(ctx context.Context, stack string) ([]cf.Buildpack, error) {
-	var out []cf.Buildpack
-	err := c.store.View(ctx, func(tx cf.Tx) error {
+func (c catalog) Buildpacks(ctx context.Context, stack string) ([]platform.Buildpack, error) {
+	var out []platform.Buildpack
+	err := c.store.View(ctx, func(tx platform.Tx) error {
 		out = nil
-		all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
 		for _, b := range all {
-			if (b.Stack == "" || b.Stack == stack) && b.State == cf.Ready {
+			if (b.Stack == "" || b.Stack == stack) && b.State == platform.Ready {
 				out = append(out, *b)
 			}
 		}
@@ -308,7 +308,7 @@ func (c catalog) Buildpacks(ctx context.Context, stack string) ([]cf.Buildpack, 
 // accessLog writes the router's access lines to the logs of their apps, in
 // batches, so that no request waits for a disk.
 type accessLog struct {
-	run.Part
+	background.Part
 	to      *logs.Store
 	log     *slog.Logger
 	entries chan logs.Entry

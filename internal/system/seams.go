@@ -3,8 +3,8 @@ package system
 import (
 	"net/http"
 
-	"ingot/internal/engine"
 	"ingot/internal/notify/delivery"
+	"ingot/internal/platform/engine"
 )
 
 // seams are where tests put faults between the parts. Functions that are nil

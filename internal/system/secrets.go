@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/auth"
-	"ingot/internal/seal"
+	"ingot/internal/base/seal"
 )
 
 // The files in DIR/secrets.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ingot/internal/services"
-	"ingot/internal/services/osb"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
+	"ingot/internal/platform/services"
+	"ingot/internal/platform/services/osb"
 )
 
 // openServices makes the part that talks to service brokers.

@@ -3,12 +3,12 @@ package system
 import (
 	"testing"
 
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
-	"ingot/internal/services/brokertest"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/services/brokertest"
 )
 
 // TestRegisterBroker sees that a broker of the server itself can be registered
@@ -20,7 +20,7 @@ func TestRegisterBroker(t *testing.T) {
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	r := &runtime{store: platformdb.New(d), platform: platform.New()}
+	r := &runtime{store: platformdb.New(d), platform: actions.New()}
 	r.services = openServices(testConfig(t), r, "http://api.example.org")
 	defer r.services.Stop()
 	for range 2 {
@@ -30,12 +30,12 @@ func TestRegisterBroker(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := r.store.View(t.Context(), func(tx cf.Tx) error {
-			brokers, n, err := tx.ServiceBrokers().List(cf.Query{})
-			if err != nil || n != 1 || brokers[0].URL != b.URL || brokers[0].State != cf.BrokerAvailable {
+		err := r.store.View(t.Context(), func(tx platform.Tx) error {
+			brokers, n, err := tx.ServiceBrokers().List(platform.Query{})
+			if err != nil || n != 1 || brokers[0].URL != b.URL || brokers[0].State != platform.BrokerAvailable {
 				t.Errorf("brokers: %v, %v", brokers, err)
 			}
-			plans, err := tx.ServicePlans().Count(cf.Where("visibility", cf.VisiblePublic))
+			plans, err := tx.ServicePlans().Count(platform.Where("visibility", platform.VisiblePublic))
 			if plans != 6 {
 				t.Errorf("%d plans for everybody", plans)
 			}

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/api"
 	"ingot/internal/auth"
-	"ingot/internal/cf"
-	"ingot/internal/fault"
-	"ingot/internal/logs"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
 	"ingot/internal/platform"
-	"ingot/internal/sshd"
-	"ingot/internal/token"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/sshd"
 )
 
 // hostKeyFile in DIR/secrets is the key by which clients know the ssh gateway.
@@ -26,8 +26,8 @@ const hostKeyFile = "ssh-host-key"
 // gateway is the ssh gateway, and what it asks and tells the platform.
 type gateway struct {
 	*sshd.Server
-	store    cf.Store
-	platform *platform.Platform
+	store    platform.Store
+	platform *actions.Platform
 	logs     *logs.Store
 	log      *slog.Logger
 	// verifier checks the tokens of codes. It changes when an external
@@ -87,7 +87,7 @@ func (g *gateway) Identify(ctx context.Context, raw string) (sshd.User, error) {
 
 // Place implements sshd.Platform.
 func (g *gateway) Place(ctx context.Context, u sshd.User, processGUID string, index int) (p sshd.Place, err error) {
-	err = g.store.View(ctx, func(tx cf.Tx) error {
+	err = g.store.View(ctx, func(tx platform.Tx) error {
 		process, err := tx.Processes().Get(processGUID)
 		if err != nil {
 			return err
@@ -105,14 +105,14 @@ func (g *gateway) Place(ctx context.Context, u sshd.User, processGUID string, in
 			return err
 		}
 		p = sshd.Place{
-			AppGUID: app.GUID, Suspended: org.Suspended, SpaceAllows: space.SSHAllowed, AppAllows: api.SSHAllowed(app), Started: app.State == cf.AppStarted,
+			AppGUID: app.GUID, Suspended: org.Suspended, SpaceAllows: space.SSHAllowed, AppAllows: api.SSHAllowed(app), Started: app.State == platform.AppStarted,
 		}
 		if p.Visible, p.Developer, err = standing(tx, u, app); err != nil {
 			return err
 		}
 		instance, err := api.InstanceAt(tx, process, index)
 		if instance != nil {
-			p.InstanceID, p.Running = instance.GUID, p.Started && instance.State == cf.InstanceRunning
+			p.InstanceID, p.Running = instance.GUID, p.Started && instance.State == platform.InstanceRunning
 		}
 		return err
 	})
@@ -120,14 +120,14 @@ func (g *gateway) Place(ctx context.Context, u sshd.User, processGUID string, in
 }
 
 // standing says whether a user may see an app, and whether he develops it.
-func standing(tx cf.Tx, u sshd.User, app *cf.App) (visible, developer bool, err error) {
-	q := cf.Where("guid", app.GUID)
-	q.Reader = &cf.Reader{UserGUID: u.GUID}
+func standing(tx platform.Tx, u sshd.User, app *platform.App) (visible, developer bool, err error) {
+	q := platform.Where("guid", app.GUID)
+	q.Reader = &platform.Reader{UserGUID: u.GUID}
 	seen, err := tx.Apps().Count(q)
 	if err != nil {
 		return false, false, err
 	}
-	roles, err := tx.Roles().Count(cf.Where("user_guid", u.GUID).And(cf.In("type", string(cf.SpaceDeveloper))).And(cf.In("space_guid", app.SpaceGUID)))
+	roles, err := tx.Roles().Count(platform.Where("user_guid", u.GUID).And(platform.In("type", string(platform.SpaceDeveloper))).And(platform.In("space_guid", app.SpaceGUID)))
 	return seen > 0, roles > 0, err
 }
 
@@ -147,8 +147,8 @@ func (g *gateway) unauthorized(ctx context.Context, a sshd.Access, why string) {
 func (g *gateway) record(ctx context.Context, kind string, a sshd.Access, data map[string]any) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	by := platform.Actor{GUID: a.UserGUID, Type: "user", Name: a.UserName}
-	err := g.store.Update(ctx, func(tx cf.Tx) error {
+	by := actions.Actor{GUID: a.UserGUID, Type: "user", Name: a.UserName}
+	err := g.store.Update(ctx, func(tx platform.Tx) error {
 		app, err := tx.Apps().Get(a.AppGUID)
 		if err != nil {
 			return err

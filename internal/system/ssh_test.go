@@ -12,13 +12,13 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/fault"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/fault"
 	"ingot/internal/platform"
-	"ingot/internal/sshd"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/sshd"
 )
 
 // sshLink is what the root document says of the gateway.
@@ -83,16 +83,16 @@ func TestSSHPlace(t *testing.T) {
 	if err := d.Migrate(ctx, platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{store: platformdb.New(d), platform: platform.New(), log: discard}
+	g := &gateway{store: platformdb.New(d), platform: actions.New(), log: discard}
 	const developer = "the-developer"
 	if err := demonstrate(ctx, g.store, g.platform, developer); err != nil {
 		t.Fatal(err)
 	}
-	app := &cf.App{Name: "a", State: cf.AppStarted}
-	process := &cf.Process{Type: "web", Instances: 2, Version: "v"}
-	running := &cf.Instance{Index: 1, Version: "v", State: cf.InstanceRunning}
-	err := g.store.Update(ctx, func(tx cf.Tx) error {
-		space, err := tx.Spaces().First(cf.Where("name", demoSpace))
+	app := &platform.App{Name: "a", State: platform.AppStarted}
+	process := &platform.Process{Type: "web", Instances: 2, Version: "v"}
+	running := &platform.Instance{Index: 1, Version: "v", State: platform.InstanceRunning}
+	err := g.store.Update(ctx, func(tx platform.Tx) error {
+		space, err := tx.Spaces().First(platform.Where("name", demoSpace))
 		if err != nil {
 			return err
 		}
@@ -135,13 +135,13 @@ func TestSSHPlace(t *testing.T) {
 	if _, err := g.Place(ctx, sshd.User{GUID: developer}, "no-such-process", 0); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a process that does not exist: %v", err)
 	}
-	err = g.store.Update(ctx, func(tx cf.Tx) error {
+	err = g.store.Update(ctx, func(tx platform.Tx) error {
 		now, err := tx.Apps().Get(app.GUID)
 		if err != nil {
 			return err
 		}
 		now.Features = map[string]bool{"ssh": false}
-		now.State = cf.AppStopped
+		now.State = platform.AppStopped
 		space, err := tx.Spaces().Get(app.SpaceGUID)
 		if err != nil {
 			return err

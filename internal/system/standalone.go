@@ -13,10 +13,10 @@ import (
 	"sync"
 
 	"ingot/internal/auth"
-	"ingot/internal/diskspace"
-	"ingot/internal/run"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/diskspace"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
 )
 
 // StandaloneConfig is everything the notification service alone can be told.
@@ -97,13 +97,13 @@ func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 }
 
 // Standalone is the notification service without a platform and an
-// authorization server of its own. It is a run.Service.
+// authorization server of its own. It is a background.Service.
 type Standalone struct {
 	config StandaloneConfig
 	server
 }
 
-var _ run.Service = (*Standalone)(nil)
+var _ background.Service = (*Standalone)(nil)
 
 // NewStandalone returns a server that is not running. It fails when the
 // configuration is not valid.

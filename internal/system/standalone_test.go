@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"ingot/internal/auth"
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
-	"ingot/internal/web"
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/web"
 )
 
 func standaloneConfig(t *testing.T, authURL string) StandaloneConfig {
@@ -35,7 +35,7 @@ func newStandalone(t *testing.T, c StandaloneConfig) *Standalone {
 func TestStandaloneStress(t *testing.T) {
 	t.Parallel()
 	gone := "http://127.0.0.1:1" // nobody answers there
-	runtest.Stress(t, func(t *testing.T) run.Service { return newStandalone(t, standaloneConfig(t, gone)) })
+	backgroundtest.Stress(t, func(t *testing.T) background.Service { return newStandalone(t, standaloneConfig(t, gone)) })
 }
 
 func TestStandaloneConfig(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"ingot/internal/db"
-	"ingot/internal/run"
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
 )
 
 // steps are what a start has done so far and a stop has to take back, last
-// first. Only start and stop touch it, and run.Part sees that they do not meet.
+// first. Only start and stop touch it, and background.Part sees that they do not meet.
 type steps struct {
 	undo []func()
 }
@@ -20,7 +20,7 @@ type steps struct {
 // server is what every server here has: a life, what it has to take back, and
 // where it listens.
 type server struct {
-	part run.Part
+	part background.Part
 	steps
 	endpoints atomic.Pointer[Endpoints]
 	built     atomic.Pointer[building]
@@ -56,12 +56,12 @@ func (s *steps) unwind() {
 		last := len(s.undo) - 1
 		f := s.undo[last]
 		s.undo = s.undo[:last]
-		run.Safely("stop", f) // the others have to be stopped too
+		background.Safely("stop", f) // the others have to be stopped too
 	}
 }
 
 // run starts a part and remembers to stop it.
-func (s *steps) run(ctx context.Context, part run.Service) error {
+func (s *steps) run(ctx context.Context, part background.Service) error {
 	if err := part.Start(ctx); err != nil {
 		return err
 	}
@@ -69,32 +69,32 @@ func (s *steps) run(ctx context.Context, part run.Service) error {
 	return nil
 }
 
-func stopTogether(parts ...run.Service) {
-	var all run.WaitGroup
+func stopTogether(parts ...background.Service) {
+	var all background.WaitGroup
 	for _, p := range parts {
 		all.Go("stop", p.Stop)
 	}
 	all.Wait()
 }
 
-// background is a part that does one thing and is done.
-type background struct {
-	run.Part
+// once is a part that does one thing and is done.
+type once struct {
+	background.Part
 	work func(context.Context)
 }
 
-func (b *background) Start(ctx context.Context) error {
+func (b *once) Start(ctx context.Context) error {
 	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { b.work(work) })
 		return nil
 	})
 }
 
-func (b *background) Stop() { b.Halt(nil) }
+func (b *once) Stop() { b.Halt(nil) }
 
 // resealing encrypts with the newest key what older ones did.
-func resealing(d *db.DB, columns []db.SealedColumn, log *slog.Logger) run.Service {
-	return &background{work: func(ctx context.Context) {
+func resealing(d *db.DB, columns []db.SealedColumn, log *slog.Logger) background.Service {
+	return &once{work: func(ctx context.Context) {
 		n, err := d.Reseal(ctx, columns)
 		switch {
 		case ctx.Err() != nil: // stopped; the next start goes on

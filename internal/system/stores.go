@@ -3,12 +3,12 @@ package system
 import (
 	"context"
 
-	"ingot/internal/api"
-	"ingot/internal/cf"
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/uaaclient"
 	"ingot/internal/platform"
-	"ingot/internal/staging/buildpacks"
-	"ingot/internal/uaaclient"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/staging/buildpacks"
 )
 
 // directory lets the API ask the authorization server for names.
@@ -34,20 +34,20 @@ func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]
 
 // furnish stores what every platform has: a stack, the bundled buildpacks, the
 // shared domain of apps, and the default quota. It may run at every start.
-func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain string) error {
-	return store.Update(ctx, func(tx cf.Tx) error {
-		if err := missing(tx.Stacks(), cf.Where("name", p.Stack), func() *cf.Stack {
-			return &cf.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}
+func furnish(ctx context.Context, store platform.Store, p *actions.Platform, domain string) error {
+	return store.Update(ctx, func(tx platform.Tx) error {
+		if err := missing(tx.Stacks(), platform.Where("name", p.Stack), func() *platform.Stack {
+			return &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}
 		}); err != nil {
 			return err
 		}
-		if err := missing(tx.Domains(), cf.Where("name", "apps."+domain), func() *cf.Domain {
-			return &cf.Domain{Name: "apps." + domain}
+		if err := missing(tx.Domains(), platform.Where("name", "apps."+domain), func() *platform.Domain {
+			return &platform.Domain{Name: "apps." + domain}
 		}); err != nil {
 			return err
 		}
-		if err := missing(tx.Domains(), cf.Where("name", internalDomain), func() *cf.Domain {
-			return &cf.Domain{Name: internalDomain, Internal: true}
+		if err := missing(tx.Domains(), platform.Where("name", internalDomain), func() *platform.Domain {
+			return &platform.Domain{Name: internalDomain, Internal: true}
 		}); err != nil {
 			return err
 		}
@@ -60,10 +60,10 @@ func furnish(ctx context.Context, store cf.Store, p *platform.Platform, domain s
 
 // bundled stores the buildpacks that come with this version. One that the
 // version before did not have takes its place among the others.
-func bundled(tx cf.Tx) error {
+func bundled(tx platform.Tx) error {
 	before := 0 // the position of the last one that is there
 	for _, b := range buildpacks.Bundled() {
-		there, err := tx.Buildpacks().First(cf.Where("name", b.Name))
+		there, err := tx.Buildpacks().First(platform.Where("name", b.Name))
 		if err == nil {
 			before = there.Position
 			continue
@@ -71,7 +71,7 @@ func bundled(tx cf.Tx) error {
 		if !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
 		if err != nil {
 			return err
 		}
@@ -84,8 +84,8 @@ func bundled(tx cf.Tx) error {
 			}
 		}
 		before++
-		if err := tx.Buildpacks().Insert(&cf.Buildpack{
-			Name: b.Name, Position: before, Enabled: true, State: cf.Ready, Lifecycle: "buildpack", Bundled: true,
+		if err := tx.Buildpacks().Insert(&platform.Buildpack{
+			Name: b.Name, Position: before, Enabled: true, State: platform.Ready, Lifecycle: "buildpack", Bundled: true,
 			Filename: b.Name + "-v" + buildpacks.Version + ".zip",
 		}); err != nil {
 			return err
@@ -99,7 +99,7 @@ func bundled(tx cf.Tx) error {
 const internalDomain = "apps.internal"
 
 // missing inserts a resource that is not there.
-func missing[T any](repo cf.Repo[T], q cf.Query, make func() *T) error {
+func missing[T any](repo platform.Repo[T], q platform.Query, make func() *T) error {
 	_, err := repo.First(q)
 	if fault.Is(err, fault.NotFound) {
 		return repo.Insert(make())
@@ -115,23 +115,23 @@ const (
 
 // demonstrate makes an organization and a space to begin in, with the user
 // admin in both.
-func demonstrate(ctx context.Context, store cf.Store, p *platform.Platform, adminGUID string) error {
-	by := platform.Actor{GUID: adminGUID, Type: "user", Name: "admin"}
-	return store.Update(ctx, func(tx cf.Tx) error {
-		_, err := tx.Organizations().First(cf.Where("name", demoOrg))
+func demonstrate(ctx context.Context, store platform.Store, p *actions.Platform, adminGUID string) error {
+	by := actions.Actor{GUID: adminGUID, Type: "user", Name: "admin"}
+	return store.Update(ctx, func(tx platform.Tx) error {
+		_, err := tx.Organizations().First(platform.Where("name", demoOrg))
 		if !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		org := &cf.Organization{Name: demoOrg}
+		org := &platform.Organization{Name: demoOrg}
 		if err := p.CreateOrganization(tx, by, org); err != nil {
 			return err
 		}
-		space := &cf.Space{Name: demoSpace, OrgGUID: org.GUID}
+		space := &platform.Space{Name: demoSpace, OrgGUID: org.GUID}
 		if err := p.CreateSpace(tx, by, space); err != nil {
 			return err
 		}
-		for _, t := range []cf.RoleType{cf.SpaceManager, cf.SpaceDeveloper} {
-			if err := p.GiveRole(tx, by, &cf.Role{Type: t, UserGUID: adminGUID, SpaceGUID: space.GUID}); err != nil {
+		for _, t := range []platform.RoleType{platform.SpaceManager, platform.SpaceDeveloper} {
+			if err := p.GiveRole(tx, by, &platform.Role{Type: t, UserGUID: adminGUID, SpaceGUID: space.GUID}); err != nil {
 				return err
 			}
 		}

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/platformdb"
 )
 
 // A buildpack that a new version brings gets a position of its own, where it
@@ -19,12 +19,12 @@ func TestNewBundledBuildpack(t *testing.T) {
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	store, p := platformdb.New(d), platform.New()
+	store, p := platformdb.New(d), actions.New()
 	names := func() []string {
 		t.Helper()
 		var list []string
-		err := store.View(t.Context(), func(tx cf.Tx) error {
-			all, _, err := tx.Buildpacks().List(cf.Query{Order: "position"})
+		err := store.View(t.Context(), func(tx platform.Tx) error {
+			all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
 			for i, b := range all {
 				if b.Position != i+1 {
 					t.Errorf("%s has position %d, want %d", b.Name, b.Position, i+1)
@@ -47,15 +47,15 @@ func TestNewBundledBuildpack(t *testing.T) {
 	furnishAll()
 	fresh := names()
 	// As the version before left it: without nginx, with the operator's own one last.
-	err := store.Update(t.Context(), func(tx cf.Tx) error {
-		nginx, err := tx.Buildpacks().First(cf.Where("name", "nginx_buildpack"))
+	err := store.Update(t.Context(), func(tx platform.Tx) error {
+		nginx, err := tx.Buildpacks().First(platform.Where("name", "nginx_buildpack"))
 		if err != nil {
 			return err
 		}
 		if err := tx.Buildpacks().Delete(nginx.GUID); err != nil {
 			return err
 		}
-		binary, err := tx.Buildpacks().First(cf.Where("name", "binary_buildpack"))
+		binary, err := tx.Buildpacks().First(platform.Where("name", "binary_buildpack"))
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func TestNewBundledBuildpack(t *testing.T) {
 		if err := tx.Buildpacks().Update(binary); err != nil {
 			return err
 		}
-		return tx.Buildpacks().Insert(&cf.Buildpack{Name: "mine", Position: binary.Position + 1, Enabled: true, Lifecycle: "buildpack"})
+		return tx.Buildpacks().Insert(&platform.Buildpack{Name: "mine", Position: binary.Position + 1, Enabled: true, Lifecycle: "buildpack"})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/blob"
-	"ingot/internal/cf"
-	"ingot/internal/controller"
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/controller"
 )
 
 const (
@@ -35,7 +35,7 @@ func (r *runtime) sweep(ctx context.Context) {
 	defer r.sweeping.Unlock()
 	r.swept = time.Now()
 	var checksums map[string]bool
-	err := r.store.View(ctx, func(tx cf.Tx) error {
+	err := r.store.View(ctx, func(tx platform.Tx) error {
 		began := r.now().Add(-clockSlack)
 		cutoff, err := dropletsBefore(tx, began)
 		if err != nil {
@@ -84,8 +84,8 @@ func (r *runtime) sweep(ctx context.Context) {
 
 // dropletsBefore returns the time before which a droplet without a row is one
 // that was deleted. The blob of a build's droplet is written before its row.
-func dropletsBefore(tx cf.Tx, now time.Time) (time.Time, error) {
-	builds, _, err := tx.Builds().List(cf.Where("state", string(cf.Staging)))
+func dropletsBefore(tx platform.Tx, now time.Time) (time.Time, error) {
+	builds, _, err := tx.Builds().List(platform.Where("state", string(platform.Staging)))
 	for _, b := range builds {
 		if b.Created.Before(now) {
 			now = b.Created
@@ -97,10 +97,10 @@ func dropletsBefore(tx cf.Tx, now time.Time) (time.Time, error) {
 // dropletChecksums returns those of all droplets, nil when they cannot be read.
 func (r *runtime) dropletChecksums(ctx context.Context) map[string]bool {
 	var all map[string]bool
-	err := r.store.View(ctx, func(tx cf.Tx) error {
+	err := r.store.View(ctx, func(tx platform.Tx) error {
 		all = map[string]bool{}
 		for page := 1; ; page++ {
-			droplets, total, err := tx.Droplets().List(cf.Query{Page: page, PerPage: 1000})
+			droplets, total, err := tx.Droplets().List(platform.Query{Page: page, PerPage: 1000})
 			if err != nil {
 				return err
 			}

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/blob"
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/engine"
-	"ingot/internal/logs"
-	"ingot/internal/staging"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/platform"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/staging"
 )
 
 // keeper is an engine that keeps archives unpacked.
@@ -56,28 +56,30 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	build := &cf.Build{Resource: cf.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: cf.Staging}
-	update := func(f func(tx cf.Tx) error) {
+	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: platform.Staging}
+	update := func(f func(tx platform.Tx) error) {
 		t.Helper()
 		if err := r.store.Update(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	update(func(tx cf.Tx) error {
-		id := func(guid string) cf.Resource { return cf.Resource{GUID: guid} }
-		org := &cf.Organization{Resource: id("o"), Name: "o"}
-		space := &cf.Space{Resource: id("s"), Name: "s", OrgGUID: "o"}
+	update(func(tx platform.Tx) error {
+		id := func(guid string) platform.Resource { return platform.Resource{GUID: guid} }
+		org := &platform.Organization{Resource: id("o"), Name: "o"}
+		space := &platform.Space{Resource: id("s"), Name: "s", OrgGUID: "o"}
 		for _, insert := range []func() error{
 			func() error { return tx.Organizations().Insert(org) },
 			func() error { return tx.Spaces().Insert(space) },
-			func() error { return tx.Apps().Insert(&cf.App{Resource: id("kept-app"), Name: "a", SpaceGUID: "s"}) },
 			func() error {
-				return tx.Packages().Insert(&cf.Package{Resource: id("kept-package"), AppGUID: "kept-app"})
+				return tx.Apps().Insert(&platform.App{Resource: id("kept-app"), Name: "a", SpaceGUID: "s"})
 			},
 			func() error {
-				return tx.Droplets().Insert(&cf.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1"})
+				return tx.Packages().Insert(&platform.Package{Resource: id("kept-package"), AppGUID: "kept-app"})
 			},
-			func() error { return tx.Buildpacks().Insert(&cf.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
+			func() error {
+				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1"})
+			},
+			func() error { return tx.Buildpacks().Insert(&platform.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
 			func() error { return tx.Builds().Insert(build) },
 		} {
 			if err := insert(); err != nil {
@@ -108,8 +110,8 @@ func TestSweep(t *testing.T) {
 	if want := []string{"droplet-1", "builder-3"}; !slices.Equal(k.keys, want) {
 		t.Errorf("unpacked are %v, want %v", k.keys, want)
 	}
-	update(func(tx cf.Tx) error {
-		build.State = cf.Staged
+	update(func(tx platform.Tx) error {
+		build.State = platform.Staged
 		return tx.Builds().Update(build)
 	})
 	r.sweep(t.Context())

@@ -17,18 +17,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ingot/internal/api"
 	"ingot/internal/auth"
-	"ingot/internal/db"
-	"ingot/internal/db/authdb"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/diskspace"
-	"ingot/internal/engine"
-	"ingot/internal/logs"
-	"ingot/internal/router"
-	"ingot/internal/run"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
+	"ingot/internal/auth/authdb"
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
+	"ingot/internal/base/diskspace"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/router"
 )
 
 // The parts that have to work before the server is ready.
@@ -42,7 +42,7 @@ const (
 	partApps          = "apps"
 )
 
-// System is a whole server. It is a run.Service.
+// System is a whole server. It is a background.Service.
 type System struct {
 	config Config
 	server
@@ -50,7 +50,7 @@ type System struct {
 	engine    atomic.Pointer[engine.Description]
 }
 
-var _ run.Service = (*System)(nil)
+var _ background.Service = (*System)(nil)
 
 // building is what one start put together, as far as routes are concerned.
 type building struct {
@@ -182,7 +182,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
 	return b, func() {
-		parts := []run.Service{public, notifications}
+		parts := []background.Service{public, notifications}
 		for _, server := range b.servers {
 			parts = append(parts, server)
 		}
@@ -251,7 +251,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	s.later(client.CloseIdleConnections)
 
 	// The first secrets are hashed while the engine tries a container.
-	first := run.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
+	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, dir, d, b.endpoints, b.disk.Size())
 	if err := errors.Join(<-first, err); err != nil {
 		return err
@@ -309,7 +309,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
-	for _, part := range append(n.parts(), append(r.parts(c.Log), run.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
+	for _, part := range append(n.parts(), append(r.parts(c.Log), background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}

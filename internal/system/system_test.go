@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/programtest"
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/programtest"
 )
 
 // testConfig is a server of its own for one test.
@@ -135,7 +135,7 @@ func readSecret(t *testing.T, s *System, name string) string {
 
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
-	runtest.Stress(t, func(t *testing.T) run.Service { return newSystem(t, testConfig(t)) })
+	backgroundtest.Stress(t, func(t *testing.T) background.Service { return newSystem(t, testConfig(t)) })
 }
 
 func TestEndpoints(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"ingot/internal/engine/container"
+	"ingot/internal/platform/engine/container"
 )
 
 // TryContainers runs a trial container and says why it did not work, if it did

@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"slices"
 
-	"ingot/internal/cf"
-	"ingot/internal/controller"
-	"ingot/internal/engine"
-	"ingot/internal/fault"
-	"ingot/internal/sshd"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/sshd"
 )
 
 // tunnels is the engine as the ssh gateway sees it. Connections begin inside the
@@ -52,7 +52,7 @@ func (t tunnels) Dial(ctx context.Context, id, network, address string) (net.Con
 
 // servicesNear are the managed service instances of the space of an app.
 func (r *runtime) servicesNear(ctx context.Context, app string) (guids []string, err error) {
-	err = r.store.View(ctx, func(tx cf.Tx) error {
+	err = r.store.View(ctx, func(tx platform.Tx) error {
 		guids = nil
 		a, err := tx.Apps().Get(app)
 		if fault.Is(err, fault.NotFound) {
@@ -61,7 +61,7 @@ func (r *runtime) servicesNear(ctx context.Context, app string) (guids []string,
 		if err != nil {
 			return err
 		}
-		all, _, err := tx.ServiceInstances().List(cf.Where("visible_in_space_guid", a.SpaceGUID).And(cf.In("type", cf.ServiceManaged)))
+		all, _, err := tx.ServiceInstances().List(platform.Where("visible_in_space_guid", a.SpaceGUID).And(platform.In("type", platform.ServiceManaged)))
 		for _, i := range all {
 			guids = append(guids, i.GUID)
 		}

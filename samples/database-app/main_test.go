@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/broker"
-	"ingot/internal/db/dbtest"
 )
 
 // TestPostgres binds a real PostgreSQL, and TestMySQL a real MariaDB. The bundled

@@ -14,9 +14,9 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/uaaclient"
 	"ingot/internal/notify"
-	"ingot/internal/uaaclient"
 )
 
 // Options say whom to ask.

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/uaaclient"
 	"ingot/internal/notify"
 	"ingot/internal/notify/audience"
-	"ingot/internal/uaaclient"
 )
 
 type email struct {

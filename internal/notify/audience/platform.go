@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/uaaclient"
 	"ingot/internal/notify"
-	"ingot/internal/uaaclient"
 )
 
 // place is what we read of a space or an organization.

@@ -10,20 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/api"
 	"ingot/internal/auth"
-	"ingot/internal/cf"
-	"ingot/internal/db"
-	"ingot/internal/db/authdb"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/platformdb"
-	"ingot/internal/fault"
+	"ingot/internal/auth/authdb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/uaaclient"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/audience"
 	"ingot/internal/platform"
-	"ingot/internal/token"
-	"ingot/internal/uaaclient"
-	"ingot/internal/web"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/platformdb"
 )
 
 const realUsers = 120
@@ -92,8 +92,8 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 		t.Fatal(err)
 	}
 	store := platformdb.New(d)
-	o, s := &cf.Organization{Name: "acme"}, &cf.Space{Name: "dev"}
-	err := store.Update(t.Context(), func(tx cf.Tx) error {
+	o, s := &platform.Organization{Name: "acme"}, &platform.Space{Name: "dev"}
+	err := store.Update(t.Context(), func(tx platform.Tx) error {
 		if err := tx.Organizations().Insert(o); err != nil {
 			return err
 		}
@@ -102,12 +102,12 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 			return err
 		}
 		for i, id := range users {
-			if err := tx.Users().Insert(&cf.User{Resource: cf.Resource{GUID: id}}); err != nil {
+			if err := tx.Users().Insert(&platform.User{Resource: platform.Resource{GUID: id}}); err != nil {
 				return err
 			}
-			roles := []*cf.Role{{Type: cf.OrgUser, UserGUID: id, OrgGUID: o.GUID}, {Type: cf.SpaceDeveloper, UserGUID: id, SpaceGUID: s.GUID}}
+			roles := []*platform.Role{{Type: platform.OrgUser, UserGUID: id, OrgGUID: o.GUID}, {Type: platform.SpaceDeveloper, UserGUID: id, SpaceGUID: s.GUID}}
 			if i < 3 {
-				roles = append(roles, &cf.Role{Type: cf.OrgManager, UserGUID: id, OrgGUID: o.GUID}, &cf.Role{Type: cf.SpaceManager, UserGUID: id, SpaceGUID: s.GUID})
+				roles = append(roles, &platform.Role{Type: platform.OrgManager, UserGUID: id, OrgGUID: o.GUID}, &platform.Role{Type: platform.SpaceManager, UserGUID: id, SpaceGUID: s.GUID})
 			}
 			for _, r := range roles {
 				if err := tx.Roles().Insert(r); err != nil {
@@ -122,7 +122,7 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	keys := &http.Client{Timeout: 10 * time.Second}
-	a := api.New(api.Options{Store: store, Platform: platform.New(), Directory: nobody{}, Log: quiet, Verifier: token.NewVerifier(token.Options{
+	a := api.New(api.Options{Store: store, Platform: actions.New(), Directory: nobody{}, Log: quiet, Verifier: token.NewVerifier(token.Options{
 		Issuer: authURL + "/oauth/token", Audiences: []string{"cloud_controller"}, Keys: token.NewRemoteKeys(authURL, keys),
 	})})
 	mux := web.NewMux(web.FormatV3, quiet, nil)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 // letter is a message that may be delivered.
@@ -242,7 +242,7 @@ func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
 	}
 	limited, cancel := context.WithTimeout(ctx, d.o.Patience)
 	defer cancel()
-	err := run.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
+	err := background.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
 		d.o.Channel.Deliver(limited, batch, func(i int, r notify.Result) {
 			if r.Verdict != notify.Accepted && ctx.Err() != nil {
 				return // not tried, because the process stops

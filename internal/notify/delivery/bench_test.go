@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/mail/mailtest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/mail/mailtest"
 )
 
 // BenchmarkEveryone is a send to 20,000 users by SMTP into a sink, all in one

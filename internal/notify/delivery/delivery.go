@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 // Options are what New needs. Those with a default may be left out.
@@ -92,9 +92,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Delivery is the running delivery. It is a run.Service.
+// Delivery is the running delivery. It is a background.Service.
 type Delivery struct {
-	run.Part
+	background.Part
 	o        Options
 	contents *contents
 	calls    *caller
@@ -220,7 +220,7 @@ func ownerOf(dir string) (string, error) {
 
 // run is the whole life between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {
-	var parts, finishing run.WaitGroup
+	var parts, finishing background.WaitGroup
 	parts.Loop(ctx, "delivery", func() { d.dispatch(ctx) })
 	parts.Loop(ctx, "delivery expansion", func() { d.expand(ctx) })
 	parts.Loop(ctx, "webhook calls", func() { d.calls.run(ctx, d.owner) })
@@ -235,8 +235,8 @@ func (d *Delivery) run(ctx context.Context) {
 	<-ctx.Done()
 	// A database that does not answer must not keep the process from ending:
 	// what was delivered is in the journal.
-	defer run.AfterFunc("delivery stop", goodbye, endCommits).Stop()
-	impatient := run.AfterFunc("delivery stop", 2*goodbye, endLast)
+	defer background.AfterFunc("delivery stop", goodbye, endCommits).Stop()
+	impatient := background.AfterFunc("delivery stop", 2*goodbye, endLast)
 	parts.Wait()
 	endCommits()
 	finishing.Wait()

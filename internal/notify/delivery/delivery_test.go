@@ -18,14 +18,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/notify"
-	"ingot/internal/run"
-	"ingot/internal/run/runtest"
 )
 
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
-	runtest.Stress(t, func(t *testing.T) run.Service { return newWorld(t, setup{}).Delivery })
+	backgroundtest.Stress(t, func(t *testing.T) background.Service { return newWorld(t, setup{}).Delivery })
 }
 
 // Every way a message can go.

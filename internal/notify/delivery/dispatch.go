@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 // flight counts the messages under way. Its bound is what bounds memory: a
@@ -63,12 +63,12 @@ const (
 
 // dispatch claims batches and has them delivered, several at once.
 func (d *Delivery) dispatch(ctx context.Context) {
-	var batches run.WaitGroup
+	var batches background.WaitGroup
 	defer batches.Wait()
 	vain := breath
 	for d.flight.room(ctx, d.o.Batch) {
 		var claimed []notify.Claimed
-		err := run.Do("delivery", func() (err error) {
+		err := background.Do("delivery", func() (err error) {
 			claimed, err = d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
 			return err
 		})
@@ -227,7 +227,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 	defer func() { d.flight.add(-len(p.rest())) }()
 	defer func() {
 		if cause := recover(); cause != nil {
-			d.o.Log.Error("the delivery of a batch failed; what is left of it is tried again", "error", run.Recovered("delivery of a batch", cause))
+			d.o.Log.Error("the delivery of a batch failed; what is left of it is tried again", "error", background.Recovered("delivery of a batch", cause))
 			d.alone(ctx, p, claimed)
 		}
 	}()

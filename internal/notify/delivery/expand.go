@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 const (
@@ -62,7 +62,7 @@ func (d *Delivery) expand(ctx context.Context) {
 				break
 			}
 			running++
-			run.Go("expansion of a send", func() { turns <- d.chunk(ctx, next) })
+			background.Go("expansion of a send", func() { turns <- d.chunk(ctx, next) })
 		}
 		d.o.Metrics.expansions(len(active), oldest(active, d.o.Now()))
 
@@ -104,7 +104,7 @@ func sooner(a, b time.Time) time.Time {
 // claimExpansions adds sends that wait to be expanded.
 func (d *Delivery) claimExpansions(ctx context.Context, active map[int64]*expansion, line []*expansion) []*expansion {
 	var sends []notify.Send
-	err := run.Do("delivery expansion", func() (err error) {
+	err := background.Do("delivery expansion", func() (err error) {
 		sends, err = d.o.Store.ClaimExpansions(ctx, d.owner, manyExpansions-len(active), d.o.Lease)
 		return err
 	})
@@ -158,7 +158,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	s := &e.send
 	defer func() {
 		if cause := recover(); cause != nil {
-			err := run.Recovered("expansion of a send", cause)
+			err := background.Recovered("expansion of a send", cause)
 			d.o.Log.Error("the recipients of a send cannot be read; trying again", "send", d.o.IDs.Send(s.Number), "error", err)
 			t = turn{of: e, err: err}
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 const (
@@ -154,7 +154,7 @@ func (f *finisher) commit(ctx, patience context.Context) {
 		return
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err := run.Do("delivery outcomes", func() error {
+		err := background.Do("delivery outcomes", func() error {
 			_, err := f.store.Finish(ctx, batch, f.tell)
 			return err
 		})

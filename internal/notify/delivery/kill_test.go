@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/db"
-	"ingot/internal/db/notifydb"
-	"ingot/internal/mail"
-	"ingot/internal/mail/mailtest"
-	"ingot/internal/mail/smtp"
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
+	"ingot/internal/base/seal"
 	"ingot/internal/notify"
-	"ingot/internal/run"
-	"ingot/internal/seal"
+	"ingot/internal/notify/mail"
+	"ingot/internal/notify/mail/mailtest"
+	"ingot/internal/notify/mail/smtp"
+	"ingot/internal/notify/notifydb"
 )
 
 // childVariable makes the test binary a server that delivers until it is killed.
@@ -73,7 +73,7 @@ func (v victim) run(ctx context.Context) error {
 		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
 		Webhooks: WebhookOptions{Private: true},
 	})
-	if err := run.NewGroup(channel, d).Start(ctx); err != nil {
+	if err := background.NewGroup(channel, d).Start(ctx); err != nil {
 		return err
 	}
 	// The parent ends it; should the parent end first, its end of the pipe does.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/notify"
 )
 

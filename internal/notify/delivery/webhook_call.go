@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
-	"ingot/internal/run"
 )
 
 // run makes calls until ctx ends. Each webhook has a line of its own, so that
 // one that is slow or away keeps no other waiting.
 func (c *caller) run(ctx context.Context, owner string) {
 	defer c.post.close()
-	var working run.WaitGroup
+	var working background.WaitGroup
 	defer working.Wait()
 	for {
 		more := false
 		if c.room() {
 			var due []notify.Callback
-			err := run.Do("webhook calls", func() (err error) {
+			err := background.Do("webhook calls", func() (err error) {
 				due, err = c.o.Store.Callbacks(ctx, owner, callsFetched, callLease)
 				return err
 			})
@@ -55,7 +55,7 @@ func (c *caller) room() bool {
 }
 
 // enqueue puts a call into the line of its webhook, and has somebody work on it.
-func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *run.WaitGroup) {
+func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *background.WaitGroup) {
 	c.mu.Lock()
 	line, atWork := c.lines[cb.WebhookID]
 	full := len(line) >= callsInLine
@@ -106,7 +106,7 @@ func (c *caller) work(ctx context.Context, webhook string) {
 // call makes one call. What is cut off by the end of the process is made again:
 // a receiver may hear of an event twice, and knows it by its ids.
 func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
-	err := run.Do("webhook call", func() error { return c.post.do(ctx, cb, c.o.Now()) })
+	err := background.Do("webhook call", func() error { return c.post.do(ctx, cb, c.o.Now()) })
 	if ctx.Err() != nil {
 		return false
 	}
@@ -128,7 +128,7 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 
 // record removes a call, or puts it off.
 func (c *caller) record(ctx context.Context, cb notify.Callback, again time.Time) {
-	err := run.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, cb.ID, again) })
+	err := background.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, cb.ID, again) })
 	if err != nil && ctx.Err() == nil {
 		c.o.Log.Error("a call of a webhook cannot be recorded", "error", err)
 	}

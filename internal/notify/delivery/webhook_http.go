@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"ingot/internal/base/safedial"
 	"ingot/internal/notify"
-	"ingot/internal/outbound"
 )
 
 // WebhookOptions bound whom the service calls.
@@ -23,9 +23,9 @@ type WebhookOptions struct {
 	// it a client could use the service to reach what only the service can.
 	Private bool
 	// Guard says which private networks are allowed without it.
-	Guard outbound.Guard
+	Guard safedial.Guard
 	// Routes are apps of this server, which may be called wherever they are.
-	Routes outbound.Routes
+	Routes safedial.Routes
 	// Timeout bounds a call, 10 s without it.
 	Timeout time.Duration
 }
@@ -56,7 +56,7 @@ func newPoster(o WebhookOptions) poster {
 	// point elsewhere between a check and the call.
 	guard := o.Guard
 	if o.Private {
-		guard = outbound.Everywhere
+		guard = safedial.Everywhere
 	}
 	transport := &http.Transport{
 		TLSHandshakeTimeout:    o.Timeout,
@@ -66,7 +66,7 @@ func newPoster(o WebhookOptions) poster {
 		ForceAttemptHTTP2:      true,
 	}
 	return poster{client: &http.Client{
-		Transport: outbound.Transport(transport, guard, o.Routes, o.Timeout), Timeout: o.Timeout,
+		Transport: safedial.Transport(transport, guard, o.Routes, o.Timeout), Timeout: o.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

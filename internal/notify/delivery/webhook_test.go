@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/safedial"
 	"ingot/internal/notify"
-	"ingot/internal/outbound"
 )
 
 func TestPoster(t *testing.T) {
@@ -55,7 +55,7 @@ func TestPoster(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 	p := newPoster(WebhookOptions{})
-	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body}, now); !errors.Is(err, outbound.ErrPrivate) {
+	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body}, now); !errors.Is(err, safedial.ErrPrivate) {
 		t.Errorf("a private address was called: %v", err)
 	}
 	if err := p.do(context.Background(), notify.Callback{URL: "file:///etc/passwd"}, now); err == nil {

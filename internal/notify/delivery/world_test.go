@@ -15,11 +15,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/notifydb"
-	"ingot/internal/fault"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb"
 )
 
 func TestMain(m *testing.M) {

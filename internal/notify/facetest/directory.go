@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 

@@ -22,16 +22,16 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"ingot/internal/db"
-	"ingot/internal/db/dbtest"
-	"ingot/internal/db/notifydb"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
-	"ingot/internal/token"
-	"ingot/internal/web"
 )
 
 // signingKey is of the kind that signs fast: tests make hundreds of tokens.

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/token"
-	"ingot/internal/web"
 )
 
 const (

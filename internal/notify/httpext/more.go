@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
-	"ingot/internal/web"
 )
 
 // preview shows how a template would look, with values for what the request

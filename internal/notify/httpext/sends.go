@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 const (

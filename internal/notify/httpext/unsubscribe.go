@@ -7,9 +7,9 @@ import (
 	"html/template"
 	"net/http"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 //go:embed pages

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/token"
-	"ingot/internal/web"
 )
 
 // The scopes of this API.

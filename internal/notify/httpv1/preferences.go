@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"slices"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 // corsHeaders let pages of one origin read the answers, refusals too.

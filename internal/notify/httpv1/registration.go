@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"slices"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 // kindForm is what a kind's id must look like to be sent.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 // sendBody is the body of every send. Unknown members are ignored: clients of

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
-	"ingot/internal/token"
-	"ingot/internal/web"
 )
 
 // templateFields are the members of a template, in the order of the checks.

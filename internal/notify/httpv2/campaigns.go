@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 type audienceKey struct {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
-	"ingot/internal/web"
 )
 
 type templateBody struct {

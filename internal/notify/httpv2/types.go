@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
 	"ingot/internal/notify"
-	"ingot/internal/web"
 )
 
 type typeBody struct {

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 

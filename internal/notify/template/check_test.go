@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 

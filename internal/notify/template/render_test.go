@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ingot/internal/fault"
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 

@@ -1,0 +1,154 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// module is the path of the module whose house this is.
+const module = "ingot"
+
+// pkg is what the go tool says about one package.
+type pkg struct {
+	ImportPath string
+	Name       string
+	Dir        string
+
+	GoFiles        []string
+	CgoFiles       []string
+	IgnoredGoFiles []string // for another system, but held to the same rules
+	TestGoFiles    []string
+	XTestGoFiles   []string
+
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// path is the package's path inside the module: "internal/platform", "." for its root.
+func (p pkg) path() string { return inModule(p.ImportPath) }
+
+// sources are the names of the files that are not tests.
+func (p pkg) sources() []string {
+	var all []string
+	all = append(all, p.GoFiles...)
+	all = append(all, p.CgoFiles...)
+	for _, f := range p.IgnoredGoFiles {
+		if !strings.HasSuffix(f, "_test.go") {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// forTests tells whether a package exists to be used by tests: enginetest, dbtest
+// and what lies below them.
+func (p pkg) forTests() bool {
+	for _, element := range strings.Split(p.path(), "/") {
+		if strings.HasSuffix(element, "test") {
+			return true
+		}
+	}
+	return false
+}
+
+// inModule shortens an import path to its path inside the module. Paths of other
+// modules and of the standard library stay as they are.
+func inModule(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	return strings.TrimPrefix(importPath, module+"/")
+}
+
+// root is the folder that holds go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		t.Fatalf("not where the module's root should be: %v", err)
+	}
+	return dir
+}
+
+// command runs a program in the module's root and returns what it wrote.
+func command(t *testing.T, name string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = root(t)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, &stderr)
+	}
+	return out
+}
+
+var listing struct {
+	sync.Mutex
+	packages []pkg
+}
+
+// packages lists every package of the module.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	listing.Lock()
+	defer listing.Unlock()
+	if listing.packages != nil {
+		return listing.packages
+	}
+	var all []pkg
+	// -e: that a package does not build is for the compiler to say.
+	for d := json.NewDecoder(bytes.NewReader(command(t, "go", "list", "-e", "-json", "./..."))); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("the go tool lists no packages")
+	}
+	listing.packages = all
+	return all
+}
+
+// report fails the test with one line for each violation, and the rule's reason.
+func report(t *testing.T, reason string, violations []string) {
+	t.Helper()
+	if len(violations) > 0 {
+		t.Errorf("%s\n  why: %s", strings.Join(violations, "\n"), reason)
+	}
+}
+
+// expect compares what a check found in made-up input with what it should find.
+// Both are compared by the words wanted, so that messages may be reworded.
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d violations, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+	for i := range want {
+		for _, word := range strings.Fields(want[i]) {
+			if !strings.Contains(got[i], word) {
+				t.Errorf("violation %d is %q, want it to name %q", i, got[i], word)
+			}
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A set is a list of packages by their path in the module. "internal/base/db" is
+// that package alone, "internal/base/db/..." also everything below it.
+type set []string
+
+func (s set) has(path string) bool {
+	return slices.ContainsFunc(s, func(pattern string) bool { return match(pattern, path) })
+}
+
+func match(pattern, path string) bool {
+	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	}
+	return path == pattern
+}
+
+// The wings, each of which could live in a process of its own, and the parts
+// inside of them. A package that does not exist yet is simply not there.
+var (
+	base     = set{"internal/base/..."}
+	auth     = set{"internal/auth/..."}
+	notify   = set{"internal/notify/..."}
+	platform = set{"internal/platform/..."}
+	broker   = set{"internal/broker/..."}
+	client   = set{"internal/cli/..."}
+	console  = set{"internal/console/..."}
+	system   = set{"internal/system/..."}
+	wings    = union(auth, notify, platform, broker, client, console)
+
+	stores   = set{"internal/auth/authdb/...", "internal/notify/notifydb/...", "internal/platform/platformdb/..."}
+	engines  = set{"internal/platform/engine/process/...", "internal/platform/engine/container/...", "internal/platform/engine/kubernetes/..."}
+	channels = set{"internal/notify/mail/..."}
+	adapters = union(stores, engines, channels)
+	faces    = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
+	services = set{
+		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
+		"internal/platform/actions/...", "internal/platform/controller/...", "internal/platform/services/...", "internal/platform/staging/...",
+		"internal/platform/alerts/...", "internal/platform/manifest/...", "internal/platform/sshd/...", "internal/platform/logs/...", "internal/platform/router/...",
+	}
+)
+
+func union(sets ...set) set { return slices.Concat(sets...) }
+
+// A rule is a boundary. It is about the imports of the packages in from that are
+// not in except, and forbids either those in never, or all that are not in only.
+type rule struct {
+	name   string
+	reason string
+
+	from   set
+	except set
+
+	never set  // may not import these
+	only  set  // of the packages of this module, may import these (and those in from) alone
+	std   bool // with only: no other module either, the standard library alone
+
+	// apart: the members of from, each a part by itself, may not import each other.
+	apart []set
+	// tests: the imports of tests count as well. Usually they do not, because a
+	// test may put a part together with its neighbours.
+	tests bool
+}
+
+var rules = []rule{
+	{
+		name:   "wings do not know each other",
+		reason: "authorization server, notification service, platform, broker and client meet over HTTP with tokens, or through interfaces that the caller owns, so that each can live apart",
+		apart:  []set{auth, notify, platform, broker, client, console},
+	},
+	{
+		name:   "the base knows no wing",
+		reason: "what every wing uses must be usable by the next one",
+		from:   base, never: union(wings, system),
+	},
+	{
+		name:   "nouns stand alone",
+		reason: "the nouns and their rules do no I/O and know nothing of who uses them, so that every part can share them",
+		from:   set{"internal/platform"}, only: set{"internal/base/fault"},
+	},
+	{
+		name:   "fault and token stand alone",
+		reason: "every API checks tokens and makes errors with them, also one that is moved out of this process, so they must drag nothing along",
+		from:   set{"internal/base/token/...", "internal/base/fault/..."}, only: set{"internal/base/fault/..."},
+	},
+	{
+		name:   "ingot-init is small",
+		reason: "it is PID 1 in every app instance, beside code we do not know: it has to be tiny, static and easy to read through",
+		from:   set{"cmd/ingot-init/...", "internal/platform/initproto/..."}, only: set{"internal/platform/initproto/...", "internal/base/background"}, std: true,
+	},
+	{
+		name:   "background stands alone",
+		reason: "every part starts its goroutines with it, down to those that are linked into ingot-init",
+		from:   set{"internal/base/background"}, only: set{"internal/base/background"}, std: true,
+	},
+	{
+		name:   "ingot-sftp is small",
+		reason: "it runs in every app instance that files are copied to or from, beside code we do not know",
+		from:   set{"cmd/ingot-sftp/...", "internal/platform/sshd/sftp/..."}, only: set{"internal/platform/sshd/sftp/..."}, std: true,
+	},
+	{
+		name:   "adapters do not know faces",
+		reason: "an adapter serves whatever asks; a face that it knows could not be taken away or exchanged",
+		from:   adapters, never: faces,
+	},
+	{
+		name:   "adapters do not know each other",
+		reason: "each can be exchanged or left out alone; only the system knows which of them are there",
+		apart:  []set{stores[0:1], stores[1:2], stores[2:3], {"internal/platform/engine/..."}, channels},
+	},
+	{
+		name:   "engines do not know each other",
+		reason: "what they share belongs to the seam or to ingot-init, so that the next engine gets it too",
+		apart:  []set{engines[0:1], engines[1:2], engines[2:3]},
+	},
+	{
+		name:   "services do not know faces, adapters or the system",
+		reason: "a service owns the interfaces of what it needs and is handed the rest, so that it can be tested and moved without it",
+		from:   services, never: union(faces, adapters, system),
+	},
+	{
+		name:   "only programs know the system",
+		reason: "it depends on everything; whoever imports it does so too",
+		from:   set{"..."}, except: union(system, set{"cmd/ingot/...", "e2e/...", "bench/..."}),
+		never: system, tests: true,
+	},
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	all := packages(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			report(t, r.reason, r.check(all))
+		})
+	}
+}
+
+// check returns a line for each import that the rule forbids.
+func (r rule) check(all []pkg) []string {
+	var violations []string
+	for _, p := range all {
+		imports := p.Imports
+		if r.tests {
+			imports = slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		}
+		for _, imported := range slices.Compact(slices.Sorted(slices.Values(imports))) {
+			if why := r.forbids(p.path(), imported); why != "" {
+				violations = append(violations, fmt.Sprintf("%s imports %s: %s", p.path(), inModule(imported), why))
+			}
+		}
+	}
+	return violations
+}
+
+// forbids says why one package may not import another, or nothing if it may.
+func (r rule) forbids(from, importPath string) string {
+	to := inModule(importPath)
+	ours := to != importPath
+	for i, part := range r.apart {
+		for j, other := range r.apart {
+			if i != j && ours && part.has(from) && other.has(to) && !part.has(to) {
+				return r.name
+			}
+		}
+	}
+	if !r.in(from) {
+		return ""
+	}
+	switch {
+	case ours && r.never.has(to):
+		return r.name
+	case ours && r.only != nil && !r.only.has(to) && !r.from.has(to):
+		return r.name + ", of this module it may import only " + strings.Join(r.only, ", ")
+	case !ours && r.std && !standard(importPath):
+		return r.name + ", it may import the standard library only"
+	}
+	return ""
+}
+
+// in tells whether the rule is about a package.
+func (r rule) in(path string) bool {
+	all := len(r.from) == 1 && r.from[0] == "..."
+	return (all || r.from.has(path)) && !r.except.has(path)
+}
+
+// standard tells whether a path is the standard library's: its first element,
+// unlike that of a module, has no dot.
+func standard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestImportsChecker(t *testing.T) {
+	t.Parallel()
+	// Each import, and the rules that have to object to it.
+	for _, test := range []struct {
+		from, to string
+		want     []string
+	}{
+		{"internal/platform", "ingot/internal/base/fault", nil},
+		{"internal/platform", "time", nil},
+		{"internal/platform", "ingot/internal/base/token", []string{"nouns stand alone"}},
+		{"internal/platform", "ingot/internal/platform/actions", []string{"nouns stand alone"}},
+		{"internal/base/fault", "ingot/internal/base/logging", []string{"fault and token stand alone"}},
+		{"internal/base/token", "ingot/internal/base/fault", nil},
+		{"internal/base/token", "github.com/go-jose/go-jose/v4", nil},
+		{"internal/base/token", "ingot/internal/platform", []string{"the base knows no wing", "fault and token stand alone"}},
+		{"cmd/ingot-init", "ingot/internal/platform/initproto", nil},
+		{"cmd/ingot-init", "os/exec", nil},
+		{"cmd/ingot-init", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
+		{"cmd/ingot-init", "ingot/internal/base/fault", []string{"ingot-init is small"}},
+		{"internal/platform/initproto", "ingot/internal/base/fault", []string{"ingot-init is small"}},
+		{"internal/base/background", "ingot/internal/base/fault", []string{"background stands alone"}},
+		{"cmd/ingot-sftp", "ingot/internal/platform/sshd/sftp", nil},
+		{"cmd/ingot-sftp", "ingot/internal/platform/sshd", []string{"ingot-sftp is small"}},
+		{"internal/platform/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
+		{"internal/platform/sshdx", "ingot/internal/platform/engine", nil},
+		{"internal/notify/mail", "ingot/internal/cli", []string{"wings do not know each other"}},
+		{"internal/broker", "ingot/internal/notify/httpv2", []string{"wings do not know each other"}},
+		{"internal/cli", "ingot/internal/platform/manifest", []string{"wings do not know each other"}},
+		{"internal/notify/mail", "ingot/internal/notify/httpv1", []string{"adapters do not know faces"}},
+		{"internal/notify/mail", "ingot/internal/notify/notifydb", []string{"adapters do not know each other"}},
+		{"internal/base/db", "ingot/internal/notify/mail", []string{"the base knows no wing"}},
+		{"internal/platform/platformdb", "ingot/internal/base/db", nil},
+		{"internal/platform/platformdb", "ingot/internal/platform", nil},
+		{"internal/notify/notifydb", "ingot/internal/notify", nil},
+		{"internal/notify/notifydb", "ingot/internal/platform/platformdb", []string{"wings do not know each other", "adapters do not know each other"}},
+		{"internal/auth/authdb", "ingot/internal/notify", []string{"wings do not know each other"}},
+		{"internal/base/db/dbtest", "ingot/internal/auth", []string{"the base knows no wing"}},
+		{"internal/platform/engine/process", "ingot/internal/platform/engine", nil},
+		{"internal/platform/engine/process", "ingot/internal/platform/engine/container", []string{"engines do not know each other"}},
+		{"internal/platform/engine/container", "ingot/internal/broker", []string{"wings do not know each other"}},
+		{"internal/platform/engine/container", "ingot/internal/platform/platformdb", []string{"adapters do not know each other"}},
+		{"internal/platform/controller", "ingot/internal/platform/engine", nil},
+		{"internal/platform/controller", "ingot/internal/platform/engine/process", []string{"services do not know faces, adapters or the system"}},
+		{"internal/platform/controller", "ingot/internal/platform/api", []string{"services do not know faces, adapters or the system"}},
+		{"internal/platform/staging", "ingot/internal/platform/platformdb", []string{"services do not know faces, adapters or the system"}},
+		{"internal/auth", "ingot/internal/system", []string{"services do not know faces, adapters or the system", "only programs know the system"}},
+		{"internal/notify/httpv1", "ingot/internal/notify", nil},
+		{"internal/notify", "ingot/internal/notify/httpv1", []string{"services do not know faces, adapters or the system"}},
+		{"internal/platform/api", "ingot/internal/platform/controller", nil},
+		{"internal/platform/api", "ingot/internal/auth", []string{"wings do not know each other"}},
+		{"internal/notify/delivery", "ingot/internal/platform/logs", []string{"wings do not know each other"}},
+		{"cmd/ingot", "ingot/internal/system", nil},
+		{"e2e/push", "ingot/internal/system", nil},
+		{"bench", "ingot/internal/system", nil},
+		{"internal/system", "ingot/internal/system/config", nil},
+		{"internal/cli", "ingot/internal/system", []string{"only programs know the system"}},
+	} {
+		var got []string
+		for _, r := range rules {
+			if len(r.check([]pkg{{ImportPath: module + "/" + test.from, Imports: []string{test.to}}})) > 0 {
+				got = append(got, r.name)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s imports %s: refused by %q, want %q", test.from, test.to, got, test.want)
+		}
+	}
+}
+
+// A test may import what its package may not, except for the system.
+func TestImportsCheckerTests(t *testing.T) {
+	t.Parallel()
+	p := pkg{
+		ImportPath:   "ingot/internal/platform/controller",
+		TestImports:  []string{"ingot/internal/platform/platformdb"},
+		XTestImports: []string{"ingot/internal/system"},
+	}
+	var got []string
+	for _, r := range rules {
+		got = append(got, r.check([]pkg{p})...)
+	}
+	expect(t, got, "internal/platform/controller imports internal/system")
+}
+
+// Every rule must be able to refuse something, and must say why it is there.
+func TestRulesCanFail(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules {
+		if r.reason == "" || r.name == "" {
+			t.Errorf("rule %q has no name or no reason", r.name)
+		}
+		if len(r.never) == 0 && len(r.only) == 0 && len(r.apart) < 2 {
+			t.Errorf("rule %q forbids nothing", r.name)
+		}
+		if len(r.from) == 0 && len(r.apart) == 0 {
+			t.Errorf("rule %q is about nobody", r.name)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package authdb
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"ingot/internal/auth"
+	"ingot/internal/auth/scim"
+	"ingot/internal/base/db"
+)
+
+// attribute is what a filter or an order may name.
+type attribute struct {
+	column string
+	kind   kind
+}
+
+// kind says what a column holds.
+type kind int
+
+const (
+	exact   kind = iota // text, compared as it is
+	folded              // text in lower case: the filter's must be lowered, too
+	boolean             //
+	instant             // a time
+	number              // a whole number; filters have no such kind
+)
+
+// attributes are those of one noun, by lower-case name.
+type attributes map[string]attribute
+
+// listing is how one noun is listed.
+type listing[T any] struct {
+	table   string // with the columns id and created_at
+	columns string
+	scan    func(db.Scanner) (T, error)
+	attrs   attributes
+}
+
+// statement is a query with its arguments.
+type statement struct {
+	sql  string
+	args []any
+}
+
+// queries compiles q to a query for the page, and one that counts all matches.
+func (l *listing[T]) queries(q auth.Query) (page, count statement, err error) {
+	where, args, err := l.attrs.where(q.Filter)
+	if err != nil {
+		return page, count, err
+	}
+	order, err := l.attrs.order(q)
+	if err != nil {
+		return page, count, err
+	}
+	page = statement{
+		"SELECT " + l.columns + " FROM " + l.table + where + order + " LIMIT ? OFFSET ?",
+		append(slices.Clip(args), max(q.Count, 0), max(q.Start, 1)-1),
+	}
+	return page, statement{"SELECT COUNT(*) FROM " + l.table + where, args}, nil
+}
+
+// page reads the page that q selects, and counts all that match, as far as that
+// is asked for.
+func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err error) {
+	size := q.Count
+	if q.Uncounted && size > 0 {
+		q.Count++ // tells whether there are more
+	}
+	list, count, err := l.queries(q)
+	if err != nil {
+		return nil, 0, err
+	}
+	if q.Count > 0 {
+		page, err = db.All(tx, l.scan, list.sql, list.args...)
+		if err != nil {
+			return nil, 0, err
+		}
+		// The end of the list is in sight, so there is no need to count.
+		skipped := max(q.Start, 1) - 1
+		if n := len(page); n < q.Count && (n > 0 || skipped == 0) {
+			return page, skipped + n, nil
+		}
+		if len(page) > size {
+			return page[:size], skipped + size + 1, nil
+		}
+	}
+	err = tx.QueryRow(count.sql, count.args...).Scan(&total)
+	return page, total, err
+}
+
+// list is page in a transaction of its own.
+func (l *listing[T]) list(ctx context.Context, s *Store, q auth.Query) (page []T, total int, err error) {
+	err = s.db.View(ctx, func(tx *db.Tx) (err error) {
+		page, total, err = l.page(tx, q)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return page, total, nil
+}
+
+// order is the ORDER BY clause. The id makes it total, so that pages neither
+// overlap nor leave gaps. Where NULL sorts is PostgreSQL's default, for which
+// both engines can use an index.
+func (a attributes) order(q auth.Query) (string, error) {
+	column := "created_at"
+	if q.SortBy != "" {
+		attr, ok := a[lower(q.SortBy)]
+		if !ok {
+			return "", fmt.Errorf("sortBy: %w", a.unknown(q.SortBy))
+		}
+		column = attr.column
+	}
+	direction, nulls := "", " NULLS LAST"
+	if q.Descending {
+		direction, nulls = " DESC", " NULLS FIRST"
+	}
+	if column == "id" {
+		return " ORDER BY id" + direction, nil
+	}
+	if !optional[column] {
+		nulls = ""
+	}
+	return " ORDER BY " + column + direction + nulls + ", id" + direction, nil
+}
+
+func (a attributes) unknown(name string) error {
+	return &scim.AttributeError{Attr: name, Known: slices.Sorted(maps.Keys(a))}
+}
+
+// where is the WHERE clause of a filter, or nothing.
+func (a attributes) where(filter scim.Expr) (string, []any, error) {
+	if filter == nil {
+		return "", nil, nil
+	}
+	filter, err := a.prepare(filter)
+	if err != nil {
+		return "", nil, err
+	}
+	condition, args, err := a.schema().Where(filter)
+	if err != nil {
+		return "", nil, err
+	}
+	return " WHERE " + condition, args, nil
+}
+
+// schema is for filters that were prepared.
+func (a attributes) schema() scim.Schema {
+	s := make(scim.Schema, len(a))
+	for name, attr := range a {
+		column := scim.Column{SQL: attr.column}
+		switch attr.kind {
+		case exact, folded:
+			// Not TextFold: that would ask for LOWER(column), which has no index.
+			column.Kind = scim.Text
+		case boolean:
+			column.Kind = scim.Bool
+		case instant:
+			column.Kind = scim.Time
+		case number:
+			column = scim.Column{SQL: "(CAST(" + attr.column + " AS TEXT))", Kind: scim.Text}
+		}
+		s[name] = column
+	}
+	return s
+}
+
+// prepare puts the values of a filter into the form that the columns have.
+func (a attributes) prepare(e scim.Expr) (scim.Expr, error) {
+	both := func(left, right scim.Expr) (l, r scim.Expr, err error) {
+		if l, err = a.prepare(left); err != nil {
+			return nil, nil, err
+		}
+		r, err = a.prepare(right)
+		return l, r, err
+	}
+	switch e := e.(type) {
+	case scim.And:
+		left, right, err := both(e.Left, e.Right)
+		return scim.And{Left: left, Right: right}, err
+	case scim.Or:
+		left, right, err := both(e.Left, e.Right)
+		return scim.Or{Left: left, Right: right}, err
+	case scim.Not:
+		x, err := a.prepare(e.X)
+		return scim.Not{X: x}, err
+	case scim.Compare:
+		return a.prepareCompare(e)
+	}
+	return e, nil // Where says what is wrong with it
+}
+
+func (a attributes) prepareCompare(c scim.Compare) (scim.Expr, error) {
+	attr, ok := a[lower(c.Attr)]
+	if !ok {
+		return nil, a.unknown(c.Attr)
+	}
+	if attr.kind == number {
+		switch c.Op {
+		case scim.Eq, scim.Ne, scim.Pr:
+		default:
+			return nil, &scim.ValueError{Attr: c.Attr, Msg: fmt.Sprintf(`a number can be compared with "eq" and "ne" only, not with %q`, c.Op)}
+		}
+		if n, ok := c.Value.(float64); ok {
+			c.Value = strconv.FormatFloat(n, 'f', -1, 64)
+		}
+	}
+	s, ok := c.Value.(string)
+	if !ok {
+		return c, nil
+	}
+	if !storable(s) {
+		return nil, &scim.ValueError{Attr: c.Attr, Msg: "the text must be valid UTF-8 without NUL characters"}
+	}
+	if attr.kind == folded {
+		c.Value = lower(s)
+	}
+	return c, nil
+}
+
+// storable tells whether a database can hold a text.
+func storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

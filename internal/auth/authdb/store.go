@@ -1,0 +1,203 @@
+package authdb
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"ingot/internal/auth"
+	"ingot/internal/base/db"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Migrations are the tables of the authorization server.
+var Migrations = db.Migrations{Name: "auth", Files: mustSub(files, "migrations")}
+
+// SealedColumns are those to seal anew when the server's key is exchanged.
+var SealedColumns = []db.SealedColumn{{Table: "auth_keys", Key: "id", Column: "private_key"}}
+
+// Store implements auth.Store. It may be used by many goroutines.
+type Store struct{ db *db.DB }
+
+var _ auth.Store = (*Store)(nil)
+
+// New makes a store of a database that was migrated with Migrations.
+func New(d *db.DB) *Store { return &Store{d} }
+
+func mustSub(f fs.FS, dir string) fs.FS {
+	sub, err := fs.Sub(f, dir)
+	if err != nil {
+		panic(err) // the folder is named wrongly
+	}
+	return sub
+}
+
+// view returns what read finds.
+func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
+	return within(ctx, s.db.View, read)
+}
+
+// update returns what change returns, once that is stored.
+func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
+	return within(ctx, s.db.Update, change)
+}
+
+func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) error) error, fn func(*db.Tx) (T, error)) (T, error) {
+	var v, none T
+	err := run(ctx, func(tx *db.Tx) (err error) {
+		v, err = fn(tx)
+		return err
+	})
+	if err != nil {
+		return none, conflict(err)
+	}
+	return v, nil
+}
+
+// write is update for a change that has no result.
+func (s *Store) write(ctx context.Context, change func(*db.Tx) error) error {
+	return conflict(s.db.Update(ctx, change))
+}
+
+// conflict puts ErrConflict for a broken unique constraint.
+func conflict(err error) error {
+	if db.IsConflict(err) {
+		return fmt.Errorf("%w (%w)", auth.ErrConflict, err)
+	}
+	return err
+}
+
+// one looks a row up. Text that cannot be stored is the key of no row.
+func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) (T, error) {
+	v, err := db.One(tx, scan, query, args...)
+	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrText) {
+		return v, auth.ErrNotFound
+	}
+	return v, err
+}
+
+// mustExist returns ErrNotFound when a table has no row with the id. The
+// transaction is serializable, so the row cannot go before it commits.
+func mustExist(tx *db.Tx, table, id string) error {
+	_, err := one(tx, func(s db.Scanner) (n int, err error) { err = s.Scan(&n); return n, err },
+		"SELECT 1 FROM "+table+" WHERE id = ?", id)
+	return err
+}
+
+// exec runs statements that all take the same one argument.
+func exec(tx *db.Tx, arg string, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement, arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set turns "a, b" into "a = ?, b = ?".
+func set(columns string) string {
+	return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
+}
+
+// marks is the placeholders of n values: "?, ?".
+func marks(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+}
+
+// insert is a statement for one row of all columns in the list.
+func insert(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks(strings.Count(columns, ",")+1) + ")"
+}
+
+// lower is the text by which names are compared. Only A to Z are lowered, as
+// in filters.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + ('a' - 'A')
+		}
+		return r
+	}, s)
+}
+
+// orNull is how text that may be absent is stored.
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// text is the inverse of orNull.
+type text struct{ to *string }
+
+func (t text) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*t.to = ""
+	case string:
+		*t.to = v
+	case []byte:
+		*t.to = string(v)
+	default:
+		return fmt.Errorf("text column holds %T", src)
+	}
+	return nil
+}
+
+// moment is the inverse of db.Nanos.
+type moment struct{ to *time.Time }
+
+func (m moment) Scan(src any) error {
+	ns, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("time column holds %T", src)
+	}
+	*m.to = db.Time(ns)
+	return nil
+}
+
+// stored is how a list is stored.
+func stored(list []string) db.JSON[[]string] {
+	if list == nil {
+		list = []string{}
+	}
+	return db.JSON[[]string]{V: list}
+}
+
+// list is the inverse of stored: an empty one is nil.
+type list struct{ to *[]string }
+
+func (l list) Scan(src any) error {
+	var j db.JSON[[]string]
+	if err := j.Scan(src); err != nil {
+		return err
+	}
+	*l.to = nil
+	if len(j.V) > 0 {
+		*l.to = j.V
+	}
+	return nil
+}
+
+// more is the inverse of storing a map as db.JSON: an empty one is nil.
+type more struct{ to *map[string]json.RawMessage }
+
+func (m more) Scan(src any) error {
+	var j db.JSON[map[string]json.RawMessage]
+	if err := j.Scan(src); err != nil {
+		return err
+	}
+	*m.to = nil
+	if len(j.V) > 0 {
+		*m.to = j.V
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package background
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrStopped is returned by Start when Stop came first.
+var ErrStopped = errors.New("stopped before it was started")
+
+// Service is a long-running part.
+type Service interface {
+	// Start begins the work and returns when the part is ready for use, or
+	// with the reason why it never will be; then nothing is left running.
+	// Calling it again while running changes nothing. ctx bounds the start
+	// only; the work goes on until Stop.
+	Start(ctx context.Context) error
+	// Stop ends the work and waits for it. It is idempotent.
+	Stop()
+}
+
+// Part implements the state machine of Service for the types that embed it.
+// The zero value is ready.
+type Part struct {
+	mu      sync.Mutex
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	running bool
+	stopped bool
+}
+
+// Launch moves from new to running. setup is called once, with a context that
+// ends at Stop, and starts the goroutines of the part through the given
+// function; the part is running when setup returns nil. When setup fails the
+// goroutines it started are ended before Launch returns, and the part is as
+// new.
+//
+// A goroutine that panics is started again, after a rest that grows with every
+// panic in a row, until Stop. Work that must not be done twice recovers by itself,
+// with Do.
+func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spawn func(func())) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return ErrStopped
+	}
+	if p.running {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	spawn := func(f func()) {
+		p.work.Add(1)
+		go func() {
+			defer p.work.Done()
+			Loop(work, nameOf(f), f)
+		}()
+	}
+	if err := Do(nameOf(setup), func() error { return setup(work, spawn) }); err != nil {
+		cancel()
+		p.work.Wait()
+		return err
+	}
+	p.cancel, p.running = cancel, true
+	return nil
+}
+
+// Halt moves to stopped: it ends the work context, calls teardown once if the
+// part was running, and waits for all goroutines.
+func (p *Part) Halt(teardown func()) {
+	p.halt(func() {
+		p.cancel()
+		if teardown != nil {
+			Safely(nameOf(teardown), teardown)
+		}
+	})
+}
+
+// HaltGently is Halt for parts that let work under way finish: teardown runs
+// before the work context ends.
+func (p *Part) HaltGently(teardown func()) {
+	p.halt(func() {
+		Safely(nameOf(teardown), teardown)
+		p.cancel()
+	})
+}
+
+func (p *Part) halt(end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return
+	}
+	p.stopped = true
+	if !p.running {
+		return
+	}
+	end()
+	p.work.Wait()
+	p.running = false
+}
+
+// Group is a Service made of others: they start in order and stop in reverse.
+type Group struct {
+	mu      sync.Mutex
+	parts   []Service
+	started int
+	stopped bool
+}
+
+// NewGroup returns a group of parts.
+func NewGroup(parts ...Service) *Group { return &Group{parts: parts} }
+
+// Start starts the parts in order. When one fails those before it are stopped.
+func (g *Group) Start(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return ErrStopped
+	}
+	for g.started < len(g.parts) {
+		if err := g.parts[g.started].Start(ctx); err != nil {
+			g.stopLocked()
+			return err
+		}
+		g.started++
+	}
+	return nil
+}
+
+// Stop stops the parts in reverse order.
+func (g *Group) Stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopLocked()
+}
+
+func (g *Group) stopLocked() {
+	g.stopped = true
+	for i := len(g.parts) - 1; i >= 0; i-- {
+		g.parts[i].Stop()
+	}
+}
+
+// Every returns a Service that calls f at once and then once an interval,
+// until stopped. f logs its own failures; what it does is tested by calling it.
+// After a panic of f the next call is later when the interval is short.
+func Every(interval time.Duration, f func(context.Context)) Service {
+	return &periodic{interval: interval, f: f}
+}
+
+type periodic struct {
+	Part
+	interval time.Duration
+	f        func(context.Context)
+}
+
+func (p *periodic) Start(ctx context.Context) error {
+	return p.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		name := nameOf(p.f)
+		spawn(func() {
+			tick := time.NewTicker(p.interval)
+			defer tick.Stop()
+			for panics := 0; ; {
+				if Safely(name, func() { p.f(work) }) {
+					panics = 0
+				} else if panics++; !pause(work, rest(panics)) {
+					return
+				}
+				select {
+				case <-work.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		})
+		return nil
+	})
+}
+
+func (p *periodic) Stop() { p.Halt(nil) }

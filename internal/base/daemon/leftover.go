@@ -1,0 +1,193 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience is how long a server may take to end before it is killed.
+const patience = 20 * time.Second
+
+// EndLeftover ends what runs program on the data directory: a server whose
+// supervisor was killed. It returns when none is left.
+func EndLeftover(ctx context.Context, program, data, pidFile string, stop syscall.Signal) error {
+	for _, pid := range leftovers(program, data, pidFile) {
+		if err := end(ctx, pid, stop, func() bool { return !runs(pid, program, data) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// programs are the names of what EndBelow ends.
+var programs = []string{"postgres", "mariadbd", "mysqld", "redis-server", "valkey-server"}
+
+// EndBelow ends every server of a kind that this package runs whose arguments
+// name a directory below dir and whose user is us, root, or one who owns
+// something there: those whose supervisor is gone. It returns the names of the
+// programs it has ended.
+func EndBelow(ctx context.Context, dir string) (ended []string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	owners, err := ownersOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid <= 1 || pid == os.Getpid() {
+			continue
+		}
+		args := arguments(pid)
+		if !namesBelow(args, dir) || !slices.Contains(programs, filepath.Base(args[0])) || !owners[ownerOf("/proc/"+e.Name())] {
+			continue
+		}
+		program := filepath.Base(args[0])
+		stop := syscall.SIGTERM
+		if program == "postgres" {
+			stop = syscall.SIGINT // without waiting for its clients
+		}
+		if err := end(ctx, pid, stop, func() bool { return !namesBelow(arguments(pid), dir) }); err != nil {
+			errs = append(errs, fmt.Errorf("%s, process %d: %w", program, pid, err))
+			continue
+		}
+		ended = append(ended, program)
+	}
+	return ended, errors.Join(errs...)
+}
+
+func namesBelow(args []string, dir string) bool {
+	return len(args) > 1 && slices.ContainsFunc(args[1:], func(a string) bool {
+		if _, value, found := strings.Cut(a, "="); found {
+			a = value
+		}
+		return strings.HasPrefix(a, dir+string(filepath.Separator))
+	})
+}
+
+// ownersOf are the users whose processes may be servers of ours: us, root, and
+// who owns something directly below dir.
+func ownersOf(dir string) (map[int]bool, error) {
+	owners := map[int]bool{0: true, os.Geteuid(): true}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		owners[ownerOf(filepath.Join(dir, e.Name()))] = true
+	}
+	delete(owners, nobody)
+	return owners, nil
+}
+
+// nobody is the owner of what is not there.
+const nobody = -1
+
+func ownerOf(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nobody
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return nobody
+}
+
+// end signals a process that is not our child and waits until it is gone.
+func end(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(patience)
+	for sig := stop; !gone(); {
+		if err := syscall.Kill(pid, sig); errors.Is(err, syscall.ESRCH) {
+			return nil
+		} else if err != nil {
+			return os.NewSyscallError("kill", err)
+		}
+		for !gone() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			if time.Now().After(deadline) {
+				sig, deadline = syscall.SIGKILL, time.Now().Add(patience)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// leftovers are the processes that run program on the data directory. The pid
+// file names one; where the system shows all processes, they are looked
+// through too, because a server may be killed before its file is written.
+func leftovers(program, data, pidFile string) []int {
+	var pids []int
+	if text, err := os.ReadFile(pidFile); err == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+		if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 1 && runs(pid, program, data) {
+			pids = append(pids, pid)
+		}
+	}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err == nil && pid > 1 && (len(pids) == 0 || pids[0] != pid) && runs(pid, program, data) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// runs tells whether a process is this program on this data directory, by the
+// arguments it was started with: a pid alone may be somebody else's by now.
+func runs(pid int, program, data string) bool {
+	args := arguments(pid)
+	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
+		return false
+	}
+	for _, a := range args[1:] {
+		if a == data || strings.HasSuffix(a, "="+data) {
+			return true
+		}
+	}
+	return false
+}
+
+// arguments are those a process was started with; none when it is gone.
+func arguments(pid int) []string {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat("/proc/self"); err == nil {
+			return nil
+		}
+		// Systems without /proc have ps.
+		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it prints a line and ends
+		if err != nil {
+			return nil
+		}
+		return strings.Fields(string(out))
+	}
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+}

@@ -1,0 +1,271 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/daemon"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script is a server: it writes its pid, answers by a file, and ends when told.
+const script = `trap 'rm -f "$0/up"; exit 0' TERM
+mkdir -p "$0"; echo $$ >"$0/../pid"; echo $$ >>"$0/../starts"; : >"$0/up"
+while :; do sleep 0.05; done`
+
+func spec(t *testing.T) daemon.Spec {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	return daemon.Spec{
+		Name: "test", Dir: dir, Program: "/bin/sh", Args: []string{"-c", script, data}, Data: data, PIDFile: filepath.Join(dir, "pid"),
+		Stop: syscall.SIGTERM, Log: slog.New(slog.DiscardHandler),
+		Prepare: func(context.Context) error { return os.RemoveAll(filepath.Join(data, "up")) },
+		Answers: func(context.Context) error { _, err := os.Stat(filepath.Join(data, "up")); return err },
+	}
+}
+
+func started(t *testing.T, s daemon.Spec) *daemon.Daemon {
+	t.Helper()
+	d := daemon.New(s)
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Stop)
+	return d
+}
+
+func starts(t *testing.T, s daemon.Spec) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Dir, "starts"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 60 s: %s", what)
+		}
+	}
+}
+
+func TestHonoursTheContract(t *testing.T) {
+	t.Parallel()
+	backgroundtest.Stress(t, func(t *testing.T) background.Service {
+		d := daemon.New(spec(t))
+		d.Wake()
+		return d
+	})
+}
+
+func TestStartsOnFirstUse(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	d := started(t, s)
+	if d.Up() || d.PID() != 0 || len(starts(t, s)) != 0 {
+		t.Error("it runs before anybody asked")
+	}
+	for range 2 {
+		if err := d.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := starts(t, s); len(got) != 1 || strconv.Itoa(d.PID()) != got[0] {
+		t.Errorf("started as %v, pid %d", got, d.PID())
+	}
+	pid := d.PID()
+	d.Stop()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("it is left: %v", err)
+	}
+	if err := d.Ensure(t.Context()); !errors.Is(err, background.ErrStopped) {
+		t.Errorf("after Stop: %v", err)
+	}
+}
+
+func TestIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	d := started(t, s)
+	if err := d.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n < 4; n++ {
+		if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "another start", func() bool { return len(starts(t, s)) == n && d.Up() })
+	}
+}
+
+// What a supervisor that was killed left running is ended first: never do two
+// run on one directory.
+func TestEndsWhatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"by pid file", "without pid file", "pid of another"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := spec(t)
+			old := exec.Command(s.Program, s.Args...)
+			if err := old.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = old.Wait() }()
+			eventually(t, "the first runs", func() bool { return s.Answers(t.Context()) == nil })
+			switch how {
+			case "without pid file":
+				if err := os.Remove(s.PIDFile); err != nil {
+					t.Fatal(err)
+				}
+			case "pid of another": // ours must survive
+				if err := os.WriteFile(s.PIDFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := started(t, s)
+			if err := d.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+			default:
+				t.Error("two run")
+			}
+			if d.PID() == old.Process.Pid {
+				t.Error("it is the old one")
+			}
+		})
+	}
+}
+
+func TestEnsureSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	var tries atomic.Int32
+	why := errors.New("the disk is full")
+	s.Prepare = func(context.Context) error { tries.Add(1); return why }
+	d := started(t, s)
+	if err := d.Ensure(t.Context()); !errors.Is(err, why) {
+		t.Errorf("%v, want %v", err, why)
+	}
+	eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
+	s = spec(t)
+	s.Args = []string{"-c", "echo broken >&2; exit 3", s.Data}
+	if err := started(t, s).Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("%v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(s.Dir, "log")); err != nil || !strings.Contains(string(text), "broken") {
+		t.Errorf("its log: %q, %v", text, err)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	// Whatever is installed: a path that works, or words that help.
+	if dir, err := daemon.Postgres(); err != nil && !errors.Is(err, daemon.ErrNoPostgres) || err == nil && dir == "" {
+		t.Errorf("%q, %v", dir, err)
+	}
+	if server, install, err := daemon.MariaDB(); err != nil && !errors.Is(err, daemon.ErrNoMariaDB) || err == nil && (server == "" || install == "") {
+		t.Errorf("%q, %q, %v", server, install, err)
+	}
+	if path, err := daemon.Redis(); err != nil && !errors.Is(err, daemon.ErrNoRedis) || err == nil && path == "" {
+		t.Errorf("%q, %v", path, err)
+	}
+	if who, err := daemon.Unprivileged("no-such-user-here"); err != nil || os.Geteuid() == 0 && (who == nil || who.Uid == 0) {
+		t.Errorf("%v, %v", who, err)
+	}
+}
+
+func TestCanEnter(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs servers as somebody else")
+	}
+	nobody, err := daemon.Unprivileged("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.MkdirTemp("/var/tmp", "ingot-enter-") //nolint:usetesting // the parents of t.TempDir() may be closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(open) })
+	if err := os.Chmod(open, 0o711); err != nil { //nolint:gosec // that is what is tested
+		t.Fatal(err)
+	}
+	closed := filepath.Join(open, "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.CanEnter(filepath.Join(open, "to", "come"), nobody); err != nil {
+		t.Errorf("a directory that can be entered: %v", err)
+	}
+	if err := daemon.CanEnter(closed, nil); err != nil {
+		t.Errorf("ourselves: %v", err)
+	}
+	err = daemon.CanEnter(filepath.Join(closed, "data", "to", "come"), nobody)
+	if !errors.Is(err, daemon.ErrClosed) || !strings.Contains(err.Error(), "user nobody, who cannot enter "+closed+": ") {
+		t.Errorf("below a closed directory: %v", err)
+	}
+}
+
+func TestEndBelow(t *testing.T) {
+	t.Parallel()
+	s, elsewhere, other := spec(t), spec(t), spec(t)
+	other.Args[2] = filepath.Join(s.Dir, "other")
+	other.Answers = func(context.Context) error { _, err := os.Stat(filepath.Join(other.Args[2], "up")); return err }
+	begin := func(s daemon.Spec, name string) (ended chan struct{}) {
+		program := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink(s.Program, program); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, s.Args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended = make(chan struct{})
+		go func() { defer close(ended); _ = cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+		eventually(t, "it runs", func() bool { return s.Answers(t.Context()) == nil })
+		return ended
+	}
+	gone := begin(s, "redis-server")
+	stay := []chan struct{}{begin(elsewhere, "redis-server"), begin(other, "backup")}
+	names, err := daemon.EndBelow(t.Context(), s.Dir)
+	if err != nil || len(names) != 1 || names[0] != "redis-server" {
+		t.Fatalf("%q, %v", names, err)
+	}
+	<-gone
+	for i, ended := range stay {
+		select {
+		case <-ended:
+			t.Errorf("another one ended too: %d", i)
+		default:
+		}
+	}
+}

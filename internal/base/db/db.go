@@ -1,0 +1,276 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/base/seal"
+)
+
+// Dialect says which engine is behind a DB.
+type Dialect int
+
+// The engines.
+const (
+	SQLite Dialect = iota + 1
+	Postgres
+)
+
+func (d Dialect) String() string {
+	switch d {
+	case SQLite:
+		return "sqlite"
+	case Postgres:
+		return "postgres"
+	}
+	return fmt.Sprintf("Dialect(%d)", int(d))
+}
+
+// Options are what Open needs.
+type Options struct {
+	// URL is sqlite:PATH, postgres://… or postgresql://…
+	URL string
+	// Keys seal and open secret columns. Without them Seal and Unseal cannot be used.
+	Keys *seal.Keyring
+	// Log takes notes about migrations and retries; none are made without it.
+	Log *slog.Logger
+	// MaxConns bounds the connections; 0 means 16 for PostgreSQL, which
+	// gets at least 2. SQLite has one
+	// writer and, within 4 and 8, that many readers.
+	MaxConns int
+}
+
+// DB is an open database. It may be used by many goroutines.
+type DB struct {
+	dialect Dialect
+	writer  *sql.DB
+	reader  *sql.DB // the same as writer for PostgreSQL
+	path    string  // of the SQLite file
+	rebind  *rebinder
+	keys    atomic.Pointer[seal.Keyring]
+	log     *slog.Logger
+	closed  atomic.Bool
+	// migrating has room for the one Migrate that is at work.
+	migrating chan struct{}
+}
+
+// Open connects to the database, which it checks, and creates the file of an
+// SQLite database when it is missing. It does not migrate. Its errors never
+// show the password of the URL.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	d := &DB{log: o.Log, migrating: make(chan struct{}, 1)}
+	d.SetKeys(o.Keys)
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	scheme, rest, _ := strings.Cut(o.URL, ":")
+	var err error
+	switch scheme {
+	case "sqlite":
+		d.dialect = SQLite
+		err = d.openSQLite(ctx, rest, o.MaxConns)
+	case "postgres", "postgresql":
+		d.dialect = Postgres
+		err = d.openPostgres(ctx, o.URL, o.MaxConns)
+	default:
+		return nil, errors.New("database URL must begin with sqlite:, postgres:// or postgresql://")
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.rebind = newRebinder(d.dialect)
+	return d, nil
+}
+
+// Close waits for running statements and closes all connections. It is
+// idempotent; afterwards every call fails with ErrClosed.
+func (d *DB) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	err := d.reader.Close()
+	// The writer is last: closing the last connection of all makes SQLite move
+	// what is left in the WAL into the database file and remove the WAL.
+	if d.writer != d.reader {
+		err = errors.Join(err, d.writer.Close())
+	}
+	return err
+}
+
+// Dialect says which engine this is.
+func (d *DB) Dialect() Dialect { return d.dialect }
+
+// Shared is true when other server processes may use the same database at the
+// same time, so that work must be claimed and not merely remembered.
+func (d *DB) Shared() bool { return d.dialect == Postgres }
+
+// SetKeys replaces the keyring, for a server that rotates its keys while it
+// runs. Transactions under way may use either.
+func (d *DB) SetKeys(keys *seal.Keyring) { d.keys.Store(keys) }
+
+// Ping checks that the database answers.
+func (d *DB) Ping(ctx context.Context) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	return orContext(ctx, d.reader.PingContext(ctx))
+}
+
+// Update runs fn in a transaction that reads and writes, and commits when fn
+// returns nil. Any error or panic of fn rolls back; the panic goes on.
+//
+// fn MAY RUN MORE THAN ONCE: when the transaction fails because of another one,
+// it is rolled back and run again, with growing random pauses. So fn must set
+// what it hands out rather than add to it, and do nothing outside the
+// transaction (no mail, no HTTP call, no channel).
+//
+// Updates do not nest, and a View inside one would wait for a second
+// connection: both are refused when they are given the transaction's context.
+func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
+	return d.run(ctx, d.writer, d.updateOptions(), fn)
+}
+
+// View runs fn on one snapshot of the database. A write in it fails with
+// ErrReadOnly. The snapshot is taken by the first query. Like Update, it may run
+// fn more than once.
+func (d *DB) View(ctx context.Context, fn func(tx *Tx) error) error {
+	return d.run(ctx, d.reader, d.viewOptions(), fn)
+}
+
+// UpdateLocking is Update without the promise that transactions behave as if
+// they ran one after the other: on PostgreSQL it is READ COMMITTED, so each
+// statement sees what was committed before it began. It is for queues, where
+// many workers change rows beside each other all the time and serializable
+// transactions would mostly run again: they remember each page of an index
+// that they read, and every insert into one is a conflict.
+//
+// What was read may be stale by the time of the write, so look, then write is
+// right only for rows that were locked (FOR UPDATE, which SQLite neither has nor
+// needs), for values changed in place (n = n + 1) and for conflicts that a
+// unique index finds (ON CONFLICT). On SQLite it is Update. fn may run more
+// than once, because of a deadlock.
+func (d *DB) UpdateLocking(ctx context.Context, fn func(tx *Tx) error) error {
+	opts := d.updateOptions()
+	if d.dialect == Postgres {
+		opts = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+	}
+	return d.run(ctx, d.writer, opts, fn)
+}
+
+func (d *DB) updateOptions() *sql.TxOptions {
+	if d.dialect == Postgres {
+		return &sql.TxOptions{Isolation: sql.LevelSerializable}
+	}
+	return nil // BEGIN IMMEDIATE, by the _txlock of the writer
+}
+
+func (d *DB) viewOptions() *sql.TxOptions {
+	if d.dialect == Postgres {
+		return &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	return &sql.TxOptions{ReadOnly: true}
+}
+
+const (
+	maxAttempts = 50
+	firstPause  = time.Millisecond
+	longPause   = 100 * time.Millisecond
+)
+
+func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) error {
+	if ctx.Value(insideTx{}) == d {
+		return errors.New("transactions do not nest: use the one this context belongs to")
+	}
+	for attempt := 1; ; attempt++ {
+		if d.closed.Load() {
+			return ErrClosed
+		}
+		again, err := d.attempt(ctx, pool, opts, fn)
+		switch {
+		case err == nil:
+			return nil
+		case !again:
+			return err
+		case attempt == maxAttempts:
+			return fmt.Errorf("gave up after %d attempts: %w", attempt, err)
+		}
+		d.log.DebugContext(ctx, "transaction runs again", "attempt", attempt, "error", err)
+		if err := pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt runs fn in one transaction. again tells that only another transaction
+// was in the way.
+func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) (again bool, err error) {
+	begun, err := pool.BeginTx(ctx, opts)
+	if err != nil {
+		if d.closed.Load() {
+			return false, ErrClosed
+		}
+		return retryable(err), orContext(ctx, d.away(fmt.Errorf("begin: %w", err), false))
+	}
+	tx := &Tx{db: d, sql: begun}
+	tx.ctx = context.WithValue(ctx, insideTx{}, d)
+	committed := false
+	// Deferred and without recover, so that it also runs when fn panics (and the
+	// panic keeps its stack) or ends its goroutine, as a failing test does.
+	defer func() {
+		tx.over = true
+		tx.closeRows()
+		if !committed {
+			begun.Rollback() //nolint:errcheck // nothing is left to be done; the connection checks itself
+		}
+	}()
+
+	err = fn(tx)
+	if leaked := tx.closeRows(); leaked && err == nil {
+		err = fmt.Errorf("at the end of the transaction: %w", ErrRowsOpen)
+	}
+	if err == nil && tx.failed != nil {
+		err = fmt.Errorf("a failed statement was ignored: %w", tx.failed)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, orContext(ctx, err)
+		}
+		// fn may have hidden the reason in an error of its own.
+		if unreachable(tx.failed) {
+			return false, d.away(tx.failed, false)
+		}
+		return retryable(err) || retryable(tx.failed), err
+	}
+	if opts != nil && opts.ReadOnly {
+		return false, nil
+	}
+	committed = true
+	if err := begun.Commit(); err != nil {
+		return retryable(err), orContext(ctx, d.away(fmt.Errorf("commit: %w", translate(err)), true))
+	}
+	return false, nil
+}
+
+// pause waits a random time, up to a limit that doubles with every attempt:
+// transactions that collided must not meet again in step.
+func pause(ctx context.Context, attempt int) error {
+	limit := longPause
+	if attempt < 10 {
+		limit = min(limit, firstPause<<attempt)
+	}
+	timer := time.NewTimer(rand.N(limit))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,77 @@
+//go:build unix
+
+// Command pgserver runs a command with a private PostgreSQL server beside it:
+//
+//	go run ./internal/base/db/dbtest/pgserver -- go test ./...
+//
+// The command finds the server in INGOT_TEST_POSTGRES_URL. Signals are passed on
+// to it, and its exit code is ours. When the variable is set already, no server
+// is started; nor when INGOT_TEST_NO_POSTGRES is 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"ingot/internal/base/db/dbtest/pgproc"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: pgserver -- COMMAND [ARGUMENT…]")
+		return 2
+	}
+	// From here on, so that a signal during the start ends the server too.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+
+	env := os.Environ()
+	if os.Getenv(pgproc.URLVariable) == "" && os.Getenv("INGOT_TEST_NO_POSTGRES") != "1" {
+		server, err := pgproc.Start(context.Background())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "pgserver:", err)
+			return 1
+		}
+		defer server.Stop()
+		env = append(env, pgproc.URLVariable+"="+server.URL)
+	}
+
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgserver:", err)
+		return 127
+	}
+	go func() {
+		for s := range signals {
+			cmd.Process.Signal(s) //nolint:errcheck // it may be gone already
+		}
+	}()
+	return exitCode(cmd.Wait())
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal())
+		}
+		return exit.ExitCode()
+	}
+	fmt.Fprintln(os.Stderr, "pgserver:", err)
+	return 1
+}

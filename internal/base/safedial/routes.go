@@ -1,0 +1,85 @@
+package safedial
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// Routes are the addresses of apps of this server. Requests to them do not go by
+// the name servers, which users may control, but straight to the server.
+type Routes struct {
+	// Has reports whether a host and path lead to an app of this server.
+	Has func(host, path string) bool
+	// At is where the server serves them, host:port, without TLS.
+	At string
+}
+
+// has is false for the zero value.
+func (r Routes) has(u *url.URL) bool { return r.Has != nil && r.Has(u.Host, u.EscapedPath()) }
+
+// Transport sends requests to what a guard permits, and to routes of this
+// server. base is copied; its dialer is replaced.
+func Transport(base *http.Transport, g Guard, r Routes, dialTimeout time.Duration) http.RoundTripper {
+	guarded := base.Clone()
+	guarded.DialContext = (&net.Dialer{Timeout: dialTimeout, Control: g.Control}).DialContext
+	guarded.Proxy = nil
+	own := base.Clone()
+	own.Proxy = nil
+	own.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	return &transport{guarded, own, r}
+}
+
+type transport struct {
+	guarded, own *http.Transport
+	routes       Routes
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !t.routes.has(req.URL) {
+		return t.guarded.RoundTrip(req)
+	}
+	here := req.Clone(req.Context())
+	if here.Host == "" {
+		here.Host = req.URL.Host
+	}
+	here.Header.Set("X-Forwarded-Proto", req.URL.Scheme)
+	here.URL.Scheme, here.URL.Host = "http", t.routes.At
+	return t.own.RoundTrip(here)
+}
+
+// CloseIdleConnections lets http.Client close them.
+func (t *transport) CloseIdleConnections() {
+	t.guarded.CloseIdleConnections()
+	t.own.CloseIdleConnections()
+}
+
+// Check reports why a URL would be refused, as far as that is known without a
+// connection: its host is an address that the guard refuses, or a name that
+// leads to such addresses only. A name that cannot be resolved now passes; the
+// guard sees to it when it is used.
+func Check(g Guard, r Routes, u *url.URL, lookup func(host string) ([]netip.Addr, error)) error {
+	if r.has(u) {
+		return nil
+	}
+	addresses := []netip.Addr{}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		addresses = append(addresses, a)
+	} else if addresses, err = lookup(u.Hostname()); err != nil || len(addresses) == 0 {
+		return nil //nolint:nilerr // see above
+	}
+	for _, a := range addresses {
+		if g.Permits(a) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", u.Hostname(), ErrPrivate)
+}
+
+// Refused reports whether a request failed because of a guard.
+func Refused(err error) bool { return errors.Is(err, ErrPrivate) }

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+)
+
+// Access is the authorization decision of a route. The zero value refuses
+// everything.
+type Access struct {
+	kind   accessKind
+	scopes []string
+	reason string
+}
+
+type accessKind int
+
+const (
+	refuse accessKind = iota
+	public
+	own
+	bearer
+)
+
+// Public lets everybody in; reason says why that is right.
+func Public(reason string) Access { return Access{kind: public, reason: reason} }
+
+// Own leaves authentication to the handler because it is not by bearer token;
+// reason says by what.
+func Own(reason string) Access { return Access{kind: own, reason: reason} }
+
+// Scope demands a valid token that carries at least one of scopes.
+func Scope(scopes ...string) Access {
+	if len(scopes) == 0 {
+		panic("web: Scope without a scope; use Token")
+	}
+	return Access{kind: bearer, scopes: scopes}
+}
+
+// Token demands a valid token; reason says how the handler decides further.
+func Token(reason string) Access { return Access{kind: bearer, reason: reason} }
+
+// Kind names the decision, for the route table and its tests.
+func (a Access) Kind() string {
+	return [...]string{"refuse", "public", "own", "token"}[a.kind]
+}
+
+// Scopes lists the scopes of which one is needed.
+func (a Access) Scopes() []string { return a.scopes }
+
+// Reason is the justification given at registration.
+func (a Access) Reason() string { return a.reason }
+
+// BearerToken returns the token of the Authorization header. The scheme's
+// case does not matter: cf writes "bearer", others "Bearer".
+func BearerToken(r *http.Request) (string, bool) {
+	scheme, raw, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") || raw == "" || strings.Contains(raw, " ") {
+		return "", false
+	}
+	return raw, true
+}
+
+// decide applies the decision and returns the request with its claims.
+func (a Access) decide(r *http.Request, v *token.Verifier) (*http.Request, error) {
+	switch a.kind {
+	case public, own:
+		return r, nil
+	case bearer:
+		raw, ok := BearerToken(r)
+		if !ok || v == nil {
+			return nil, fault.New(fault.Unauthenticated, "Authentication error").WithKind("unauthorized")
+		}
+		claims, err := v.Verify(r.Context(), raw)
+		if err != nil {
+			return nil, err
+		}
+		if len(a.scopes) > 0 && !claims.HasAny(a.scopes...) {
+			return nil, Insufficient(a.scopes...)
+		}
+		return r.WithContext(token.NewContext(r.Context(), claims)), nil
+	default:
+		return nil, Insufficient()
+	}
+}
+
+// Insufficient is the refusal of a caller who is known but may not do it.
+func Insufficient(scopes ...string) *fault.Error {
+	e := fault.New(fault.Forbidden, "You are not authorized to perform the requested action").WithKind("insufficient_scope")
+	e.Need = scopes
+	return e
+}

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// DecodeJSON reads the whole body as one JSON value into v. Unknown members
+// are ignored; use DecodeStrict where they must be refused. The error names
+// the member that is wrong.
+func DecodeJSON(r *http.Request, v any) error { return decode(r, v, false) }
+
+// DecodeStrict is DecodeJSON that refuses unknown members.
+func DecodeStrict(r *http.Request, v any) error { return decode(r, v, true) }
+
+func decode(r *http.Request, v any, strict bool) error {
+	d := json.NewDecoder(r.Body)
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(v); err != nil {
+		return parseFault(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errors.New("more than one JSON value")
+		}
+		return parseFault(err)
+	}
+	return nil
+}
+
+func parseFault(err error) error {
+	var (
+		tooLarge *http.MaxBytesError
+		wrong    *json.UnmarshalTypeError
+		syntax   *json.SyntaxError
+		known    *fault.Error
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		return err
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong):
+		where := wrong.Field
+		if where == "" {
+			where = "the request body"
+		}
+		return fault.Wrap(err, fault.Unprocessable, "%s must be %s, not %s", where, kindName(wrong), wrong.Value)
+	case errors.As(err, &syntax):
+		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON is broken at byte %d", syntax.Offset)
+	case errors.Is(err, io.EOF):
+		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the body is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON ends too early")
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		return fault.Wrap(err, fault.Unprocessable, "Unknown field(s): %s", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`, "'"))
+	default:
+		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the body is not the JSON expected here")
+	}
+}
+
+// kindName says in JSON's words what was expected.
+func kindName(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "string":
+		return "a string"
+	case "bool":
+		return "a boolean"
+	case "slice", "array":
+		return "a list"
+	case "map", "struct":
+		return "an object"
+	default:
+		return "a number"
+	}
+}

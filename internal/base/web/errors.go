@@ -1,0 +1,185 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// Format is the shape of error bodies of one API.
+type Format int
+
+// The formats in use.
+const (
+	// FormatV3 is Cloud Foundry's {"errors":[{code,title,detail}]}.
+	FormatV3 Format = iota
+	// FormatNotifications is the notification service's {"errors":["…"]}.
+	FormatNotifications
+	// FormatNotificationsV2 is the same with the words of its second version.
+	FormatNotificationsV2
+	// FormatOAuth is RFC 6749's {"error","error_description"}, as UAA writes it.
+	FormatOAuth
+)
+
+// meaning is what a code becomes on the wire.
+type meaning struct {
+	status int
+	number int    // Cloud Foundry's error number
+	oauth  string // UAA's error word
+}
+
+// meanings is the one table from codes to responses.
+var meanings = map[fault.Code]meaning{
+	fault.Internal:               {http.StatusInternalServerError, 10001, "server_error"},
+	fault.BadRequest:             {http.StatusBadRequest, 1004, "invalid_request"},
+	fault.MessageParse:           {http.StatusBadRequest, 1001, "invalid_request"},
+	fault.BadQuery:               {http.StatusBadRequest, 10005, "invalid_request"},
+	fault.InvalidToken:           {http.StatusUnauthorized, 1000, "invalid_token"},
+	fault.Unauthenticated:        {http.StatusUnauthorized, 10002, "unauthorized"},
+	fault.Forbidden:              {http.StatusForbidden, 10003, "access_denied"},
+	fault.FeatureDisabled:        {http.StatusForbidden, 330002, "access_denied"},
+	fault.UnknownRoute:           {http.StatusNotFound, 10000, "not_found"},
+	fault.NotFound:               {http.StatusNotFound, 10010, "not_found"},
+	fault.MethodNotAllowed:       {http.StatusMethodNotAllowed, 10000, "method_not_allowed"},
+	fault.NotAcceptable:          {http.StatusNotAcceptable, 1004, "not_acceptable"},
+	fault.Conflict:               {http.StatusConflict, 10016, "conflict"},
+	fault.PreconditionFailed:     {http.StatusPreconditionFailed, 1004, "precondition_failed"},
+	fault.TooLarge:               {http.StatusRequestEntityTooLarge, 10004, "invalid_request"},
+	fault.UnsupportedMedia:       {http.StatusUnsupportedMediaType, 1004, "invalid_request"},
+	fault.Unprocessable:          {http.StatusUnprocessableEntity, 10008, "invalid_request"},
+	fault.RateLimited:            {http.StatusTooManyRequests, 10013, "too_many_requests"},
+	fault.BadGateway:             {http.StatusBadGateway, 10001, "server_error"},
+	fault.Unavailable:            {http.StatusServiceUnavailable, 10015, "temporarily_unavailable"},
+	fault.TaskWorkersUnavailable: {http.StatusServiceUnavailable, 170020, "temporarily_unavailable"},
+	fault.InstanceBusy:           {http.StatusConflict, 60016, "conflict"},
+	fault.BindingBusy:            {http.StatusConflict, 90008, "conflict"},
+	fault.NotEmpty:               {http.StatusBadRequest, 10006, "invalid_request"},
+	fault.StillShared:            {http.StatusUnprocessableEntity, 390002, "invalid_request"},
+	fault.SameRoute:              {http.StatusUnprocessableEntity, 130008, "invalid_request"},
+	fault.BrokerNotRemovable:     {http.StatusUnprocessableEntity, 270010, "invalid_request"},
+	fault.DeployingScale:         {http.StatusUnprocessableEntity, 390016, "invalid_request"},
+	fault.DeployingUpdate:        {http.StatusUnprocessableEntity, 390017, "invalid_request"},
+	fault.DeployingStop:          {http.StatusUnprocessableEntity, 390024, "invalid_request"},
+	fault.BadBroker:              {http.StatusBadGateway, 10001, "server_error"},
+	fault.InsufficientStorage:    {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
+}
+
+// Number is Cloud Foundry's number of a code, for errors that are stored and
+// shown later.
+func Number(c fault.Code) int { return meanings[c].number }
+
+// WriteError answers the request with err. An error that carries no code is
+// written to the log under an id and shown as nothing but that id.
+func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logger, err error) {
+	e := explain(r.Context(), log, err)
+	m, ok := meanings[e.Code]
+	if !ok {
+		m = meanings[fault.Internal]
+	}
+	if f == FormatV3 && e.Code == fault.MethodNotAllowed {
+		m, e = meanings[fault.UnknownRoute], fault.New(fault.UnknownRoute, "Unknown request")
+	}
+	h := w.Header()
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if m.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", challenge(f, e))
+	}
+	h.Del("Content-Length")
+	WriteJSON(w, m.status, body(f, m, e))
+}
+
+// explain finds what the user may know of err.
+func explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
+	var tooLarge *http.MaxBytesError
+	var e *fault.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return fault.Wrap(err, fault.TooLarge, "The request body is larger than the %d bytes allowed here.", tooLarge.Limit)
+	case errors.As(err, &e) && e.Code != fault.Internal:
+		log.InfoContext(ctx, "request refused", "code", string(e.Code), "error", err)
+		return e
+	}
+	id := errorID()
+	log.ErrorContext(ctx, "request failed", "error_id", id, "error", err)
+	return fault.New(fault.Internal, "An unknown error occurred. Its id in the server's log is %s.", id)
+}
+
+func body(f Format, m meaning, e *fault.Error) any {
+	switch f {
+	case FormatNotifications, FormatNotificationsV2:
+		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
+	case FormatOAuth:
+		out := map[string]string{"error": m.oauth, "error_description": strings.Join(e.Messages(), " ")}
+		if e.Kind != "" {
+			out["error"] = e.Kind
+		}
+		if len(e.Need) > 0 {
+			out["scope"] = strings.Join(e.Need, " ")
+		}
+		return out
+	default:
+		type entry struct {
+			Code   int    `json:"code"`
+			Title  string `json:"title"`
+			Detail string `json:"detail"`
+		}
+		entries := make([]entry, 0, 1+len(e.More))
+		for _, message := range e.Messages() {
+			entries = append(entries, entry{m.number, "CF-" + string(e.Code), message})
+		}
+		return map[string]any{"errors": entries}
+	}
+}
+
+// notificationsMessage is the one message of the notification service, whose
+// clients look for these words when the token is at fault.
+func notificationsMessage(f Format, e *fault.Error) string {
+	const header = "Authorization header is invalid: "
+	switch {
+	case e.Code == fault.Unauthenticated:
+		return header + "missing"
+	case e.Code == fault.InvalidToken && f == FormatNotificationsV2:
+		return header + "corrupt"
+	case e.Code == fault.InvalidToken:
+		return header + strings.TrimPrefix(strings.Join(e.Messages(), ", "), "Invalid Auth Token: ")
+	}
+	return strings.Join(e.Messages(), ", ")
+}
+
+// challenge tells the client how to authenticate (RFC 6750, RFC 7617).
+func challenge(f Format, e *fault.Error) string {
+	if f == FormatOAuth && e.Kind == "invalid_client" {
+		return `Basic realm="oauth"`
+	}
+	if e.Code == fault.InvalidToken {
+		return `Bearer realm="oauth", error="invalid_token"`
+	}
+	return `Bearer realm="oauth"`
+}
+
+// WriteJSON writes v with status.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	// The status is out: a client that went away is not our failure.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func errorID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

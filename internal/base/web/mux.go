@@ -1,0 +1,205 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+)
+
+// Handler answers a request or returns the error to answer with. It must not
+// return an error after it began to write.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Route is one row of the route table.
+type Route struct {
+	Method  string
+	Pattern string
+	Access  Access
+}
+
+// Limits bound what one request may take.
+type Limits struct {
+	Body  int64         // bytes of the request body
+	Read  time.Duration // until the body has arrived
+	Write time.Duration // until the answer is written; 0 means no limit
+}
+
+// DefaultLimits suit JSON requests.
+var DefaultLimits = Limits{Body: 1 << 20, Read: 30 * time.Second, Write: 60 * time.Second}
+
+// Mux is the route table of one host name.
+type Mux struct {
+	chi     chi.Router
+	log     *slog.Logger
+	metrics *Metrics
+	routes  []Route
+	strict  bool // a path with a trailing slash is another one
+	// Room, if set, is asked before a request to a route of Group.Storing is
+	// served; its error is the answer. Set it before the first request.
+	Room func() error
+}
+
+// NewMux returns an empty table. What matches no route is answered in the
+// given format.
+func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
+	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications || f == FormatNotificationsV2}
+	m.chi.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		WriteError(w, r, f, log, fault.New(fault.UnknownRoute, "Unknown request"))
+	})
+	m.chi.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		WriteError(w, r, f, log, fault.New(fault.MethodNotAllowed, "%s is not possible here", r.Method))
+	})
+	return m
+}
+
+// ServeHTTP answers from the table. A trailing slash is ignored, as Cloud
+// Controller and UAA do and the notification service does not, unless the table
+// has the path with it.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.chi.ServeHTTP(w, m.withoutSlash(r))
+}
+
+// withoutSlash returns r, routed by its path without trailing slashes when no
+// route has them. The path that handlers see stays as it was sent.
+func (m *Mux) withoutSlash(r *http.Request) *http.Request {
+	path := r.URL.RawPath
+	if path == "" {
+		path = r.URL.Path
+	}
+	short := strings.TrimRight(path, "/")
+	if m.strict || short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
+		return r
+	}
+	route := chi.NewRouteContext()
+	route.Routes, route.RoutePath = m.chi, short
+	return r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route))
+}
+
+// Routes returns the whole table, for tests and documentation.
+func (m *Mux) Routes() []Route { return m.routes }
+
+// Group returns a view of the table for one API: its error format, its token
+// verifier and a name for metrics.
+func (m *Mux) Group(name string, f Format, v *token.Verifier) *Group {
+	return m.LateGroup(name, f, func() *token.Verifier { return v })
+}
+
+// LateGroup is Group for an API that stays while the authorization server may
+// become known: each request asks for the verifier.
+func (m *Mux) LateGroup(name string, f Format, v func() *token.Verifier) *Group {
+	return &Group{mux: m, name: name, format: f, verifier: v, limits: DefaultLimits}
+}
+
+// Group registers the routes of one API.
+type Group struct {
+	mux      *Mux
+	name     string
+	format   Format
+	verifier func() *token.Verifier
+	limits   Limits
+	headers  map[string]string
+	storing  bool
+}
+
+// WithHeaders returns a Group whose answers all carry these headers, refusals
+// too.
+func (g *Group) WithHeaders(headers map[string]string) *Group {
+	c := *g
+	c.headers = headers
+	return &c
+}
+
+// Storing returns a Group for routes that store much: they are refused while
+// there is no room, see Mux.Room.
+func (g *Group) Storing() *Group {
+	c := *g
+	c.storing = true
+	return &c
+}
+
+// Within returns a Group with other limits.
+func (g *Group) Within(l Limits) *Group {
+	c := *g
+	c.limits = l
+	return &c
+}
+
+// Handle registers a route with its decision. A GET route also answers HEAD.
+func (g *Group) Handle(method, pattern string, access Access, h Handler) {
+	if access.kind == refuse {
+		panic("web: " + method + " " + pattern + " has no authorization decision")
+	}
+	g.mux.routes = append(g.mux.routes, Route{method, pattern, access})
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		started := time.Now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		g.serve(ww, r, access, h)
+		g.mux.metrics.observe(g.name, r.Method, pattern, ww.Status(), time.Since(started))
+	}
+	g.mux.chi.MethodFunc(method, pattern, handle)
+	if method == http.MethodGet {
+		g.mux.chi.MethodFunc(http.MethodHead, pattern, func(w http.ResponseWriter, r *http.Request) {
+			head, r := newHead(w, r)
+			defer head.done()
+			handle(head, r)
+		})
+	}
+}
+
+func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h Handler) {
+	g.limit(w, r)
+	for name, value := range g.headers {
+		w.Header().Set(name, value)
+	}
+	allowed, err := access.decide(r, g.verifier())
+	if err == nil && g.storing && g.mux.Room != nil {
+		err = g.mux.Room()
+	}
+	if err == nil {
+		err = h(w, allowed)
+		r = allowed
+	}
+	if err == nil || clientGone(r, err) {
+		return
+	}
+	if errors.Is(err, token.ErrAudience) && (g.format == FormatNotifications || g.format == FormatNotificationsV2) {
+		// Its clients know this as a missing scope: an audience follows from scopes.
+		err = Insufficient(access.scopes...)
+	}
+	WriteError(w, r, g.format, g.mux.log, err)
+}
+
+// limit sets the bounds of the request. Deadlines are set every time because
+// the connection remembers those of the request before.
+func (g *Group) limit(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && g.limits.Body > 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, g.limits.Body)
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(deadline(g.limits.Read))
+	_ = rc.SetWriteDeadline(deadline(g.limits.Write))
+}
+
+func deadline(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
+// clientGone reports that nobody is left to answer.
+func clientGone(r *http.Request, err error) bool {
+	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
+}
+
+// Param returns a variable of the route's pattern.
+func Param(r *http.Request, name string) string { return chi.URLParam(r, name) }

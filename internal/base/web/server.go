@@ -1,0 +1,95 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"ingot/internal/base/background"
+)
+
+// Server serves one listener until stopped.
+type Server struct {
+	background.Part
+	listener net.Listener
+	http     *http.Server
+	log      *slog.Logger
+	grace    time.Duration
+}
+
+// NewServer returns a server of h on l. Reads and writes are bounded by each
+// route's Limits; headers and idle connections are bounded here.
+func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
+	// HTTP/2 without TLS, by clients that know: gRPC, and proxies in front.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &Server{
+		listener: l,
+		log:      log,
+		grace:    10 * time.Second,
+		http: &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    128 << 10,
+			Protocols:         protocols,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250, SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second},
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+	}
+}
+
+// Start begins to serve.
+func (s *Server) Start(ctx context.Context) error {
+	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		closing, end := context.WithCancel(work)
+		s.http.RegisterOnShutdown(end)
+		base := context.WithValue(work, closingKey{}, closing)
+		s.http.BaseContext = func(net.Listener) context.Context { return base }
+		spawn(func() {
+			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				s.log.Error("the server ended", "address", s.listener.Addr(), "error", err)
+			}
+		})
+		return nil
+	})
+}
+
+// Stop stops to accept, lets requests under way finish for a while, and ends.
+func (s *Server) Stop() {
+	s.HaltGently(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.grace)
+		defer cancel()
+		if s.http.Shutdown(ctx) != nil {
+			_ = s.http.Close()
+		}
+	})
+	// A listener that never served is closed here.
+	_ = s.listener.Close()
+}
+
+type closingKey struct{}
+
+// Closing returns a context that ends when the server of a request begins to
+// stop. Answers without an end of their own, a stream of events, end then: the
+// server would wait for them.
+func Closing(request context.Context) context.Context {
+	if closing, ok := request.Value(closingKey{}).(context.Context); ok {
+		return closing
+	}
+	return request
+}
+
+// Listen opens a TCP address and explains what is wrong when it cannot.
+func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --%s (port 0 picks a free one)", addr, err, flag)
+	}
+	return l, nil
+}

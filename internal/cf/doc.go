@@ -1,8 +1,0 @@
-// Package cf holds the nouns of the platform and their rules: apps, processes,
-// sidecars, droplets, routes, organizations, spaces, roles. Validation and
-// permission rules live here, and the interface of the store that keeps them.
-// There is no I/O in this package.
-//
-// It may import fault and the standard library; every part of the platform
-// imports it.
-package cf

@@ -1,0 +1,225 @@
+package compose
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/mail/address"
+)
+
+// Identity is who the mail is from.
+type Identity struct {
+	// From is an address, or "Name <address>".
+	From string
+	// Domain is the right side of each Message-ID; empty takes From's.
+	Domain string
+	// Return is the envelope sender, where bounces go; empty takes From's
+	// address.
+	Return string
+	// VERP puts each message's id into its envelope sender, "bounces+ID@domain",
+	// so that a bounce tells which message it is about whatever else it says.
+	VERP bool
+}
+
+// Message is a message on its way.
+type Message struct {
+	// From and To are the envelope, as written on the wire.
+	From, To string
+	// Header and Body together are the text. Body begins with the empty line
+	// and may be shared with other messages: neither may be changed.
+	Header, Body []byte
+	// UTF8 tells that addresses or headers hold UTF-8: the next server must
+	// understand SMTPUTF8.
+	UTF8 bool
+}
+
+// Size is the number of bytes of the text.
+func (m *Message) Size() int { return len(m.Header) + len(m.Body) }
+
+// BadAddressError is a recipient that no server would take.
+type BadAddressError struct{ Err error }
+
+func (e *BadAddressError) Error() string { return e.Err.Error() }
+func (e *BadAddressError) Unwrap() error { return e.Err }
+
+// Failure is what becomes of a message that cannot be composed.
+func Failure(err error) notify.Result {
+	var bad *BadAddressError
+	return notify.Result{Verdict: notify.Permanent, Reason: clean(err.Error()), BadAddress: errors.As(err, &bad)}
+}
+
+// Composer writes messages of one Identity. It may be used from several
+// goroutines at once.
+type Composer struct {
+	domain   string
+	from     []byte // the whole From header
+	envelope string // the envelope sender, or with verp what is before the id
+	suffix   string // what is after the id
+	verp     bool
+	bodies   cache
+}
+
+// New checks an identity.
+func New(id Identity) (*Composer, error) {
+	name, addr, err := address.ParseNamed(id.From)
+	if err != nil {
+		return nil, fmt.Errorf("the sender of mail: %w", err)
+	}
+	from, eightBit, err := address.Wire(addr)
+	if err != nil || eightBit {
+		return nil, fmt.Errorf("the sender of mail: %q has to be ASCII before the @, so that every server takes it", addr)
+	}
+	c := &Composer{domain: id.Domain, verp: id.VERP, envelope: from}
+	if c.domain == "" {
+		c.domain = address.Domain(addr)
+	}
+	if _, err := address.Parse("id@" + c.domain); err != nil {
+		return nil, fmt.Errorf("the domain of message ids: %w", err)
+	}
+	c.domain = address.Domain("id@" + c.domain)
+	if id.Return != "" {
+		parsed, err := address.Parse(id.Return)
+		if err != nil {
+			return nil, fmt.Errorf("the address for bounces: %w", err)
+		}
+		if c.envelope, eightBit, err = address.Wire(parsed); err != nil || eightBit {
+			return nil, fmt.Errorf("the address for bounces: %q has to be ASCII before the @", parsed)
+		}
+	}
+	if id.VERP {
+		at := strings.LastIndexByte(c.envelope, '@')
+		c.envelope, c.suffix = c.envelope[:at]+"+", c.envelope[at:]
+		if at > 64-1-36 {
+			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most 27 leave room for a message's id", at)
+		}
+	}
+	c.from = appendAddress(nil, "From", name, from)
+	return c, nil
+}
+
+// MessageID is the Message-ID of a notification, with its brackets. It is the
+// same at every attempt.
+func (c *Composer) MessageID(id string) string { return "<" + id + "@" + c.domain + ">" }
+
+// Domain is the right side of Message-IDs.
+func (c *Composer) Domain() string { return c.domain }
+
+// Message writes o as of now. The errors are final: the same message fails the
+// same way again.
+func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) {
+	to, utf8To, err := recipient(o.To)
+	if err != nil {
+		return nil, &BadAddressError{err}
+	}
+	if !plainID(o.ID) {
+		return nil, fmt.Errorf("the message's id %q cannot be part of a Message-ID", o.ID)
+	}
+	if o.Body == nil {
+		return nil, errors.New("the message has no body")
+	}
+	body := c.bodies.get(o.Body)
+	m := &Message{From: c.envelope, To: to, Body: body.with(o.Unsubscribe), UTF8: utf8To}
+	if c.verp {
+		m.From = c.envelope + o.ID + c.suffix
+	}
+
+	h := make([]byte, 0, 1024+len(body.subject))
+	h = appendText(h, "X-CF-Client-ID", o.ClientID)
+	h = appendText(h, "X-CF-Notification-ID", o.ID)
+	h = appendTime(h, "X-CF-Notification-Timestamp: ", now, time.RFC3339Nano)
+	h = appendTime(h, "X-CF-Notification-Request-Received: ", o.Received, time.RFC3339Nano)
+	h = appendTime(h, "Date: ", now, "Mon, 02 Jan 2006 15:04:05 -0700")
+	h = append(h, "Message-ID: <"...)
+	h = append(h, o.ID...)
+	h = append(h, '@')
+	h = append(h, c.domain...)
+	h = append(h, ">\r\nMIME-Version: 1.0\r\n"...)
+	h = append(h, body.contentType...)
+	h = append(h, c.from...)
+	if o.ReplyTo != "" {
+		name, addr, err := address.ParseNamed(o.ReplyTo)
+		if err != nil {
+			return nil, fmt.Errorf("the address for replies: %w", err)
+		}
+		wire, eightBit, err := address.Wire(addr)
+		if err != nil {
+			return nil, fmt.Errorf("the address for replies: %w", err)
+		}
+		m.UTF8 = m.UTF8 || eightBit
+		h = appendAddress(h, "Reply-To", name, wire)
+	}
+	h = appendAddress(h, "To", "", to)
+	h = append(h, body.subject...)
+	h = append(h, "Auto-Submitted: auto-generated\r\n"...)
+	if o.Unsubscribe != "" {
+		if h, err = appendUnsubscribe(h, o.Unsubscribe); err != nil {
+			return nil, err
+		}
+	}
+	m.Header = h
+	return m, nil
+}
+
+func recipient(to string) (string, bool, error) {
+	// Addresses were checked when they came in; this is the last gate.
+	addr, err := address.Parse(to)
+	if err != nil {
+		return "", false, err
+	}
+	return address.Wire(addr)
+}
+
+// plainID holds ids to what needs no quoting at the left of an @.
+func plainID(id string) bool {
+	if id == "" || len(id) > 200 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func appendTime(h []byte, name string, t time.Time, layout string) []byte {
+	h = append(h, name...)
+	h = t.UTC().AppendFormat(h, layout)
+	return append(h, '\r', '\n')
+}
+
+// appendUnsubscribe writes the headers of RFC 2369 and RFC 8058. One-click is
+// promised for https only, except on the machine itself where there is none.
+func appendUnsubscribe(h []byte, raw string) ([]byte, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) || strings.ContainsAny(raw, "<>,") {
+		return h, fmt.Errorf("the unsubscribe address %q is not a plain https address", raw)
+	}
+	h = append(h, "List-Unsubscribe: <"...)
+	h = append(h, raw...)
+	h = append(h, ">\r\n"...)
+	if u.Scheme == "https" || loopback(u.Hostname()) {
+		h = append(h, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"...)
+	}
+	return h, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || (ip != nil && ip.IsLoopback())
+}
+
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return len(s) < 900
+}

@@ -1,0 +1,114 @@
+package dkim
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/emersion/go-msgauth/dkim"
+
+	"ingot/internal/notify/mail/address"
+	"ingot/internal/notify/mail/compose"
+)
+
+// headers are covered by the signature, whether they are in a message or not:
+// one that is not cannot be added later. Those that are named twice cannot be
+// added once more on top of the one that is signed either.
+var headers = []string{
+	"From", "From", "Reply-To", "Reply-To", "To", "To", "Cc", "Subject", "Subject", "Date", "Date", "Message-ID", "Message-ID",
+	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding", "Content-Transfer-Encoding",
+	"Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Unsubscribe-Post",
+	"X-CF-Client-ID", "X-CF-Notification-ID",
+}
+
+// Signer signs for one domain. It may be used from several goroutines; no more
+// of them work at once than there are cores, because RSA takes a millisecond
+// and would keep everything else from running.
+type Signer struct {
+	options dkim.SignOptions
+	slots   chan struct{}
+}
+
+// New reads an RSA or Ed25519 key in PEM. The errors do not hold
+// the key.
+func New(domain, selector string, key []byte) (*Signer, error) {
+	for what, name := range map[string]string{"domain": domain, "selector": selector} {
+		if _, err := address.Parse("x@" + name); err != nil {
+			return nil, fmt.Errorf("the DKIM %s %q is not a domain name", what, name)
+		}
+	}
+	private, err := parseKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("the DKIM key: %w", err)
+	}
+	return &Signer{
+		options: dkim.SignOptions{
+			Domain: address.Domain("x@" + domain), Selector: selector, Signer: private,
+			HeaderCanonicalization: dkim.CanonicalizationRelaxed,
+			BodyCanonicalization:   dkim.CanonicalizationRelaxed,
+			HeaderKeys:             headers,
+		},
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}, nil
+}
+
+func parseKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("it is not in PEM form (-----BEGIN PRIVATE KEY-----)")
+	}
+	var key any
+	var err error
+	switch block.Type {
+	case "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "PRIVATE KEY":
+		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	default:
+		return nil, fmt.Errorf("it is a %q, it has to be a private key without a passphrase", block.Type)
+	}
+	if err != nil {
+		return nil, errors.New("it cannot be read")
+	}
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		if k.N.BitLen() < 1024 {
+			return nil, fmt.Errorf("RSA of %d bits is refused by receivers, 2048 is usual", k.N.BitLen())
+		}
+		return k, nil
+	case ed25519.PrivateKey:
+		return k, nil
+	}
+	return nil, fmt.Errorf("a %T cannot be used for DKIM, which knows RSA and Ed25519", key)
+}
+
+// Sign puts a signature on top of the message's header.
+func (s *Signer) Sign(m *compose.Message) error {
+	s.slots <- struct{}{}
+	defer func() { <-s.slots }()
+	signer, err := dkim.NewSigner(&s.options)
+	if err != nil {
+		return fmt.Errorf("DKIM: %w", err)
+	}
+	for _, part := range [][]byte{m.Header, m.Body} {
+		if _, err := signer.Write(part); err != nil {
+			_ = signer.Close()
+			return fmt.Errorf("DKIM: %w", err)
+		}
+	}
+	if err := signer.Close(); err != nil {
+		return fmt.Errorf("DKIM: %w", err)
+	}
+	signature := []byte(signer.Signature())
+	if bytes.HasPrefix(signature, []byte(".")) || !bytes.HasSuffix(signature, []byte("\r\n")) {
+		return errors.New("DKIM: the signature is not a header")
+	}
+	m.Header = append(signature, m.Header...)
+	return nil
+}

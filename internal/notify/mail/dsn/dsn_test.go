@@ -1,0 +1,240 @@
+package dsn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/smtp" //nolint:depguard // an independent client
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+)
+
+const id = "3f2a77c0-0000-1111-2222-333344445555"
+
+// report is as a common server writes it.
+func report(replace ...string) string {
+	text := `Return-Path: <>
+Date: Sun, 15 Nov 2026 01:02:03 +0000 (UTC)
+From: MAILER-DAEMON@mx.example (Mail Delivery System)
+Subject: Undelivered Mail Returned to Sender
+To: bounces@in.ingot.example
+Auto-Submitted: auto-replied
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status;
+	boundary="B/mx.example"
+
+This is a MIME-encapsulated message.
+
+--B/mx.example
+Content-Description: Notification
+Content-Type: text/plain; charset=us-ascii
+
+I'm sorry to have to inform you …
+
+--B/mx.example
+Content-Description: Delivery report
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.example
+X-Queue-ID: 1234
+Arrival-Date: Sun, 15 Nov 2026 01:02:03 +0000 (UTC)
+
+Final-Recipient: rfc822; ann@example.com
+Original-Recipient: rfc822;Ann@example.com
+Action: failed
+Status: 5.1.1
+Remote-MTA: dns; mx2.example
+Diagnostic-Code: smtp; 550 5.1.1 <ann@example.com>: user unknown
+ in virtual mailbox table
+
+--B/mx.example
+Content-Description: Undelivered Message
+Content-Type: message/rfc822
+
+X-CF-Client-ID: c
+Message-ID: <` + id + `@ingot.example>
+Subject: Hello
+
+Hello
+
+--B/mx.example--
+`
+	return strings.ReplaceAll(strings.NewReplacer(replace...).Replace(text), "\n", "\r\n")
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	full := Bounce{Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "550 5.1.1 <ann@example.com>: user unknown in virtual mailbox table", Permanent: true}
+	with := func(change func(*Bounce)) []Bounce {
+		b := full
+		change(&b)
+		return []Bounce{b}
+	}
+	for name, test := range map[string]struct {
+		text string
+		id   string
+		want []Bounce
+	}{
+		"hard":               {report(), id, []Bounce{full}},
+		"headers only":       {report("message/rfc822", "text/rfc822-headers"), id, []Bounce{full}},
+		"foreign message":    {report("@ingot.example>", "@other.example>"), "", []Bounce{full}},
+		"no message":         {report("Message-ID:", "X-Other:"), "", []Bounce{full}},
+		"soft":               {report("Status: 5.1.1", "Status: 4.2.2"), id, with(func(b *Bounce) { b.Status, b.Permanent = "4.2.2", false })},
+		"delayed":            {report("Action: failed", "Action: delayed"), id, with(func(b *Bounce) { b.Permanent = false })},
+		"no status":          {report("Status: 5.1.1", "X: y"), id, with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
+		"wrong status":       {report("Status: 5.1.1", "Status: 5"), id, with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
+		"status with text":   {report("Status: 5.1.1", "Status: 5.1.1 (bad)"), id, []Bounce{full}},
+		"final recipient":    {report("Original-Recipient", "X-Recipient"), id, with(func(b *Bounce) { b.Recipient = "ann@example.com" })},
+		"delivered":          {report("Action: failed", "Action: delivered"), id, nil},
+		"relayed":            {report("Action: failed", "Action: Relayed"), id, nil},
+		"unreadable address": {report("ann@example.com", "ann", "Ann@example.com", "Ann"), id, nil},
+	} {
+		gotID, got, err := parse(strings.NewReader(test.text), "ingot.example")
+		if err != nil || gotID != test.id || len(got) != len(test.want) || (len(got) == 1 && got[0] != test.want[0]) {
+			t.Errorf("%s: %q %+v, %v", name, gotID, got, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"empty": "", "plain": "Subject: out of office\r\n\r\nI am away\r\n", "other report": report("report-type=delivery-status", "report-type=feedback-report"),
+		"no report part": report("message/delivery-status", "text/plain"), "no recipients": report("Action: failed", "", "Final-Recipient: rfc822; ann@example.com\nOriginal-Recipient: rfc822;Ann@example.com\nAction: failed\nStatus: 5.1.1\nRemote-MTA: dns; mx2.example\nDiagnostic-Code: smtp; 550 5.1.1 <ann@example.com>: user unknown\n in virtual mailbox table\n", ""),
+		"no boundary": report(`boundary="B/mx.example"`, "x=y"),
+	} {
+		if _, got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(report())
+	f.Add(report("message/rfc822", "text/rfc822-headers", "\n\n", "\n"))
+	f.Fuzz(func(t *testing.T, text string) {
+		gotID, bounces, err := parse(strings.NewReader(text), "ingot.example")
+		if err != nil {
+			return
+		}
+		if gotID != "" && !plainID(gotID) {
+			t.Fatalf("id %q", gotID)
+		}
+		for _, b := range bounces {
+			if b.Permanent && !strings.HasPrefix(b.Status, "5.") || strings.ContainsAny(b.Diagnostic+b.Recipient, "\r\n\x00") {
+				t.Fatalf("%+v", b)
+			}
+		}
+	})
+}
+
+type told struct {
+	mu  sync.Mutex
+	all []Bounce
+	err error
+}
+
+func (b *told) hear(_ context.Context, bounce Bounce) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, bounce)
+	return b.err
+}
+
+func (b *told) take() []Bounce {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.all
+	b.all = nil
+	return all
+}
+
+func listen(t *testing.T, hear *told, change func(*Options)) *Listener {
+	t.Helper()
+	o := Options{Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example", Bounce: hear.hear}
+	if change != nil {
+		change(&o)
+	}
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Stop)
+	return l
+}
+
+func TestListener(t *testing.T) {
+	t.Parallel()
+	hear := &told{}
+	l := listen(t, hear, func(o *Options) { o.Bytes = 100_000 })
+	for _, test := range []struct {
+		name, to, text string
+		want           string // the error; empty: taken
+		id             string // of the one bounce; empty: none
+	}{
+		{"by Message-ID", "bounces@in.ingot.example", report(), "", id},
+		{"by VERP", "bounces+abc-1@in.ingot.example", report("Message-ID:", "X:"), "", "abc-1"},
+		{"any case", "Bounces+ABC-1@IN.ingot.example", report(), "", "abc-1"},
+		{"about nothing of ours", "bounces@in.ingot.example", report("Message-ID:", "X:"), "", ""},
+		{"no report", "bounces@in.ingot.example", "Subject: hi\r\n\r\nhi\r\n", "550", ""},
+		{"other address", "ann@in.ingot.example", report(), "550", ""},
+		{"other domain", "bounces@other.example", report(), "550", ""},
+		{"strange id", "bounces+a%b@in.ingot.example", report(), "550", ""},
+		{"too long", "bounces@in.ingot.example", report("Hello\n", strings.Repeat(strings.Repeat("x", 500)+"\n", 300)), "552", ""},
+	} {
+		err := smtp.SendMail(l.Addr(), nil, "mailer-daemon@mx.example", []string{test.to}, []byte(test.text))
+		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		got := hear.take()
+		if (test.id == "") != (len(got) == 0) || (len(got) == 1 && (got[0].MessageID != test.id || !got[0].Permanent)) || len(got) > 1 {
+			t.Errorf("%s: %+v", test.name, got)
+		}
+	}
+	hear.err = errors.New("the database is away")
+	if err := smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report())); err == nil || !strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
+		t.Errorf("%v", err)
+	}
+}
+
+// More connections than slots wait; they are served when others leave.
+func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
+	hear := &told{}
+	l := listen(t, hear, func(o *Options) { o.Connections = 1; o.Timeout = 20 * time.Second })
+	first, err := net.Dial("tcp", l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		sent <- smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report()))
+	}()
+	first.Close()
+	if err := <-sent; err != nil || len(hear.take()) != 1 {
+		t.Error(err)
+	}
+}
+
+func TestService(t *testing.T) {
+	t.Parallel()
+	backgroundtest.Stress(t, func(t *testing.T) background.Service {
+		l, err := New(Options{Addr: "127.0.0.1:0", Return: "b@in.example", Domain: "d.example", Bounce: (&told{}).hear})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	})
+	for _, bad := range []Options{{}, {Return: "x"}, {Return: "a@b.example"}, {Return: "a@b.example", Domain: "d"}} {
+		if _, err := New(bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package dsn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"ingot/internal/base/background"
+	"ingot/internal/notify/mail/address"
+)
+
+// Options make a Listener.
+type Options struct {
+	// Addr is where to listen, "host:port".
+	Addr string
+	// Return is the address that reports are for: the envelope sender of what
+	// is sent. With VERP they come to local+ID@domain.
+	Return string
+	// Domain is the right side of our Message-IDs.
+	Domain string
+	// Bounce is called for each recipient of each report about one of our
+	// messages. An error makes the reporting server try again later.
+	Bounce func(context.Context, Bounce) error
+	Log    *slog.Logger
+	// Bytes bounds one report, Connections how many are open at once; 0 means
+	// 1 MiB and 50.
+	Bytes       int64
+	Connections int
+	Timeout     time.Duration // of one read or write; 0 means a minute
+}
+
+// Listener is a mail server for reports alone. It is a background.Service.
+type Listener struct {
+	background.Part
+	options       Options
+	local, domain string // of Return
+	addr          atomic.Value
+	telling       sync.RWMutex // held for reading while Bounce is called
+}
+
+// New checks the options.
+func New(o Options) (*Listener, error) {
+	addr, err := address.Parse(o.Return)
+	if err != nil {
+		return nil, fmt.Errorf("the address for bounces: %w", err)
+	}
+	if o.Bounce == nil || o.Domain == "" {
+		return nil, errors.New("a listener for bounces needs somebody to tell, and the domain of message ids")
+	}
+	if o.Bytes <= 0 {
+		o.Bytes = 1 << 20
+	}
+	if o.Connections <= 0 {
+		o.Connections = 50
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Listener{options: o, domain: address.Domain(addr)}
+	l.local = strings.ToLower(addr[:strings.LastIndexByte(addr, '@')])
+	return l, nil
+}
+
+// Start listens.
+func (l *Listener) Start(ctx context.Context) error {
+	return l.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.options.Addr)
+		if err != nil {
+			return fmt.Errorf("bounces cannot be taken in: %w", err)
+		}
+		l.addr.Store(listener.Addr().String())
+		server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+			return &session{Listener: l, work: work}, nil
+		}))
+		server.Domain = l.domain
+		server.MaxMessageBytes = l.options.Bytes
+		server.MaxRecipients = 10
+		server.MaxLineLength = 4096
+		server.ReadTimeout, server.WriteTimeout = l.options.Timeout, l.options.Timeout
+		server.EnableSMTPUTF8 = true
+		server.ErrorLog = quiet{}
+		spawn(func() {
+			if err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, l.options.Connections), ended: work.Done()}); err != nil && work.Err() == nil {
+				l.options.Log.Error("bounces are not taken in any more", "error", err)
+			}
+		})
+		spawn(func() {
+			<-work.Done()
+			listener.Close()
+			_ = server.Close()
+			// It does not wait for sessions; nobody may be told after Stop.
+			l.telling.Lock()
+			defer l.telling.Unlock()
+		})
+		return nil
+	})
+}
+
+// Stop ends all sessions.
+func (l *Listener) Stop() { l.Halt(nil) }
+
+// Addr is where it listens, once started.
+func (l *Listener) Addr() string {
+	addr, _ := l.addr.Load().(string)
+	return addr
+}
+
+// quiet drops what the server would log of clients' mistakes.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+func (quiet) Println(...any)        {}
+
+// limited accepts no more connections than there are slots.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+	ended <-chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &slotted{Conn: c, release: l.slots}, nil
+}
+
+type slotted struct {
+	net.Conn
+	release chan struct{}
+	closed  atomic.Bool
+}
+
+func (c *slotted) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		<-c.release
+	}
+	return c.Conn.Close()
+}
+
+// session is one connection.
+type session struct {
+	*Listener
+	work context.Context //nolint:containedctx // ends with the listener
+	to   []string        // ids of VERP recipients, empty for the plain address
+}
+
+func (s *session) Reset()        { s.to = nil }
+func (s *session) Logout() error { return nil }
+
+// Mail takes every sender: reports have none, but some servers put one.
+func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
+
+// Rcpt takes our address for bounces only.
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	at := strings.LastIndexByte(to, '@')
+	if at > 0 && address.Domain(to) == s.domain {
+		local, id, tagged := strings.Cut(strings.ToLower(to[:at]), "+")
+		if local == s.local && (!tagged || plainID(id)) {
+			s.to = append(s.to, id)
+			return nil
+		}
+	}
+	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "only delivery reports are taken here, at the address they are for"}
+}
+
+// Data reads a report and tells of it.
+func (s *session) Data(r io.Reader) error {
+	returned, bounces, err := parse(r, s.options.Domain)
+	// What is left has to be read, or the server closes the connection.
+	if _, rest := io.Copy(io.Discard, r); rest != nil {
+		return rest
+	}
+	if err != nil {
+		s.options.Log.Info("mail to the address for bounces was refused", "reason", err.Error())
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "only delivery reports (RFC 3464) are taken here"}
+	}
+	s.telling.RLock()
+	defer s.telling.RUnlock()
+	if s.work.Err() != nil {
+		return &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "closing, try again later"}
+	}
+	for _, id := range s.to {
+		if id == "" {
+			id = returned
+		}
+		if id == "" {
+			s.options.Log.Info("a delivery report is about no message of ours")
+			continue
+		}
+		for _, b := range bounces {
+			b.MessageID = id
+			if err := s.options.Bounce(s.work, b); err != nil {
+				s.options.Log.Error("a bounce cannot be recorded", "message", id, "error", err)
+				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the report cannot be recorded now, try again later"}
+			}
+		}
+	}
+	return nil
+}

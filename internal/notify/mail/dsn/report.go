@@ -1,0 +1,200 @@
+package dsn
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"net/textproto"
+	"strings"
+	"unicode/utf8"
+
+	"ingot/internal/notify/mail/address"
+)
+
+// Bounce is what a report says of one recipient.
+type Bounce struct {
+	// MessageID is our message's id: the left side of its Message-ID.
+	MessageID string
+	// Recipient is whom the message was for, as the report says.
+	Recipient string
+	// Status is RFC 3463's, "5.1.1".
+	Status string
+	// Diagnostic is what the other server said, in one line.
+	Diagnostic string
+	// Permanent tells that it will never be delivered: a failure of class 5.
+	Permanent bool
+}
+
+// errNoReport is mail that is not a report.
+var errNoReport = errors.New("it is not a delivery report")
+
+// The bounds of a report.
+const (
+	maxParts      = 8
+	maxRecipients = 100
+	maxText       = 64 << 10 // of the parts that are read
+)
+
+// parse reads a report. The message id is that of what is returned, empty if
+// the report does not tell.
+func parse(r io.Reader, domain string) (id string, bounces []Bounce, err error) {
+	m, err := mail.ReadMessage(bufio.NewReader(r))
+	if err != nil {
+		return "", nil, errNoReport
+	}
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/report" || !strings.EqualFold(params["report-type"], "delivery-status") || params["boundary"] == "" {
+		return "", nil, errNoReport
+	}
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	status := false
+	for range maxParts {
+		p, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("the report cannot be read: %w", err)
+		}
+		kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
+		switch kind {
+		case "message/delivery-status", "message/global-delivery-status":
+			status = true
+			if bounces, err = recipients(decoded(p)); err != nil {
+				return "", nil, err
+			}
+		case "message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global", "message/global-headers":
+			id = returned(decoded(p), domain)
+		}
+	}
+	if !status {
+		return "", nil, errNoReport
+	}
+	return id, bounces, nil
+}
+
+// decoded reads a part that may be encoded, up to a bound.
+func decoded(p *multipart.Part) io.Reader {
+	var r io.Reader = p
+	switch strings.ToLower(strings.TrimSpace(p.Header.Get("Content-Transfer-Encoding"))) {
+	case "quoted-printable":
+		r = quotedprintable.NewReader(r)
+	case "base64":
+		r = base64.NewDecoder(base64.StdEncoding, r)
+	}
+	return io.LimitReader(r, maxText)
+}
+
+// groups reads blocks of headers, which empty lines separate.
+func groups(r io.Reader) []textproto.MIMEHeader {
+	text, _ := io.ReadAll(r) // cut off at the bound: what is there is read
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	var all []textproto.MIMEHeader
+	for _, block := range bytes.Split(text, []byte("\n\n")) {
+		block = bytes.Trim(block, "\n")
+		if len(block) == 0 {
+			continue
+		}
+		h, err := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(block), strings.NewReader("\n\n")))).ReadMIMEHeader()
+		if err != nil && len(h) == 0 {
+			continue
+		}
+		if all = append(all, h); len(all) > maxRecipients {
+			break
+		}
+	}
+	return all
+}
+
+// recipients reads the machine's part: a block about the message, then one for
+// each recipient.
+func recipients(r io.Reader) ([]Bounce, error) {
+	all := groups(r)
+	if len(all) < 2 {
+		return nil, errors.New("the report names no recipient")
+	}
+	var bounces []Bounce
+	for _, h := range all[1:] {
+		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
+		if action != "failed" && action != "delayed" {
+			continue // delivered, relayed or expanded: no failure
+		}
+		recipient := typed(h.Get("Original-Recipient"))
+		if recipient == "" {
+			recipient = typed(h.Get("Final-Recipient"))
+		}
+		recipient, err := address.Parse(recipient)
+		if err != nil {
+			continue
+		}
+		status := statusCode(h.Get("Status"))
+		bounces = append(bounces, Bounce{
+			Recipient: recipient, Status: status, Diagnostic: oneLine(typed(h.Get("Diagnostic-Code"))),
+			Permanent: action == "failed" && strings.HasPrefix(status, "5."),
+		})
+	}
+	return bounces, nil
+}
+
+// typed drops the type of "rfc822; a@b".
+func typed(s string) string {
+	if _, value, ok := strings.Cut(s, ";"); ok {
+		s = value
+	}
+	return strings.Trim(strings.TrimSpace(s), "<>")
+}
+
+// statusCode reads "5.1.1 (text)"; empty when it is none.
+func statusCode(s string) string {
+	fields := strings.Fields(s)
+	if len(fields) == 0 {
+		return ""
+	}
+	code := fields[0]
+	parts := strings.Split(code, ".")
+	if len(parts) != 3 || (parts[0] != "2" && parts[0] != "4" && parts[0] != "5") {
+		return ""
+	}
+	for _, p := range parts[1:] {
+		if p == "" || len(p) > 3 || strings.Trim(p, "0123456789") != "" {
+			return ""
+		}
+	}
+	return code
+}
+
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 400 {
+		s = strings.ToValidUTF8(s[:400], "") + "…"
+	}
+	return s
+}
+
+// returned finds our Message-ID in the message that came back.
+func returned(r io.Reader, domain string) string {
+	h, _ := textproto.NewReader(bufio.NewReader(io.MultiReader(r, strings.NewReader("\r\n\r\n")))).ReadMIMEHeader()
+	id := strings.Trim(strings.TrimSpace(h.Get("Message-Id")), "<>")
+	left, right, ok := strings.Cut(id, "@")
+	if !ok || !strings.EqualFold(right, domain) || !plainID(left) {
+		return ""
+	}
+	return left
+}
+
+func plainID(s string) bool {
+	return s != "" && len(s) <= 200 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}

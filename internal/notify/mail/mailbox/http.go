@@ -1,0 +1,233 @@
+package mailbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the pages
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+)
+
+var (
+	//go:embed style.css
+	style string
+	//go:embed pages.html
+	source string
+
+	pages = template.Must(template.New("").Funcs(template.FuncMap{
+		"css":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
+		"size": humanSize,
+		"ago":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	}).Parse(source))
+
+	// Pages load nothing but themselves: the one style sheet by its hash.
+	pagePolicy = func() string {
+		sum := sha256.Sum256([]byte(style))
+		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	}()
+)
+
+// framePolicy is for the HTML of a message: it is an origin of its own without
+// scripts, forms or requests. Links may be opened in a new window.
+const (
+	sandbox     = "allow-popups allow-popups-to-escape-sandbox"
+	framePolicy = "sandbox " + sandbox + "; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+// shown is how many messages are on the page; the rest is found by search.
+const shown = 200
+
+// Mount registers the pages and the JSON interface below prefix, for those whom
+// access lets in.
+//
+//	GET    prefix                     the list (?to= narrows it, ?live=1 refreshes it)
+//	GET    prefix/view/{number}       a message; /html, /source its parts
+//	POST   prefix/clear               removes all, from the page
+//	GET    prefix/messages            the list as JSON (?to=, ?limit=)
+//	GET    prefix/messages/{number}   a message as JSON, with its parts
+//	DELETE prefix/messages            removes all
+func (m *Mailbox) Mount(g *web.Group, prefix string, access web.Access) {
+	h := &face{Mailbox: m, prefix: strings.TrimSuffix(prefix, "/")}
+	if h.root = h.prefix; h.root == "" {
+		h.root = "/"
+	}
+	g.Handle(http.MethodGet, h.root, access, h.list)
+	g.Handle(http.MethodGet, h.prefix+"/view/{number}", access, h.view)
+	g.Handle(http.MethodGet, h.prefix+"/view/{number}/html", access, h.html)
+	g.Handle(http.MethodGet, h.prefix+"/view/{number}/source", access, h.source)
+	g.Handle(http.MethodPost, h.prefix+"/clear", access, h.clear)
+	g.Handle(http.MethodGet, h.prefix+"/messages", access, h.listJSON)
+	g.Handle(http.MethodGet, h.prefix+"/messages/{number}", access, h.viewJSON)
+	g.Handle(http.MethodDelete, h.prefix+"/messages", access, h.clearJSON)
+}
+
+type face struct {
+	*Mailbox
+	prefix string
+	root   string // prefix, or "/"
+	cross  http.CrossOriginProtection
+}
+
+// secure sets what every answer has.
+func secure(w http.ResponseWriter, policy string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
+func render(w http.ResponseWriter, name string, data any) error {
+	var page bytes.Buffer
+	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
+		return fmt.Errorf("the mailbox page %s: %w", name, err)
+	}
+	secure(w, pagePolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page.Bytes())
+	return nil
+}
+
+func answerJSON(w http.ResponseWriter, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	secure(w, "default-src 'none'")
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n'))
+	return nil
+}
+
+func (f *face) list(w http.ResponseWriter, r *http.Request) error {
+	to := r.URL.Query().Get("to")
+	entries, total := f.List(to, shown)
+	_, all := f.List("", 1)
+	return render(w, "list", map[string]any{
+		"Prefix": f.prefix, "Root": f.root, "To": to, "Live": r.URL.Query().Get("live") == "1", "Entries": entries, "Total": total, "All": all, "Most": f.most,
+		"Here": f.root + "?" + url.Values{"to": {to}}.Encode(),
+	})
+}
+
+// message finds the one that the request names.
+func (f *face) message(r *http.Request) (Entry, []byte, error) {
+	raw := web.Param(r, "number")
+	number, err := strconv.ParseInt(raw, 10, 64)
+	gone := func() error {
+		return fault.New(fault.NotFound, "The mailbox has no message %q. It keeps the newest %d; older ones are removed.", raw, f.most)
+	}
+	if err != nil || number < 0 {
+		return Entry{}, nil, gone()
+	}
+	e, source, err := f.Message(number)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil, gone()
+	}
+	return e, source, err
+}
+
+func (f *face) view(w http.ResponseWriter, r *http.Request) error {
+	e, source, err := f.message(r)
+	if err != nil {
+		return err
+	}
+	c := parse(source)
+	return render(w, "view", map[string]any{
+		"Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers, "Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
+	})
+}
+
+func (f *face) html(w http.ResponseWriter, r *http.Request) error {
+	_, source, err := f.message(r)
+	if err != nil {
+		return err
+	}
+	c := parse(source)
+	secure(w, framePolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	// Links open in a window of their own: the frame cannot navigate the page.
+	// A document type first, or the browser shows it in its oldest manner.
+	_, _ = w.Write([]byte("<!doctype html><base target=\"_blank\">" + c.html))
+	return nil
+}
+
+func (f *face) source(w http.ResponseWriter, r *http.Request) error {
+	e, source, err := f.message(r)
+	if err != nil {
+		return err
+	}
+	secure(w, "sandbox; default-src 'none'")
+	w.Header().Set("Content-Type", "message/rfc822")
+	w.Header().Set("Content-Disposition", `attachment; filename="message-`+strconv.FormatInt(e.Number, 10)+`.eml"`)
+	_, _ = w.Write(source) //nolint:gosec // a download that no browser shows: attachment, nosniff, sandbox
+	return nil
+}
+
+func (f *face) clear(w http.ResponseWriter, r *http.Request) error {
+	// Another site's form must not empty the mailbox of who looks at it.
+	if err := f.cross.Check(r); err != nil {
+		return fault.Wrap(err, fault.Forbidden, "The mailbox is emptied from its own page only")
+	}
+	f.Clear()
+	http.Redirect(w, r, f.root, http.StatusSeeOther)
+	return nil
+}
+
+func (f *face) listJSON(w http.ResponseWriter, r *http.Request) error {
+	limit := 100
+	if raw := r.URL.Query().Get("limit"); raw != "" {
+		n, err := strconv.Atoi(raw)
+		if err != nil || n < 1 || n > 10_000 {
+			return fault.New(fault.BadQuery, "limit has to be a number from 1 to 10000, it is %q", raw)
+		}
+		limit = n
+	}
+	entries, total := f.List(r.URL.Query().Get("to"), limit)
+	return answerJSON(w, map[string]any{"total": total, "messages": entries})
+}
+
+func (f *face) viewJSON(w http.ResponseWriter, r *http.Request) error {
+	e, source, err := f.message(r)
+	if err != nil {
+		return err
+	}
+	c := parse(source)
+	return answerJSON(w, struct {
+		Entry
+		Headers []Header `json:"headers"`
+		Text    string   `json:"text"`
+		HTML    string   `json:"html"`
+	}{e, c.headers, c.text, c.html})
+}
+
+func (f *face) clearJSON(w http.ResponseWriter, r *http.Request) error {
+	if err := f.cross.Check(r); err != nil {
+		return fault.Wrap(err, fault.Forbidden, "The mailbox is emptied from its own page only")
+	}
+	f.Clear()
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func humanSize(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,242 @@
+package mail_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/mail"
+	"ingot/internal/notify/mail/dsn"
+	"ingot/internal/notify/mail/mailtest"
+)
+
+// postfix starts Debian's mail server with a configuration, queue and port of
+// its own. It gives everything to next, except for what is for the address of
+// bounces, which goes to reports.
+func postfix(t *testing.T, next, reports string) (addr string) {
+	t.Helper()
+	program, err := exec.LookPath("postfix")
+	if err != nil {
+		program = "/usr/sbin/postfix"
+		if _, err := os.Stat(program); err != nil {
+			t.Skip("postfix is not installed: scripts/setup test installs it")
+		}
+	}
+	owner, err := user.Lookup("postfix")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("postfix can only be started by root")
+	}
+	// Its own folder below /tmp: the path of a test's folder is too long for
+	// some of its sockets, and not every user may enter it.
+	dir, err := os.MkdirTemp("", "postfix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = l.Addr().String()
+	l.Close()
+
+	chain, err := mailtest.Chain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"config", "queue", "data"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uid, _ := strconv.Atoi(owner.Uid)
+	if err := os.Chown(filepath.Join(dir, "data"), uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	bracket := func(addr string) string {
+		host, port, _ := net.SplitHostPort(addr)
+		return "[" + host + "]:" + port
+	}
+	for name, text := range map[string]string{
+		"chain.pem": string(chain),
+		"main.cf": fmt.Sprintf(`compatibility_level = 3.6
+queue_directory = %[1]s/queue
+data_directory = %[1]s/data
+maillog_file = %[1]s/log
+maillog_file_prefixes = %[1]s
+myhostname = mx.test
+mydestination =
+alias_maps =
+alias_database =
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+mynetworks = 127.0.0.0/8
+smtp_dns_support_level = disabled
+smtpd_tls_security_level = may
+smtpd_tls_chain_files = %[1]s/config/chain.pem
+default_transport = smtp:%[2]s
+transport_maps = inline:{ in.ingot.example=smtp:%[3]s }
+smtpd_client_connection_rate_limit = 0
+smtputf8_enable = yes
+`, dir, bracket(next), bracket(reports)),
+		"master.cf": addr + ` inet n - n - - smtpd
+postlog unix-dgram n - n - 1 postlogd
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+tlsmgr unix - - n 1000? 1 tlsmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+verify unix - - n - 1 verify
+flush unix n - n 1000? 0 flush
+proxymap unix - - n - - proxymap
+smtp unix - - n - - smtp
+error unix - - n - - error
+retry unix - - n - - error
+discard unix - - n - - discard
+anvil unix - - n - 1 anvil
+scache unix - - n - 1 scache
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "config", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "config", "chain.pem"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := func() string {
+		text, _ := os.ReadFile(filepath.Join(dir, "log"))
+		return string(text)
+	}
+	var out bytes.Buffer
+	server := exec.Command(program, "-c", filepath.Join(dir, "config"), "start-fg")
+	server.Stdout, server.Stderr = &out, &out
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = server.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = exec.Command(program, "-c", filepath.Join(dir, "config"), "stop").Run()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			_ = server.Process.Kill()
+			<-ended
+		}
+		if t.Failed() {
+			t.Logf("the log of postfix:\n%s", log())
+		}
+	})
+	for timeout := time.After(30 * time.Second); ; {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return addr
+		}
+		select {
+		case <-ended:
+			t.Fatalf("postfix does not start: %s\n%s", out.String(), log())
+		case <-timeout:
+			t.Fatalf("postfix does not listen: %s", log())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// The way of real mail: our client, a server that nobody here wrote, and for
+// an address that does not exist its report back to our listener.
+func TestPostfix(t *testing.T) {
+	t.Parallel()
+	sink := mailtest.New(t, mailtest.Options{
+		Keep: 1000, Fault: mailtest.Recipient("nobody@example.com", mailtest.Action{Reply: "550 5.1.1 no such user"}),
+	})
+	bounced := make(chan dsn.Bounce, 100)
+	reports, err := dsn.New(dsn.Options{
+		Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example",
+		Bounce: func(_ context.Context, b dsn.Bounce) error {
+			bounced <- b
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reports.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reports.Stop)
+	addr := postfix(t, sink.Addr(), reports.Addr())
+
+	c, err := mail.NewChannel(mail.Options{
+		URL: "smtp://" + addr + "?connections=4",
+		Identity: mail.Identity{
+			From: "Ingot <no-reply@ingot.example>", Return: "bounces@in.ingot.example", VERP: true,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+
+	all := messages("postfix", 100)
+	all[7].To = "nobody@example.com"
+	all[8].To = "jörg@example.com"
+	all[9].Body = &notify.Body{Subject: "Grüße 🎉", Text: ".\n..\nFrom here\n" + strings.Repeat("ü", 2000) + "\n.\n", HTML: "<p>.</p>"}
+	all[10].Unsubscribe = "https://notify.example/unsubscribe/1"
+	for i, r := range deliver(t.Context(), c, all) {
+		if r.Verdict != notify.Accepted {
+			t.Errorf("message %d: %+v", i, r)
+		}
+	}
+	if !sink.Wait(len(all)-1, time.Minute) {
+		t.Fatalf("%d of %d messages came through", sink.Accepted(), len(all)-1)
+	}
+	select {
+	case b := <-bounced:
+		if b.MessageID != all[7].ID || b.Recipient != "nobody@example.com" || b.Status != "5.1.1" || !b.Permanent || !strings.Contains(b.Diagnostic, "no such user") {
+			t.Errorf("%+v", b)
+		}
+	case <-time.After(time.Minute):
+		t.Error("no report came back")
+	}
+	for id, n := range sink.Received() {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	for _, m := range sink.Messages() {
+		if !strings.Contains(m.Data, "with ESMTPS") && !strings.Contains(m.Data, "with UTF8SMTPS") {
+			t.Errorf("it was not encrypted:\n%s", m.Data)
+		}
+		if m.ID == all[9].ID && (!strings.Contains(m.Data, "\r\n=2E\r\n=2E.\r\nFrom here") || !strings.Contains(m.Data, "Subject: =?utf-8?b?")) {
+			t.Errorf("it was changed:\n%s", m.Data)
+		}
+		if m.ID == all[10].ID && !strings.Contains(m.Data, "\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n") {
+			t.Errorf("it was changed:\n%s", m.Data)
+		}
+		if want := "bounces+" + m.ID + "@in.ingot.example"; m.From != want {
+			t.Errorf("the sender is %q, want %q", m.From, want)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package smtp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/mail/compose"
+)
+
+func temporary(format string, args ...any) notify.Result {
+	return notify.Result{Verdict: notify.Temporary, Reason: shorten(fmt.Sprintf(format, args...))}
+}
+
+// transfer sends first and as many more of the queue as go over this
+// connection. Every message it took is finished or put back when it returns. An
+// error means that the connection is of no more use.
+func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
+	c.heard = c.messages == 0 // a fresh connection has just been spoken to
+	present := first
+	for begun := false; present != nil; {
+		if r, refused := c.refuse(present.message); refused {
+			next := q.next(ctx, present)
+			q.finish(present, r)
+			present = next
+			continue
+		}
+		if !begun {
+			c.begin(present.message)
+		}
+		begun = false
+		c.messages++
+		ready, r, err := c.envelope(present.message)
+		switch {
+		case err != nil:
+			if !c.heard || ctx.Err() != nil {
+				q.putBack(present) // the server had closed it before we came, or we leave
+			} else {
+				q.finish(present, temporary("the connection to the mail server ended before the message was sent: %v", explain(err)))
+			}
+			return err
+		case !ready:
+			var next *item
+			if c.messages < c.config.Messages {
+				next = q.next(ctx, present)
+			}
+			q.finish(present, r)
+			if r.Verdict == notify.Temporary && c.gone {
+				if next != nil {
+					q.putBack(next)
+				}
+				return errors.New(r.Reason)
+			}
+			c.settle(nil)
+			present = next
+		case c.leaving(ctx):
+			// The server waits for a content that does not come any more: only the
+			// end of the connection takes back what was announced.
+			q.putBack(present)
+			return ctx.Err()
+		default:
+			present, begun, err = c.content(ctx, q, present)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leaving tells that no further content may be begun. If not, one is.
+func (c *conn) leaving(ctx context.Context) bool {
+	c.owe(true)
+	if ctx.Err() == nil {
+		return false
+	}
+	c.owe(false)
+	return true
+}
+
+// refuse finds messages that this server cannot take.
+func (c *conn) refuse(m *compose.Message) (notify.Result, bool) {
+	switch {
+	case m.UTF8 && !c.utf8:
+		return notify.Result{
+			Verdict: notify.Permanent,
+			Reason:  "the mail server takes no addresses with letters beyond ASCII before the @ (it does not offer SMTPUTF8)",
+		}, true
+	case c.maxSize > 0 && m.Size() > c.maxSize:
+		return notify.Result{
+			Verdict: notify.Permanent,
+			Reason:  fmt.Sprintf("the message has %d bytes, the mail server takes %d", m.Size(), c.maxSize),
+		}, true
+	}
+	return notify.Result{}, false
+}
+
+// begin writes the whole envelope where that is allowed. It is sent with the
+// next flush.
+func (c *conn) begin(m *compose.Message) {
+	if c.pipelining {
+		c.writeReset()
+		c.writeMail(m)
+		c.writeRcpt(m)
+		c.write("DATA\r\n")
+	}
+}
+
+// write leaves errors to the flush, which repeats them.
+func (c *conn) write(s string) { _, _ = c.w.WriteString(s) }
+
+func (c *conn) writeReset() {
+	if c.reset {
+		c.write("RSET\r\n")
+	}
+}
+
+func (c *conn) writeMail(m *compose.Message) {
+	c.write("MAIL FROM:<")
+	c.write(m.From)
+	c.write(">")
+	if c.sized {
+		c.write(" SIZE=")
+		c.write(strconv.Itoa(m.Size()))
+	}
+	if m.UTF8 {
+		if c.eightBit {
+			c.write(" BODY=8BITMIME")
+		}
+		c.write(" SMTPUTF8")
+	}
+	c.write("\r\n")
+}
+
+func (c *conn) writeRcpt(m *compose.Message) {
+	c.write("RCPT TO:<")
+	c.write(m.To)
+	c.write(">\r\n")
+}
+
+// envelope reads the answers to what begin wrote, or speaks line by line. ready
+// tells that the server waits for the content; otherwise the result says why
+// not.
+func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err error) {
+	c.within(c.config.Timeout)
+	if c.reset {
+		if !c.pipelining {
+			c.writeReset()
+		}
+		if _, err := c.read(); err != nil {
+			return false, r, err
+		}
+		c.reset = false
+	}
+	refused := false
+	for _, at := range []stage{stageMail, stageRcpt, stageData} {
+		if !c.pipelining {
+			if refused {
+				break
+			}
+			switch at {
+			case stageMail:
+				c.writeMail(m)
+			case stageRcpt:
+				c.writeRcpt(m)
+			default:
+				c.write("DATA\r\n")
+			}
+		}
+		got, err := c.read()
+		if err != nil {
+			if refused {
+				c.gone = true
+				return false, r, nil // the message has its answer; the next one finds out
+			}
+			return false, r, err
+		}
+		switch {
+		case got.code == 421:
+			c.gone = true
+			if !c.heard {
+				return false, r, fmt.Errorf("it closed the idle connection: %s", got)
+			}
+			if !refused {
+				r = got.result(at)
+			}
+			return false, r, nil
+		case at == stageData && got.code == 354:
+			if refused {
+				// It wants a content although there is nobody to give it to:
+				// RFC 2920 asks for an empty one.
+				c.write(".\r\n")
+				if _, err := c.read(); err != nil {
+					c.gone = true
+				}
+				return false, r, nil
+			}
+			return true, r, nil
+		case refused:
+			// The answers to what was sent along.
+		case at != stageData && got.code/100 == 2:
+			c.reset = true // until the content is answered
+		default:
+			refused = true
+			r = got.result(at)
+			if got.code == 503 {
+				c.gone = true // the two sides do not agree where they are
+			}
+		}
+	}
+	return false, r, nil
+}
+
+// content sends the present message, with the envelope of the next one behind
+// it if there is one, and reads the answer.
+func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item, begun bool, err error) {
+	c.within(c.config.ContentTimeout)
+	c.writeContent(present.message)
+	c.reset = false
+	if c.messages < c.config.Messages {
+		if next = q.next(ctx, present); next != nil {
+			if _, refused := c.refuse(next.message); !refused {
+				c.begin(next.message)
+				begun = true
+			}
+		}
+	}
+	got, err := c.read()
+	c.owe(false)
+	if err == nil && got.code/100 == 3 {
+		err = fmt.Errorf("%w: %s behind a message", errGarbage, got)
+	}
+	if err != nil {
+		if next != nil {
+			q.putBack(next)
+		}
+		q.finish(present, temporary("the mail server had the message but did not answer for it, so it is tried again: %v", explain(err)))
+		return nil, false, err
+	}
+	q.finish(present, got.result(stageContent))
+	c.settle(nil)
+	if got.code == 421 {
+		if next != nil {
+			q.putBack(next)
+		}
+		return nil, false, fmt.Errorf("it closes the connection: %s", got)
+	}
+	return next, begun, nil
+}
+
+// writeContent writes the text and the final dot. Composed messages hold no
+// line that begins with a dot; should one, it is escaped here.
+func (c *conn) writeContent(m *compose.Message) {
+	for _, part := range [][]byte{m.Header, m.Body} {
+		if bytes.HasPrefix(part, []byte(".")) {
+			c.write(".")
+		}
+		for {
+			at := bytes.Index(part, []byte("\n."))
+			if at < 0 {
+				break
+			}
+			_, _ = c.w.Write(part[:at+2])
+			c.write(".")
+			part = part[at+2:]
+		}
+		_, _ = c.w.Write(part)
+	}
+	if !bytes.HasSuffix(m.Body, []byte("\r\n")) {
+		c.write("\r\n")
+	}
+	c.write(".\r\n")
+}

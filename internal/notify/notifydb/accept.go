@@ -1,0 +1,439 @@
+package notifydb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// group is the calls of Accept that wait for the next commit. Whoever comes
+// first starts a goroutine that stores all that is there, then all that came
+// meanwhile, and ends when nothing is left.
+type group struct {
+	mu      sync.Mutex
+	waiting []*acceptance
+	leading bool
+}
+
+// acceptance is one call of Accept.
+type acceptance struct {
+	notify.NewSend
+	data  string
+	taken bool // by the leader; guarded by group.mu
+	done  chan struct{}
+
+	replayed bool
+	earlier  notify.Send // that was replayed
+	original *acceptance // the same, when it is of this group
+	err      error
+}
+
+const (
+	// groupSize bounds one commit, groupMessages the recipients in it.
+	groupSize     = 128
+	groupMessages = 4096
+	// groupTime bounds how long a commit may take: callers wait for it.
+	groupTime = 30 * time.Second
+)
+
+// Accept implements notify.Store. A call that is cancelled before its turn came
+// stores nothing; after that it waits for what became of it.
+func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool, error) {
+	a, err := newAcceptance(n)
+	if err != nil {
+		return notify.Send{}, false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return notify.Send{}, false, context.Cause(ctx)
+	}
+	g := &s.accepting
+	g.mu.Lock()
+	g.waiting = append(g.waiting, a)
+	if !g.leading {
+		g.leading = true
+		lasting := context.WithoutCancel(ctx)
+		background.Go("notification sends", func() { s.lead(lasting) })
+	}
+	g.mu.Unlock()
+
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		if g.leave(a) {
+			return notify.Send{}, false, context.Cause(ctx)
+		}
+		<-a.done
+	}
+	if a.err != nil {
+		return notify.Send{}, false, a.err
+	}
+	if a.original != nil {
+		return a.original.Send, true, nil
+	}
+	if a.replayed {
+		return a.earlier, true, nil
+	}
+	return a.Send, false, nil
+}
+
+func newAcceptance(n notify.NewSend) (*acceptance, error) {
+	if len(n.Recipients) > notify.MaxRecipients {
+		return nil, fmt.Errorf("a send has %d recipients, at most %d are possible", len(n.Recipients), notify.MaxRecipients)
+	}
+	data, err := encodeSend(&n.Send)
+	if err != nil {
+		return nil, err
+	}
+	if err := allStorable(n.Idempotency.Key, n.Idempotency.Hash); err != nil {
+		return nil, err
+	}
+	for _, r := range n.Recipients {
+		if err := allStorable(r.UserID, r.Email); err != nil {
+			return nil, err
+		}
+	}
+	n.Recipients = distinct(n.Recipients)
+	return &acceptance{NewSend: n, data: data, done: make(chan struct{})}, nil
+}
+
+// leave takes back what the leader has not taken.
+func (g *group) leave(a *acceptance) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.taken {
+		return false
+	}
+	g.waiting = slices.DeleteFunc(g.waiting, func(b *acceptance) bool { return a == b })
+	return true
+}
+
+// next is what the leader stores next; without any it is leader no more.
+func (g *group) next() []*acceptance {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, messages := 0, 0
+	for n < len(g.waiting) && n < groupSize && (n == 0 || messages+len(g.waiting[n].Recipients) <= groupMessages) {
+		g.waiting[n].taken = true
+		messages += len(g.waiting[n].Recipients)
+		n++
+	}
+	batch := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	if n == 0 {
+		g.leading = false
+	}
+	return batch
+}
+
+func (s *Store) lead(ctx context.Context) {
+	for {
+		batch := s.accepting.next()
+		if len(batch) == 0 {
+			return
+		}
+		err := s.acceptSafely(ctx, batch)
+		if err != nil && len(batch) > 1 {
+			s.log.DebugContext(ctx, "sends accepted together failed and are tried alone", "sends", len(batch), "error", err)
+			for i := range batch {
+				batch[i].err = s.acceptSafely(ctx, batch[i:i+1])
+			}
+		} else if err != nil {
+			batch[0].err = err
+		}
+		for _, a := range batch {
+			close(a.done)
+		}
+	}
+}
+
+// acceptSafely is acceptAll; a panic is an error of all.
+func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
+	return background.Do("notification sends", func() error { return s.acceptAll(ctx, batch) })
+}
+
+var (
+	newSends    = newInsertion("notify_sends", sendColumns+", lease_owner, lease_until", "")
+	newMessages = newInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
+)
+
+// acceptAll stores a group in one transaction. What only concerns one of them
+// is its own error; the error returned concerns all.
+func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, groupTime, errors.New("the database took too long to accept the send; try again"))
+	defer cancel()
+	first, err := s.take(ctx, len(batch))
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	shard := s.shard()
+	err = s.lock(ctx, func(tx *db.Tx) error {
+		for i, a := range batch {
+			a.replayed, a.original, a.err = false, nil, nil
+			a.Send.Number = first + int64(i)
+		}
+		if err := s.admit(tx, batch, now); err != nil {
+			return err
+		}
+		var sends []newSend
+		var messages []newMessage
+		var members []any
+		added := 0
+		for _, a := range batch {
+			if a.err != nil || a.replayed {
+				continue
+			}
+			n := len(a.Recipients)
+			lane := notify.LaneBulk
+			expanded := now
+			tally := true
+			if !a.Expanded {
+				expanded = time.Time{}
+			} else if n <= notify.SingleLimit {
+				lane, tally = notify.LaneSingle, false
+			}
+			a.Counts = notify.Counts{Total: n, Queued: n}
+			a.Finished = time.Time{}
+			if n == 0 {
+				a.Finished = db.Time(db.Nanos(expanded))
+			}
+			sends = append(sends, newSend{
+				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
+				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
+			})
+			messages = appendMessages(messages, a.Number, 0, lane, now, a.Recipients)
+			if !a.Expanded && len(a.Audiences) > 1 {
+				for _, r := range a.Recipients {
+					members = append(members, a.Number, memberOf(r))
+				}
+			}
+			added += n
+		}
+		if err := storeSends(tx, sends); err != nil {
+			return err
+		}
+		if err := storeMessages(tx, messages); err != nil {
+			return err
+		}
+		if err := newMembers.all(tx, members); err != nil {
+			return err
+		}
+		for _, a := range batch { // in order of their numbers, as in Finish
+			if a.err == nil && !a.replayed && a.Counts.Total > 0 && (!a.Expanded || a.Counts.Total > notify.SingleLimit) {
+				if err := addCounts(tx, a.Number, shard, a.Counts, 0); err != nil {
+					return err
+				}
+			}
+		}
+		return addWaiting(tx, shard, added)
+	})
+	if err == nil {
+		s.held.queued(notify.LaneSingle, now)
+		s.held.queued(notify.LaneBulk, now)
+	}
+	return err
+}
+
+// newSend is a send as it is inserted.
+type newSend struct {
+	Number   int64  `json:"n"`
+	Client   string `json:"c"`
+	Kind     string `json:"k"`
+	Received int64  `json:"r"`
+	Data     string `json:"d"`
+	Audience int    `json:"a"`
+	Page     string `json:"p"`
+	Next     int    `json:"x"`
+	Tally    bool   `json:"t"`
+	Expanded int64  `json:"e"`
+}
+
+// storeSends inserts sends, on PostgreSQL in one journey as storeMessages does.
+func storeSends(tx *db.Tx, list []newSend) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if tx.Dialect() == db.Postgres {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO notify_sends ("+sendColumns+`, lease_owner, lease_until)
+			SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+			AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)`, string(text))
+		return err
+	}
+	args := make([]any, 0, 12*len(list))
+	for _, n := range list {
+		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally, n.Expanded, "", 0)
+	}
+	return newSends.all(tx, args)
+}
+
+// newMessage is a message as it is inserted.
+type newMessage struct {
+	Number   int64  `json:"n"`
+	Lane     int    `json:"l"`
+	Due      int64  `json:"d"`
+	Audience int    `json:"a"`
+	User     string `json:"u"`
+	Email    string `json:"e"`
+}
+
+func appendMessages(list []newMessage, send int64, index int, lane notify.Lane, now time.Time, recipients []notify.Recipient) []newMessage {
+	list = slices.Grow(list, len(recipients))
+	for i, r := range recipients {
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(lane), db.Nanos(now), r.Audience, r.UserID, r.Email})
+	}
+	return list
+}
+
+// storeMessages inserts messages. PostgreSQL takes them all as one JSON text:
+// that is one journey, and reading placeholders by the hundred takes it longer.
+func storeMessages(tx *db.Tx, list []newMessage) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if tx.Dialect() == db.Postgres {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
+			SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+			AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`, string(text))
+		return err
+	}
+	args := make([]any, 0, 7*len(list))
+	for _, m := range list {
+		args = append(args, m.Number, m.Lane, m.Due, m.Due, m.Audience, m.User, m.Email)
+	}
+	return newMessages.all(tx, args)
+}
+
+// admit looks which of a group are repetitions, and which do not fit.
+func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
+	// All processes take keys in the same order, so that none wait in a circle.
+	var keyed []*acceptance
+	for _, a := range batch {
+		if a.Idempotency.Key != "" {
+			keyed = append(keyed, a)
+		}
+	}
+	slices.SortStableFunc(keyed, func(a, b *acceptance) int {
+		if c := strings.Compare(a.ClientID, b.ClientID); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Idempotency.Key, b.Idempotency.Key)
+	})
+	for _, a := range keyed {
+		if err := useKey(tx, batch, a, now); err != nil {
+			return err
+		}
+	}
+	if s.limit <= 0 {
+		return nil
+	}
+	n, err := waiting(tx)
+	if err != nil {
+		return err
+	}
+	for _, a := range batch {
+		if a.err != nil || a.replayed {
+			continue
+		}
+		if n+max(len(a.Recipients), 1) <= s.limit {
+			n += len(a.Recipients)
+			continue
+		}
+		a.err = notify.ErrQueueFull
+		for _, b := range batch {
+			if b.original == a {
+				b.replayed, b.err = false, a.err
+			}
+		}
+		if a.Idempotency.Key != "" {
+			if _, err := tx.Exec("DELETE FROM notify_idempotency WHERE client_id = ? AND name = ? AND send = ?",
+				a.ClientID, a.Idempotency.Key, a.Number); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// useKey stores an idempotency key, or finds the send it belongs to.
+func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error {
+	k := a.Idempotency
+	n, err := tx.Exec(insert("notify_idempotency", "client_id, name, hash, send, ends")+` ON CONFLICT (client_id, name) DO UPDATE SET
+			hash = excluded.hash, send = excluded.send, ends = excluded.ends WHERE notify_idempotency.ends <= ?`,
+		a.ClientID, k.Key, k.Hash, a.Number, db.Nanos(k.Until), db.Nanos(now))
+	if err != nil || n == 1 {
+		return err
+	}
+	var hash string
+	var send int64
+	err = tx.QueryRow("SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ?", a.ClientID, k.Key).Scan(&hash, &send)
+	if err != nil {
+		return err
+	}
+	if hash != k.Hash {
+		a.err = notify.ErrKeyReused
+		return nil
+	}
+	a.replayed = true
+	for _, b := range batch {
+		if b.Number == send {
+			a.original = b
+			return nil
+		}
+	}
+	a.earlier, err = sendOf(tx, a.ClientID, a.KindID, send)
+	return err
+}
+
+// sendOf is the send of an idempotency key.
+func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error) {
+	row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", send)
+	if isNotFound(err) {
+		// It was purged.
+		return notify.Send{Number: send, ClientID: clientID, KindID: kindID, Expanded: true}, nil
+	}
+	if err == nil {
+		err = count(tx, &row)
+	}
+	return row.Send, err
+}
+
+// Repeated implements notify.Store.
+func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempotency) (found notify.Send, repeated bool, err error) {
+	found, err = view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
+		k, err := one(tx, func(row db.Scanner) (k struct {
+			hash string
+			send int64
+		}, err error,
+		) {
+			return k, row.Scan(&k.hash, &k.send)
+		}, "SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ? AND ends > ?", clientID, key.Key, db.Nanos(s.now()))
+		switch {
+		case err != nil:
+			return notify.Send{}, err
+		case k.hash != key.Hash:
+			return notify.Send{}, notify.ErrKeyReused
+		}
+		return sendOf(tx, clientID, "", k.send)
+	})
+	if isNotFound(err) {
+		return notify.Send{}, false, nil
+	}
+	return found, err == nil, err
+}

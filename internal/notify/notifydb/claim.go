@@ -1,0 +1,280 @@
+package notifydb
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// claimLock is the key of PostgreSQL's advisory lock around claims: "notify" in
+// ASCII. They are short, and so none has to write to the messages it takes.
+const claimLock int64 = 0x6e6f74696679
+
+// byIndex makes PostgreSQL read messages in the order of an index, whatever it
+// believes of the table, until the transaction ends. A queue is empty or full
+// long before the planner hears of it, and reading all of it to sort it is the
+// mistake that would hurt. What it is told to avoid it calls expensive, and
+// would compile: that is switched off too.
+const byIndex = "set_config('enable_bitmapscan', 'off', TRUE), set_config('enable_seqscan', 'off', TRUE), " +
+	"set_config('enable_sort', 'off', TRUE), set_config('jit', 'off', TRUE)"
+
+// useIndexes is byIndex for statements that do not claim.
+func useIndexes(tx *db.Tx) error {
+	if tx.Dialect() != db.Postgres {
+		return nil
+	}
+	_, err := tx.Exec("SELECT " + byIndex)
+	return err
+}
+
+// Claim implements notify.Store.
+func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.Duration) ([]notify.Claimed, error) {
+	if limit <= 0 {
+		return []notify.Claimed{}, nil
+	}
+	if err := allStorable(owner); err != nil {
+		return nil, err
+	}
+	release, err := takeTurn(ctx, s.claiming)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+
+	now := s.now()
+	l := &lease{id: rand.Int64N(1<<62) + 1, owner: owner, until: now.Add(length), messages: map[int64]*holding{}}
+	c := claim{now: db.Nanos(now), from: s.held.begin(now)}
+	front := c.from
+	kept := false
+	defer func() {
+		if kept {
+			s.held.end(l, c.from)
+		} else {
+			s.held.end(nil, front)
+		}
+	}()
+	var claimed []notify.Claimed
+	work := func(tx *db.Tx) (err error) {
+		c.from = front
+		claimed, err = s.claim(tx, &c, l, limit)
+		return err
+	}
+	if s.Shared() {
+		err = s.lock(ctx, work)
+	} else {
+		err = meaning(s.db.View(ctx, work))
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept = true
+	if s.Shared() {
+		c.from = front // others put messages where they want
+	}
+	if len(l.messages) == 0 {
+		l = nil
+	}
+	return claimed, nil
+}
+
+// claim is one run of Claim.
+type claim struct {
+	now  int64
+	from [lanes]position
+	got  [lanes][]notify.Message
+}
+
+func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claimed, error) {
+	if s.Shared() {
+		if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock); err != nil {
+			return nil, err
+		}
+	}
+	clear(l.messages)
+	clear(c.got[:])
+	if err := s.fill(tx, c, limit); err != nil {
+		return nil, err
+	}
+	var sends []int64
+	for _, list := range c.got {
+		for _, m := range list {
+			sends = append(sends, notify.SendOf(m.Number))
+		}
+	}
+	slices.Sort(sends)
+	known, err := s.sendsOf(tx, slices.Compact(sends))
+	if err != nil {
+		return nil, err
+	}
+	claimed := make([]notify.Claimed, 0, len(sends))
+	numbers := make([]int64, 0, len(sends))
+	for lane, list := range c.got {
+		for _, m := range list {
+			send := known[notify.SendOf(m.Number)]
+			if send == nil || l.messages[m.Number] != nil {
+				continue
+			}
+			l.messages[m.Number] = &holding{l, lane, position{db.Nanos(m.Due), m.Number}, send}
+			claimed = append(claimed, notify.Claimed{Message: m, Send: send})
+			numbers = append(numbers, m.Number)
+		}
+	}
+	if !s.Shared() || len(claimed) == 0 {
+		return claimed, nil
+	}
+	if _, err := tx.Exec("DELETE FROM notify_leases WHERE ends <= ?", c.now); err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(insert("notify_leases", "id, owner, ends, messages"), l.id, l.owner, db.Nanos(l.until), numberList(db.Postgres, numbers))
+	return claimed, err
+}
+
+// fill takes messages from the lanes: half of them single ones, a quarter from
+// each other lane, and what a lane cannot fill goes to the others. Each claim
+// begins with the next lane, so that small limits pass none over.
+func (s *Store) fill(tx *db.Tx, c *claim, limit int) error {
+	shares := [lanes]int{limit - 2*(limit/4), limit / 4, limit / 4}
+	if limit < 4 {
+		shares = [lanes]int{}
+	}
+	first := int(s.turn.Add(1))
+	left := limit
+	var empty [lanes]bool
+	for i := range lanes {
+		lane := (first + i) % lanes
+		if shares[lane] == 0 {
+			continue
+		}
+		n, err := s.pick(tx, c, lane, shares[lane])
+		if err != nil {
+			return err
+		}
+		left -= n
+		empty[lane] = n < shares[lane]
+	}
+	for i := range lanes {
+		lane := (first + i) % lanes
+		if left == 0 || empty[lane] {
+			continue
+		}
+		n, err := s.pick(tx, c, lane, left)
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// pickQueries read what follows a place in a lane. Within a statement of
+// PostgreSQL all is one snapshot: the leases fit the messages.
+const (
+	queueAfter = "status < 2 AND lane = ? AND due <= ? AND (due, number) > (?, ?)"
+	notLeased  = " AND number NOT IN (SELECT unnest(CAST(messages AS BIGINT[])) FROM notify_leases WHERE ends > ?)"
+	inOrder    = " ORDER BY due, number LIMIT ?"
+)
+
+// pick takes up to n messages from a lane.
+func (s *Store) pick(tx *db.Tx, c *claim, lane, n int) (int, error) {
+	taken := 0
+	for taken < n {
+		from := c.from[lane]
+		ask := n - taken
+		query, args := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
+			[]any{lane, c.now, from.due, from.number, ask}
+		if s.Shared() {
+			query, args = "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
+				[]any{lane, c.now, from.due, from.number, c.now, ask}
+		}
+		list, err := db.All(tx, scanMessage, query, args...)
+		if err != nil {
+			return taken, err
+		}
+		for _, m := range list {
+			c.from[lane] = position{db.Nanos(m.Due), m.Number}
+			if s.Shared() || s.held.free(m.Number) {
+				c.got[lane] = append(c.got[lane], m)
+				taken++
+			}
+		}
+		if len(list) < ask {
+			break
+		}
+	}
+	return taken, nil
+}
+
+// NextDue implements notify.Store.
+func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
+	s.held.mu.Lock()
+	front := s.held.front
+	s.held.mu.Unlock()
+	next, err := view(ctx, s, func(tx *db.Tx) (position, error) {
+		next := farthest
+		if err := useIndexes(tx); err != nil {
+			return next, err
+		}
+		for lane := range lanes {
+			p, err := s.firstFree(tx, lane, front[lane])
+			if err != nil {
+				return next, err
+			}
+			next = earlier(next, p)
+		}
+		if s.Shared() {
+			var ends int64
+			err := tx.QueryRow("SELECT COALESCE(MIN(ends), 0) FROM notify_leases").Scan(&ends)
+			if ends > 0 {
+				next.due = min(next.due, ends)
+			}
+			return next, err
+		}
+		return next, nil
+	})
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	if !s.Shared() {
+		s.held.mu.Lock()
+		for l := range s.held.leases {
+			next.due = min(next.due, db.Nanos(l.until))
+		}
+		s.held.mu.Unlock()
+	}
+	if next.due == farthest.due {
+		return time.Time{}, false, nil
+	}
+	return db.Time(next.due), true, nil
+}
+
+// firstFree is the first message of a lane that nobody holds.
+func (s *Store) firstFree(tx *db.Tx, lane int, from position) (position, error) {
+	scan := func(row db.Scanner) (p position, err error) { return p, row.Scan(&p.due, &p.number) }
+	for {
+		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder, []any{lane, farthest.due, from.due, from.number, 100}
+		if s.Shared() {
+			query, args = "SELECT due, number FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
+				[]any{lane, farthest.due, from.due, from.number, db.Nanos(s.now()), 1}
+		}
+		list, err := db.All(tx, scan, query, args...)
+		if err != nil || len(list) == 0 {
+			return farthest, err
+		}
+		for _, p := range list {
+			if s.Shared() {
+				return p, nil
+			}
+			s.held.mu.Lock()
+			free := s.held.messages[p.number] == nil
+			s.held.mu.Unlock()
+			if free {
+				return p, nil
+			}
+			from = p
+		}
+	}
+}

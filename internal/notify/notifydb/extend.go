@@ -1,0 +1,200 @@
+package notifydb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// memberOf is what makes recipients the same one: the user, else the address.
+func memberOf(r notify.Recipient) string {
+	if r.UserID != "" {
+		return "u" + r.UserID
+	}
+	return "e" + strings.ToLower(r.Email)
+}
+
+// distinct leaves out recipients that are there twice.
+func distinct(all []notify.Recipient) []notify.Recipient {
+	if len(all) < 2 {
+		return all
+	}
+	known := make(map[string]struct{}, len(all))
+	kept := make([]notify.Recipient, 0, len(all))
+	for _, r := range all {
+		m := memberOf(r)
+		if _, twice := known[m]; !twice {
+			known[m] = struct{}{}
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+var newMembers = newInsertion("notify_members", "send, member", " ON CONFLICT (send, member) DO NOTHING")
+
+// Extend implements notify.Store.
+func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor, expanded bool) error {
+	if err := allStorable(to.Page); err != nil {
+		return err
+	}
+	for _, r := range more {
+		if err := allStorable(r.UserID, r.Email); err != nil {
+			return err
+		}
+	}
+	more = distinct(more)
+	now := s.now()
+	shard := s.shard()
+	known := s.filters.take(send)
+	var row sendRow
+	var lane notify.Lane
+	var fresh []notify.Recipient
+	err := s.lock(ctx, func(tx *db.Tx) (err error) {
+		if err := useIndexes(tx); err != nil {
+			return err
+		}
+		row, err = one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()), send)
+		if err != nil {
+			return err
+		}
+		if row.Cursor != from || row.Expanded {
+			return fmt.Errorf("send %d is at %+v, expanded %v: %w", send, row.Cursor, row.Expanded, notify.ErrConflict)
+		}
+		if len(row.Audiences) > 1 {
+			fresh, err = newcomers(tx, send, more)
+		} else {
+			fresh, err = known.leaveOut(tx, send, row.next, more)
+		}
+		if err != nil {
+			return err
+		}
+		if row.next+len(fresh) > notify.MaxRecipients {
+			return fmt.Errorf("send %d: %w, at most %d are possible", send, notify.ErrTooMany, notify.MaxRecipients)
+		}
+		lane = notify.LaneBulk
+		if expanded && row.next+len(fresh) <= notify.SingleLimit {
+			lane = notify.LaneSingle
+		}
+		return extend(tx, &row, fresh, to, expanded, lane, now, shard)
+	})
+	if err != nil {
+		s.filters.put(send, known)
+		return err
+	}
+	s.held.queued(lane, now)
+	if !expanded {
+		known.add(row.next, fresh)
+		s.filters.put(send, known)
+		return nil
+	}
+	if len(row.Audiences) > 1 {
+		return s.forgetMembers(ctx, send)
+	}
+	return nil
+}
+
+func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, lane notify.Lane, now time.Time, shard int) error {
+	if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, lane, now, fresh)); err != nil {
+		return err
+	}
+	var end time.Time
+	if expanded {
+		end = now
+	}
+	_, err := tx.Exec("UPDATE notify_sends SET cursor_audience = ?, cursor_page = ?, next = ?, expanded = ? WHERE number = ?",
+		to.Audience, to.Page, row.next+len(fresh), db.Nanos(end), row.Number)
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	if err := addCounts(tx, row.Number, shard, notify.Counts{Total: len(fresh), Queued: len(fresh)}, 0); err != nil {
+		return err
+	}
+	return addWaiting(tx, shard, len(fresh))
+}
+
+// newcomers leaves out who is in notify_members, and adds the others. Audiences
+// of one send may overlap anywhere, so this needs an index.
+func newcomers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Recipient, error) {
+	names := make([]string, len(more))
+	for i, r := range more {
+		names[i] = memberOf(r)
+	}
+	list, err := textList(names)
+	if err != nil {
+		return nil, err
+	}
+	there, err := db.All(tx, scanText, "SELECT member FROM notify_members WHERE send = ? AND "+textsIn(tx.Dialect(), "member"), send, list)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]bool, len(there))
+	for _, m := range there {
+		known[m] = true
+	}
+	var fresh []notify.Recipient
+	var args []any
+	for i, r := range more {
+		if !known[names[i]] {
+			fresh = append(fresh, r)
+			args = append(args, send, names[i])
+		}
+	}
+	return fresh, newMembers.all(tx, args)
+}
+
+// forgetMembers deletes what is not needed once a send is expanded, in small
+// steps. What an interruption leaves is purged with the send.
+func (s *Store) forgetMembers(ctx context.Context, send int64) error {
+	for {
+		var n int64
+		err := s.lock(ctx, func(tx *db.Tx) (err error) {
+			n, err = tx.Exec(`DELETE FROM notify_members WHERE send = ? AND member IN
+				(SELECT member FROM notify_members WHERE send = ? ORDER BY member LIMIT ?)`, send, send, purgeBatch)
+			return err
+		})
+		if err != nil || n < purgeBatch {
+			return err
+		}
+	}
+}
+
+// ClaimExpansions implements notify.Store. The oldest come first.
+func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Send, error) {
+	const free = " FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?"
+	now := s.now()
+	// Most of the time there is nothing to expand, which costs no write.
+	any, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, scanNumber, "SELECT number"+free, db.Nanos(now), min(limit, 1))
+	})
+	if err != nil || len(any) == 0 {
+		return []notify.Send{}, err
+	}
+	var sends []notify.Send
+	err = s.lock(ctx, func(tx *db.Tx) error {
+		sends = []notify.Send{}
+		rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+free+skipLocked(tx.Dialect()), db.Nanos(now), limit)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = ?, lease_until = ? WHERE number = ?",
+				owner, db.Nanos(now.Add(lease)), rows[i].Number); err != nil {
+				return err
+			}
+			sends = append(sends, rows[i].Send)
+		}
+		for i := range rows {
+			if err := count(tx, &rows[i]); err != nil {
+				return err
+			}
+			sends[i] = rows[i].Send
+		}
+		return nil
+	})
+	return sends, err
+}

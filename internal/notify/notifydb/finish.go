@@ -1,0 +1,310 @@
+package notifydb
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// Finish implements notify.Store.
+func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell notify.Teller) ([]notify.Claimed, error) {
+	if len(outcomes) == 0 {
+		return []notify.Claimed{}, nil
+	}
+	numbers := make([]int64, 0, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		if n, ok := statusNumber(o.Status); !ok || n == 0 {
+			return nil, fmt.Errorf("%q is no outcome of message %d", o.Status, o.Number)
+		}
+		if err := allStorable(o.Reason, o.Email); err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, o.Number)
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	shard := s.shard()
+	var f finish
+	err := s.lock(ctx, func(tx *db.Tx) error {
+		f = finish{counts: map[int64]*tallied{}}
+		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || tell == nil {
+			return err
+		}
+		return s.addCallbacks(tx, f.final, tell)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.seen.add(f.receipts)
+	ended := s.held.finished(outcomes)
+	if s.Shared() && len(ended) > len(f.ended) {
+		// Two calls finished the rest of a lease together, and neither knew.
+		err := s.lock(ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec("DELETE FROM notify_leases WHERE "+numbersIn(tx.Dialect(), "id"), numberList(tx.Dialect(), ended))
+			return err
+		})
+		if err != nil {
+			s.log.WarnContext(ctx, "a lease stays until it runs out", "error", err)
+		}
+	}
+	return f.final, nil
+}
+
+// finish is one run of Finish.
+type finish struct {
+	final    []notify.Claimed
+	counts   map[int64]*tallied
+	waiting  int
+	receipts []receipt
+	ended    []int64
+}
+
+type tallied struct {
+	notify.Counts
+	latest int64
+}
+
+func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers []int64, shard int) error {
+	// The planner may know the table as it was before a send to everyone, and
+	// would read all of it for each outcome.
+	if err := useIndexes(tx); err != nil {
+		return err
+	}
+	rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE "+
+		numbersIn(tx.Dialect(), "number")+" ORDER BY number"+forUpdate(tx.Dialect()), numberList(tx.Dialect(), numbers))
+	if err != nil {
+		return err
+	}
+	messages := make(map[int64]*notify.Message, len(rows))
+	var sends []int64
+	known := map[int64]*notify.Send{}
+	for i := range rows {
+		m := &rows[i]
+		messages[m.Number] = m
+		send := notify.SendOf(m.Number)
+		if known[send] == nil {
+			if held := s.held.sendOf(m.Number); held != nil {
+				known[send] = held
+			} else {
+				sends = append(sends, send)
+			}
+		}
+	}
+	if len(sends) > 0 {
+		slices.Sort(sends)
+		more, err := s.sendsOf(tx, slices.Compact(sends))
+		if err != nil {
+			return err
+		}
+		maps.Copy(known, more)
+	}
+
+	var changes []change
+	changed := map[int64]int{}
+	for _, o := range outcomes {
+		m := messages[o.Number]
+		if m == nil || m.Status.Final() {
+			continue
+		}
+		send := known[notify.SendOf(o.Number)]
+		if send == nil {
+			continue // it was purged under our hands
+		}
+		c := f.apply(m, o)
+		if i, twice := changed[m.Number]; twice {
+			changes[i] = c
+		} else {
+			changed[m.Number] = len(changes)
+			changes = append(changes, c)
+		}
+		if m.UserID != "" {
+			f.receipts = append(f.receipts, receipt{m.UserID, send.ClientID})
+		}
+		if m.Status.Final() {
+			f.final = append(f.final, notify.Claimed{Message: *m, Send: send})
+		}
+	}
+	if err := store(tx, changes); err != nil {
+		return err
+	}
+	f.receipts = s.seen.missing(f.receipts)
+	if err := storeReceipts(tx, f.receipts); err != nil {
+		return err
+	}
+	if s.Shared() {
+		if err := s.changeLeases(tx, f, outcomes); err != nil {
+			return err
+		}
+	}
+	if err := f.storeCounts(tx, shard); err != nil {
+		return err
+	}
+	return addWaiting(tx, shard, f.waiting)
+}
+
+// apply makes an outcome part of a message and counts it.
+func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
+	old, _ := statusNumber(m.Status)
+	status, _ := statusNumber(o.Status)
+	send := notify.SendOf(m.Number)
+	t := f.counts[send]
+	if t == nil {
+		t = &tallied{}
+		f.counts[send] = t
+	}
+	*counter(&t.Counts, old)--
+	*counter(&t.Counts, status)++
+	t.latest = max(t.latest, db.Nanos(o.At))
+
+	m.Status, m.Reason, m.Parked = o.Status, o.Reason, o.Parked
+	m.Updated = db.Time(db.Nanos(o.At))
+	m.Due = time.Time{}
+	if o.Status == notify.Retry {
+		m.Due = db.Time(db.Nanos(o.Due))
+	} else {
+		f.waiting--
+	}
+	if o.Attempted {
+		m.Attempts++
+	}
+	if m.Email == "" {
+		m.Email = o.Email
+	}
+	return change{*m, status}
+}
+
+// storeCounts adds to what is kept of large sends; the others are counted when
+// somebody asks. Sends come in order, so that no two wait in a circle.
+func (f *finish) storeCounts(tx *db.Tx, shard int) error {
+	sends := slices.Sorted(maps.Keys(f.counts))
+	if len(sends) == 0 {
+		return nil
+	}
+	tallied, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number")+" AND tally ORDER BY number",
+		numberList(tx.Dialect(), sends))
+	if err != nil {
+		return err
+	}
+	for _, send := range tallied {
+		t := f.counts[send]
+		if err := addCounts(tx, send, shard, t.Counts, t.latest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeLeases ends leases of which nothing is left, and takes messages that
+// are to be tried again out of the others.
+func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) error {
+	for _, c := range s.held.changes(outcomes) {
+		if len(c.left) == 0 {
+			f.ended = append(f.ended, c.id)
+			continue
+		}
+		if _, err := tx.Exec("UPDATE notify_leases SET messages = ? WHERE id = ?", numberList(tx.Dialect(), c.left), c.id); err != nil {
+			return err
+		}
+	}
+	if len(f.ended) == 0 {
+		return nil
+	}
+	_, err := tx.Exec("DELETE FROM notify_leases WHERE "+numbersIn(tx.Dialect(), "id"), numberList(tx.Dialect(), f.ended))
+	return err
+}
+
+// change is a message as it is to be stored.
+type change struct {
+	notify.Message
+	status int
+}
+
+const changeMessage = `UPDATE notify_messages SET status = ?, lane = CASE WHEN ? = 1 THEN 2 ELSE lane END, attempts = ?, due = ?, updated = ?,
+	parked = ?, email = ?, reason = ? WHERE number = ?`
+
+// changeMessages takes all changes as one JSON text, for PostgreSQL, where each
+// statement is a journey.
+const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN 2 ELSE m.lane END,
+	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r
+	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT)
+	WHERE m.number = v.n`
+
+type changeJSON struct {
+	N int64  `json:"n"`
+	S int    `json:"s"`
+	A int    `json:"a"`
+	D int64  `json:"d"`
+	U int64  `json:"u"`
+	P bool   `json:"p"`
+	E string `json:"e"`
+	R string `json:"r"`
+}
+
+func store(tx *db.Tx, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if tx.Dialect() == db.Postgres {
+		list := make([]changeJSON, len(changes))
+		for i, c := range changes {
+			list[i] = changeJSON{c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason}
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(changeMessages, string(text))
+		return err
+	}
+	for _, c := range changes {
+		_, err := tx.Exec(changeMessage, c.status, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason, c.Number)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay implements notify.Store.
+func (s *Store) Replay(ctx context.Context, clientID string, number int64) error {
+	now := s.now()
+	shard := s.shard()
+	err := s.lock(ctx, func(tx *db.Tx) error {
+		send, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", notify.SendOf(number))
+		if err != nil {
+			return err
+		}
+		if send.ClientID != clientID {
+			return notify.ErrNotFound
+		}
+		m, err := one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?"+forUpdate(tx.Dialect()), number)
+		if err != nil {
+			return err
+		}
+		if m.Status != notify.Failed {
+			return fmt.Errorf("message %d is %s: %w", number, m.Status, notify.ErrConflict)
+		}
+		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = FALSE, reason = '' WHERE number = ?",
+			int(notify.LaneSingle), db.Nanos(now), db.Nanos(now), number)
+		if err != nil {
+			return err
+		}
+		if send.tally {
+			if err := addCounts(tx, send.Number, shard, notify.Counts{Queued: 1, Failed: -1}, db.Nanos(now)); err != nil {
+				return err
+			}
+		}
+		return addWaiting(tx, shard, 1)
+	})
+	if err == nil {
+		s.held.queued(notify.LaneSingle, now)
+	}
+	return err
+}

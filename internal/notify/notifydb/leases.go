@@ -1,0 +1,279 @@
+package notifydb
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// lanes is how many there are.
+const lanes = int(notify.LaneRetry) + 1
+
+// position is a place in a lane: they are ordered by due time, then number.
+type position struct{ due, number int64 }
+
+var farthest = position{math.MaxInt64, math.MaxInt64}
+
+func earlier(a, b position) position {
+	if a.due < b.due || a.due == b.due && a.number < b.number {
+		return a
+	}
+	return b
+}
+
+// lease is what one claim got.
+type lease struct {
+	id       int64 // of its row, on PostgreSQL
+	owner    string
+	until    time.Time
+	messages map[int64]*holding // those not finished
+}
+
+// holding is one message that was claimed.
+type holding struct {
+	lease *lease
+	lane  int
+	at    position
+	send  *notify.Send
+}
+
+// held is what this process has claimed. On SQLite it is all that is known of
+// leases. There it also remembers for each lane up to where everything that
+// waits is held, so that claims begin behind that and do not look at the same
+// messages again. Whatever is put into a lane before that place moves it back.
+type held struct {
+	mu       sync.Mutex
+	messages map[int64]*holding
+	leases   map[*lease]struct{}
+	front    [lanes]position
+	// While a claim looks at a snapshot, these are the messages that were held
+	// when it was taken and are no more, and how far the fronts moved back.
+	claiming bool
+	dropped  map[int64]struct{}
+	back     [lanes]position
+}
+
+func (h *held) init() {
+	h.messages, h.leases = map[int64]*holding{}, map[*lease]struct{}{}
+}
+
+// begin starts a claim and returns from where to look.
+func (h *held) begin(now time.Time) (front [lanes]position) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.leases {
+		if !l.until.After(now) {
+			h.drop(l)
+		}
+	}
+	h.claiming, h.dropped = true, map[int64]struct{}{}
+	for i := range h.back {
+		h.back[i] = farthest
+	}
+	return h.front
+}
+
+// free tells whether nobody held a message since the claim began.
+func (h *held) free(number int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, dropped := h.dropped[number]
+	return h.messages[number] == nil && !dropped
+}
+
+// end ends a claim, with a lease unless it failed or found nothing.
+func (h *held) end(l *lease, front [lanes]position) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claiming, h.dropped = false, nil
+	for i := range front {
+		h.front[i] = earlier(front[i], h.back[i])
+	}
+	if l == nil {
+		return
+	}
+	h.leases[l] = struct{}{}
+	for n, m := range l.messages {
+		h.messages[n] = m
+	}
+}
+
+// queued tells that messages due at that time were put into a lane.
+func (h *held) queued(lane notify.Lane, due time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rewind(int(lane), position{db.Nanos(due), -1})
+}
+
+func (h *held) rewind(lane int, to position) {
+	to.number-- // the front is the last place that is done with
+	h.front[lane] = earlier(h.front[lane], to)
+	h.back[lane] = earlier(h.back[lane], to)
+}
+
+// drop gives back what is left of a lease. The caller holds the lock.
+func (h *held) drop(l *lease) {
+	for n, m := range l.messages {
+		h.forget(n, m)
+		h.rewind(m.lane, m.at)
+	}
+	delete(h.leases, l)
+}
+
+func (h *held) forget(n int64, m *holding) {
+	delete(m.lease.messages, n)
+	if h.messages[n] == m {
+		delete(h.messages, n)
+	}
+	if h.claiming {
+		h.dropped[n] = struct{}{}
+	}
+}
+
+// finished forgets messages, and returns the ids of leases with nothing left.
+func (h *held) finished(outcomes []notify.Outcome) (ended []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range outcomes {
+		if o.Status == notify.Retry {
+			h.rewind(int(notify.LaneRetry), position{db.Nanos(o.Due), o.Number})
+		}
+		m := h.messages[o.Number]
+		if m == nil {
+			continue
+		}
+		h.forget(o.Number, m)
+		if len(m.lease.messages) == 0 {
+			delete(h.leases, m.lease)
+			ended = append(ended, m.lease.id)
+		}
+	}
+	return ended
+}
+
+// sendOf returns the send of a message that is held, or nil.
+func (h *held) sendOf(number int64) *notify.Send {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.messages[number]; m != nil {
+		return m.send
+	}
+	return nil
+}
+
+// leaseChange is what a Finish does to a stored lease.
+type leaseChange struct {
+	id   int64
+	left []int64 // none: the lease ends
+}
+
+// changes are what becomes of leases when the outcomes are stored. A lease that
+// loses only some of its messages for good stays as it is.
+func (h *held) changes(outcomes []notify.Outcome) []leaseChange {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	type part struct {
+		done  map[int64]bool
+		again bool
+	}
+	parts := map[*lease]*part{}
+	for _, o := range outcomes {
+		m := h.messages[o.Number]
+		if m == nil {
+			continue
+		}
+		p := parts[m.lease]
+		if p == nil {
+			p = &part{done: map[int64]bool{}}
+			parts[m.lease] = p
+		}
+		p.done[o.Number] = true
+		p.again = p.again || o.Status == notify.Retry
+	}
+	var all []leaseChange
+	for l, p := range parts {
+		if len(p.done) < len(l.messages) && !p.again {
+			continue
+		}
+		c := leaseChange{id: l.id}
+		for n := range l.messages {
+			if !p.done[n] {
+				c.left = append(c.left, n)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Renew implements notify.Store.
+func (s *Store) Renew(ctx context.Context, owner string, length time.Duration) error {
+	until := s.now().Add(length)
+	err := s.lock(ctx, func(tx *db.Tx) error {
+		return execAll(tx, []any{db.Nanos(until), owner, db.Nanos(until)},
+			"UPDATE notify_leases SET ends = ? WHERE owner = ? AND ends < ?",
+			"UPDATE notify_sends SET lease_until = ? WHERE lease_owner = ? AND expanded = 0 AND lease_until < ?",
+			"UPDATE notify_callbacks SET due = ? WHERE lease_owner = ? AND lease_owner <> '' AND due < ?")
+	})
+	if err != nil {
+		return err
+	}
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	for l := range s.held.leases {
+		if l.owner == owner && l.until.Before(until) {
+			l.until = until
+		}
+	}
+	return nil
+}
+
+// Release implements notify.Store.
+func (s *Store) Release(ctx context.Context, owner string) error {
+	err := s.lock(ctx, func(tx *db.Tx) error {
+		if err := execAll(tx, []any{owner},
+			"DELETE FROM notify_leases WHERE owner = ?",
+			"UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE lease_owner = ? AND expanded = 0"); err != nil {
+			return err
+		}
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner = ? AND lease_owner <> ''",
+			db.Nanos(s.now()), owner)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	for l := range s.held.leases {
+		if l.owner == owner {
+			s.held.drop(l)
+		}
+	}
+	return nil
+}
+
+// releaseAll is Release for all owners, when this process is the only one.
+func (s *Store) releaseAll(ctx context.Context) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE expanded = 0 AND lease_until > 0"); err != nil {
+			return err
+		}
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner <> ''", db.Nanos(s.now()))
+		return err
+	})
+}
+
+func execAll(tx *db.Tx, args []any, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement, args...); err != nil {
+			return fmt.Errorf("leases: %w", err)
+		}
+	}
+	return nil
+}

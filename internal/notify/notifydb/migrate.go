@@ -1,0 +1,80 @@
+package notifydb
+
+import (
+	"bytes"
+	"embed"
+	"io/fs"
+	"strings"
+
+	"ingot/internal/base/db"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// migrations are the tables of the service, in the words of one engine.
+func migrations(dialect db.Dialect) (db.Migrations, error) {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return db.Migrations{}, err
+	}
+	if dialect == db.SQLite {
+		sub = rewritten{sub, forSQLite}
+	}
+	return db.Migrations{Name: "notify", Files: sub}, nil
+}
+
+// forSQLite makes use of what its tables are: trees by the number of a row,
+// which a column may be another name of and which ends every index, or trees by
+// their primary key.
+var forSQLite = strings.NewReplacer(
+	"number          BIGINT NOT NULL PRIMARY KEY", "number INTEGER NOT NULL PRIMARY KEY",
+	"number   BIGINT NOT NULL PRIMARY KEY", "number INTEGER NOT NULL PRIMARY KEY",
+	", number)", ")",
+	"/* CLUSTERED */", "WITHOUT ROWID",
+)
+
+// rewritten is a folder whose files are read with some words replaced.
+type rewritten struct {
+	fs.FS
+	words *strings.Replacer
+}
+
+// Open implements fs.FS.
+func (r rewritten) Open(name string) (fs.File, error) {
+	f, err := r.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil || info.IsDir() {
+		return f, err
+	}
+	f.Close() //nolint:errcheck // it is part of this program
+	text, err := r.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return &textFile{Reader: bytes.NewReader(text), info: sized{info, int64(len(text))}}, nil
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (r rewritten) ReadFile(name string) ([]byte, error) {
+	text, err := fs.ReadFile(r.FS, name)
+	return []byte(r.words.Replace(string(text))), err
+}
+
+type textFile struct {
+	*bytes.Reader
+	info fs.FileInfo
+}
+
+func (f *textFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *textFile) Close() error               { return nil }
+
+type sized struct {
+	fs.FileInfo
+	size int64
+}
+
+func (s sized) Size() int64 { return s.size }

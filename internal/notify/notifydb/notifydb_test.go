@@ -1,0 +1,170 @@
+//go:build unix
+
+package notifydb_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/seal"
+	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb"
+	"ingot/internal/notify/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			storetest.Conformance(t, func(t *testing.T) storetest.Open {
+				t.Helper()
+				return opener(t, dbtest.New(t, dialect))
+			})
+		})
+	}
+}
+
+// opener opens stores on one database.
+func opener(t testing.TB, d *db.DB) storetest.Open {
+	return func(o storetest.Options) notify.Store {
+		t.Helper()
+		s, err := notifydb.Open(t.Context(), d, notifydb.Options{QueueLimit: o.QueueLimit, Now: o.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// TestOpenAgain sees that a second start finds nothing to do.
+func TestOpenAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		open := opener(t, d)
+		for range 2 {
+			if n, err := open(storetest.Options{}).Waiting(t.Context()); err != nil || n != 0 {
+				t.Fatalf("%d messages wait, error %v", n, err)
+			}
+		}
+	})
+}
+
+// TestSecretsAreSealed sees that no secret is readable in the database, and
+// that all are sealed anew when the server's key is exchanged.
+func TestSecretsAreSealed(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			address := dbtest.URL(t, dialect)
+			oldKey, newKey := seal.NewKey(), seal.NewKey()
+			ctx := t.Context()
+
+			d := openWith(t, address, oldKey)
+			s := opener(t, d)(storetest.Options{})
+			id, err := s.IDKey(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hook := notify.Webhook{ID: "h", ClientID: "c", URL: "https://example.com", Secret: "nobody may read this"}
+			if err := s.CreateWebhook(ctx, hook); err != nil {
+				t.Fatal(err)
+			}
+			var texts string
+			if err := d.View(ctx, func(tx *db.Tx) error {
+				return tx.QueryRow("SELECT h.secret || ' ' || s.value FROM notify_webhooks AS h, notify_secrets AS s").Scan(&texts)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range [][]byte{id, []byte(hook.Secret)} {
+				if strings.Contains(texts, string(secret)) || strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
+					t.Errorf("a secret is readable: %s", texts)
+				}
+			}
+
+			n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, notifydb.SealedColumns())
+			if err != nil || n != 2 {
+				t.Fatalf("sealed %d anew, error %v", n, err)
+			}
+			s = opener(t, openWith(t, address, newKey))(storetest.Options{})
+			if got, err := s.IDKey(ctx); err != nil || !bytes.Equal(got, id) {
+				t.Errorf("the id key is %x, want %x, error %v", got, id, err)
+			}
+			if got, err := s.Webhooks(ctx, "c"); err != nil || len(got) != 1 || got[0].Secret != hook.Secret {
+				t.Errorf("webhooks are %v, error %v", got, err)
+			}
+		})
+	}
+}
+
+func openWith(t *testing.T, address, keys string) *db.DB {
+	t.Helper()
+	ring, err := seal.Parse(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Open(t.Context(), db.Options{URL: address, Keys: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// TestGone sees that nothing personal is left of sends that were purged.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := opener(t, d)(storetest.Options{})
+		for _, audiences := range []int{1, 2} {
+			send, _, err := s.Accept(ctx, notify.NewSend{Send: notify.Send{
+				ClientID: "c", Audiences: make([]notify.Audience, audiences), Received: time.Now(), Content: notify.Content{Text: "private"},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var many []notify.Recipient
+			for i := range 1500 {
+				many = append(many, notify.Recipient{UserID: fmt.Sprint("u", i)})
+			}
+			if err := s.Extend(ctx, send.Number, notify.Cursor{}, many, notify.Cursor{Audience: audiences}, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		claimed, err := s.Claim(ctx, "w", 5000, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outcomes []notify.Outcome
+		for _, c := range claimed {
+			outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, At: time.Now()})
+		}
+		if _, err := s.Finish(ctx, outcomes, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Purge(ctx, time.Now().Add(time.Hour)); err != nil || n != 3000 {
+			t.Fatalf("purged %d, error %v", n, err)
+		}
+		for _, table := range []string{"notify_sends", "notify_messages", "notify_counts", "notify_members", "notify_leases"} {
+			var n int
+			if err := d.View(ctx, func(tx *db.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM " + table).Scan(&n) }); err != nil {
+				t.Fatal(err)
+			}
+			if n != 0 {
+				t.Errorf("%s still has %d rows", table, n)
+			}
+		}
+	})
+}

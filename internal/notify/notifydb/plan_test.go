@@ -1,0 +1,212 @@
+//go:build unix
+
+package notifydb
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/notify"
+)
+
+// TestPlans sees that the engines find the index made for each query of the
+// queue when there is much that is done, and much that is not due.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := populate(t, d)
+		sqlite := d.Dialect() == db.SQLite
+		primary := func(table string) string {
+			if sqlite {
+				return "USING INTEGER PRIMARY KEY"
+			}
+			return table + "_pkey"
+		}
+		now := db.Nanos(time.Now())
+		pick := "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + inOrder
+		pickArgs := []any{1, now, 0, 0, 500}
+		if !sqlite {
+			pick = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
+			pickArgs = []any{1, now, 0, 0, now, 500}
+		}
+		list := numberList(d.Dialect(), []int64{1, 2, 3})
+		for name, test := range map[string]struct {
+			query string
+			args  []any
+			index string
+		}{
+			"Claim":   {pick, pickArgs, "notify_messages_queue"},
+			"NextDue": {"SELECT due, number FROM notify_messages WHERE " + queueAfter + inOrder, []any{2, farthest.due, 0, 0, 1}, "notify_messages_queue"},
+			"Finish":  {"SELECT " + messageColumns + " FROM notify_messages WHERE " + numbersIn(d.Dialect(), "number"), []any{list}, primary("notify_messages")},
+			"Sends":   {"SELECT " + sendColumns + " FROM notify_sends WHERE " + numbersIn(d.Dialect(), "number"), []any{list}, primary("notify_sends")},
+			"Listed":  {"SELECT number FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?", []any{"c7", farthest.due, 10}, "notify_sends_client"},
+			"Unread": {
+				"SELECT number FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?", []any{now, 1},
+				"notify_sends_unexpanded",
+			},
+			"Found": {
+				"SELECT number FROM notify_messages WHERE number >= ? AND number < ? AND user_id = ? ORDER BY number DESC LIMIT ?",
+				[]any{notify.MessageNumber(7, 0), notify.MessageNumber(8, 0), "u", 10}, primary("notify_messages"),
+			},
+			"Keys":      {"SELECT client_id FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?", []any{now, 1000}, "notify_idempotency_ends"},
+			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10}, "notify_callbacks_due"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				plan := explain(t, s.db, test.query, test.args...)
+				if !strings.Contains(plan, test.index) || strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "Sort ") {
+					t.Errorf("%s\ndoes not use %s, or sorts:\n%s", test.query, test.index, plan)
+				}
+			})
+		}
+	})
+}
+
+// Messages that wait for a retry must not cost a claim anything, however many:
+// the index ends at what is due.
+func TestClaimsEndAtWhatIsDue(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := populate(t, d)
+		now := db.Nanos(time.Now())
+		query, args, bound := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
+			[]any{int(notify.LaneRetry), now, 0, 0, 500}, "(lane=? AND due>? AND due<?)"
+		if d.Dialect() == db.Postgres {
+			query = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
+			args = []any{int(notify.LaneRetry), now, 0, 0, now, 500}
+			bound = "Index Cond: ((lane = 2) AND (due <= "
+		}
+		if plan := explain(t, s.db, query, args...); !strings.Contains(plan, bound) {
+			t.Errorf("it reads what is not due:\n%s", plan)
+		}
+	})
+}
+
+// A first send to everyone comes to tables that the planner knows as empty, or
+// nearly: what reads messages must not be planned for that.
+func TestPlansOfSmallTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, err := Open(t.Context(), d, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Accept(t.Context(), notify.NewSend{
+			Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"}, {Email: "b@x.org"}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"notify_sends", "notify_messages"} {
+			if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE " + table); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.Dialect() != db.Postgres {
+			return // it has no other plan
+		}
+		var scans, plan string
+		err = d.UpdateLocking(t.Context(), func(tx *db.Tx) error {
+			f := finish{counts: map[int64]*tallied{}}
+			number := notify.MessageNumber(1, 0)
+			if err := s.finish(tx, &f, []notify.Outcome{{Number: number, Status: notify.Delivered, At: time.Now()}}, []int64{number}, 0); err != nil {
+				return err
+			}
+			if err := tx.QueryRow("SELECT current_setting('enable_seqscan')").Scan(&scans); err != nil {
+				return err
+			}
+			lines, err := db.All(tx, scanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":""}]`)
+			plan = strings.Join(lines, "\n")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scans != "off" || strings.Contains(plan, "Seq Scan on notify_messages") {
+			t.Errorf("Finish may read whole tables (%s):\n%s", scans, plan)
+		}
+	})
+}
+
+// populate stores many messages that are done, many that are not due and some
+// that are, and makes the planner know them.
+func populate(t testing.TB, d *db.DB) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sends, each = 2500, 6
+	now := db.Nanos(time.Now())
+	err = d.Update(t.Context(), func(tx *db.Tx) error {
+		var rows, messages, keys, calls []any
+		for i := range int64(sends) {
+			rows = append(rows, i+1, fmt.Sprint("c", i%100), "k", now, "{}", 0, "", each, false, now, "", 0)
+			keys = append(keys, "c", fmt.Sprint(i), "h", i, now+i)
+			calls = append(calls, fmt.Sprint(i), "h", "{}", 0, now+i, "")
+			for j := range each {
+				status, lane, due := 2, 1, int64(0)
+				switch {
+				case j == 0:
+					status, due = 0, now-i
+				case j%2 == 0:
+					status, lane, due = 1, 2, now+int64(time.Hour)+i
+				}
+				messages = append(messages, notify.MessageNumber(i+1, j), lane, status, due, now, 0, "u", "e")
+			}
+		}
+		for _, in := range []struct {
+			insertion
+			args []any
+		}{
+			{newSends, rows},
+			{newInsertion("notify_messages", "number, lane, status, due, updated, audience, user_id, email", ""), messages},
+			{newInsertion("notify_idempotency", "client_id, name, hash, send, ends", ""), keys},
+			{newCallbacks, calls},
+		} {
+			if err := in.all(tx, in.args); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"notify_sends", "notify_messages", "notify_idempotency", "notify_callbacks"} {
+		if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE " + table); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// explain returns how an engine means to run a query.
+func explain(t testing.TB, d *db.DB, query string, args ...any) string {
+	t.Helper()
+	var lines []string
+	err := d.View(t.Context(), func(tx *db.Tx) (err error) {
+		if d.Dialect() == db.Postgres {
+			if strings.Contains(query, "lane") {
+				if _, err := tx.Exec("SELECT " + byIndex); err != nil {
+					return err
+				}
+			}
+			lines, err = db.All(tx, scanText, "EXPLAIN "+query, args...)
+			return err
+		}
+		lines, err = db.All(tx, func(row db.Scanner) (line string, err error) {
+			var ignored int
+			err = row.Scan(&ignored, &ignored, &ignored, &line)
+			return line, err
+		}, "EXPLAIN QUERY PLAN "+query, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}

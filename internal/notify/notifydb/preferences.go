@@ -1,0 +1,154 @@
+package notifydb
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// Preferences implements notify.Store. global tells that the user wants
+// nothing at all. The kinds come by client and id.
+func (s *Store) Preferences(ctx context.Context, userID string) (global bool, kinds []notify.Preference, err error) {
+	kinds, err = view(ctx, s, func(tx *db.Tx) ([]notify.Preference, error) {
+		own, err := matching(tx, scanNumber,
+			"SELECT COUNT(*) FROM notify_unsubscribes WHERE user_id = ? AND client_id = '' AND kind_id = ''", userID)
+		if err != nil || len(own) == 0 {
+			return nil, err
+		}
+		global = own[0] > 0
+		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
+			return p, row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription, &p.Unsubscribed)
+		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, c.description, u.user_id IS NOT NULL
+			FROM notify_receipts r
+			JOIN notify_kinds k ON k.client_id = r.client_id
+			JOIN notify_clients c ON c.id = k.client_id
+			LEFT JOIN notify_unsubscribes u ON u.user_id = r.user_id AND u.client_id = k.client_id AND u.kind_id = k.id
+			WHERE r.user_id = ? AND NOT k.critical ORDER BY k.client_id, k.id`, userID)
+	})
+	return global, kinds, err
+}
+
+// ChangePreferences implements notify.Store.
+func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		if c.Global != nil {
+			if err := subscribe(tx, userID, notify.KindRef{}, !*c.Global); err != nil {
+				return err
+			}
+		}
+		for ref, receive := range c.Kinds {
+			if err := subscribe(tx, userID, ref, receive); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func subscribe(tx *db.Tx, userID string, ref notify.KindRef, receive bool) error {
+	statement := insert("notify_unsubscribes", "user_id, client_id, kind_id") + " ON CONFLICT (user_id, client_id, kind_id) DO NOTHING"
+	if receive {
+		statement = "DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?"
+	}
+	_, err := tx.Exec(statement, userID, ref.ClientID, ref.KindID)
+	return err
+}
+
+// Unsubscribed implements notify.Store.
+func (s *Store) Unsubscribed(ctx context.Context, ref notify.KindRef, userIDs []string) (map[string]bool, error) {
+	list, err := textList(userIDs)
+	if err != nil {
+		return nil, err
+	}
+	return view(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
+		users, err := matching(tx, scanText, "SELECT user_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id")+
+			" AND (client_id = '' AND kind_id = '' OR client_id = ? AND kind_id = ?)", list, ref.ClientID, ref.KindID)
+		if err != nil {
+			return nil, err
+		}
+		set := make(map[string]bool, len(users))
+		for _, u := range users {
+			set[u] = true
+		}
+		return set, nil
+	})
+}
+
+// Suppressed implements notify.Store.
+func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]bool, error) {
+	lowered := make([]string, len(emails))
+	for i, e := range emails {
+		lowered[i] = e
+		if storable(e) { // lowering would mend what is not UTF-8
+			lowered[i] = strings.ToLower(e)
+		}
+	}
+	list, err := textList(lowered)
+	if err != nil {
+		return nil, err
+	}
+	return view(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
+		hits, err := db.All(tx, scanText, "SELECT email FROM notify_suppressions WHERE "+textsIn(tx.Dialect(), "email"), list)
+		if err != nil {
+			return nil, err
+		}
+		lower := make(map[string]bool, len(hits))
+		for _, e := range hits {
+			lower[e] = true
+		}
+		set := make(map[string]bool, len(hits))
+		for i, e := range emails {
+			if lower[lowered[i]] {
+				set[e] = true
+			}
+		}
+		return set, nil
+	})
+}
+
+const suppressionColumns = "email, reason, source, created"
+
+// Suppress implements notify.Store. The newest reason stays.
+func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
+	for _, p := range all {
+		if err := allStorable(p.Email); err != nil {
+			return err
+		}
+	}
+	// All processes take addresses in the same order, so that none wait in a circle.
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b notify.Suppression) int {
+		return strings.Compare(strings.ToLower(a.Email), strings.ToLower(b.Email))
+	})
+	return s.write(ctx, func(tx *db.Tx) error {
+		for _, p := range all {
+			_, err := tx.Exec(insert("notify_suppressions", suppressionColumns)+` ON CONFLICT (email) DO UPDATE SET
+					reason = excluded.reason, source = excluded.source, created = excluded.created`,
+				strings.ToLower(p.Email), p.Reason, p.Source, db.Nanos(p.Created))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Suppressions implements notify.Store.
+func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
+		return db.All(tx, func(row db.Scanner) (p notify.Suppression, err error) {
+			return p, row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
+		}, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?", strings.ToLower(after), limit)
+	})
+}
+
+// Unsuppress implements notify.Store. It is ErrNotFound when the address is
+// not suppressed.
+func (s *Store) Unsuppress(ctx context.Context, email string) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		return found(tx.Exec("DELETE FROM notify_suppressions WHERE email = ?", strings.ToLower(email)))
+	})
+}

@@ -1,0 +1,213 @@
+package notifydb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// purgeBatch bounds the rows of one transaction, so that nobody waits long for
+// it.
+const purgeBatch = 1000
+
+// Purge implements notify.Store. It goes through the sends, oldest first, and
+// stops where they are all too young: numbers follow time closely enough.
+// When it is interrupted, the steps that were done stay done.
+func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
+	release, err := takeTurn(ctx, s.purging)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	purged := 0
+	for last := int64(0); ; {
+		sends, err := view(ctx, s, func(tx *db.Tx) ([]oldSend, error) {
+			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
+				return o, row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
+			}, "SELECT number, received, tally, expanded, next FROM notify_sends WHERE number > ? ORDER BY number LIMIT ?", last, purgeBatch)
+		})
+		if err != nil {
+			return purged, fmt.Errorf("purge: %w", err)
+		}
+		full, young := len(sends) == purgeBatch, 0
+		for len(sends) > 0 {
+			last = sends[0].number
+			if sends[0].received >= db.Nanos(before) {
+				young++
+				sends = sends[1:]
+				continue
+			}
+			n := oldRun(sends, db.Nanos(before))
+			gone, err := s.purgeSends(ctx, sends[:n], before)
+			purged += gone
+			if err != nil {
+				return purged, fmt.Errorf("purge: %w", err)
+			}
+			last = sends[n-1].number
+			sends = sends[n:]
+		}
+		if !full || young == purgeBatch {
+			break
+		}
+	}
+	return purged, s.purgeKeys(ctx)
+}
+
+// oldSend is a send that may have messages to delete.
+type oldSend struct {
+	number, received, expanded int64
+	tally                      bool
+	next                       int
+}
+
+// oldRun is how many of the sends to work on together: a large one alone, or
+// small ones with no more messages than one step may have.
+func oldRun(sends []oldSend, before int64) int {
+	messages := 0
+	for i, o := range sends {
+		messages += o.next
+		if i > 0 && (o.tally || messages > purgeBatch || o.received >= before) {
+			return i
+		}
+		if o.tally {
+			return 1
+		}
+	}
+	return len(sends)
+}
+
+// purgeSends deletes from sends that follow each other: one that may have any
+// number of messages, or a few small ones.
+func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Time) (int, error) {
+	purged := 0
+	end := notify.MessageNumber(sends[len(sends)-1].number+1, 0)
+	for from := notify.MessageNumber(sends[0].number, 0); from < end; {
+		to, err := s.stepEnd(ctx, from, end)
+		if err != nil {
+			return purged, err
+		}
+		n, err := s.purgeMessages(ctx, sends, from, to, before)
+		purged += n
+		if err != nil {
+			return purged, err
+		}
+		from = to
+	}
+	return purged, s.purgeEmpty(ctx, sends)
+}
+
+// stepEnd is the number after the last message of one step.
+func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
+	list, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, scanNumber, "SELECT number FROM notify_messages WHERE number >= ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?",
+			from, end, purgeBatch)
+	})
+	if err != nil || len(list) == 0 {
+		return end, err
+	}
+	return list[0], nil
+}
+
+// purgeMessages deletes messages within some numbers, and keeps the counts of
+// small sends, whose messages were counted only when somebody asked.
+func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int64, before time.Time) (int, error) {
+	type gone struct {
+		number, updated int64
+		status          int
+	}
+	var all []gone
+	err := s.lock(ctx, func(tx *db.Tx) (err error) {
+		if err := useIndexes(tx); err != nil {
+			return err
+		}
+		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) { return g, row.Scan(&g.number, &g.status, &g.updated) },
+			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, status, updated",
+			from, to, db.Nanos(before))
+		if err != nil {
+			return err
+		}
+		counts := map[int64]*tallied{}
+		for _, g := range all {
+			t := counts[notify.SendOf(g.number)]
+			if t == nil {
+				t = &tallied{}
+				counts[notify.SendOf(g.number)] = t
+			}
+			t.Total++
+			*counter(&t.Counts, g.status)++
+			t.latest = max(t.latest, g.updated)
+		}
+		for _, o := range sends {
+			t := counts[o.number]
+			// One that is gone as a whole has no counts to keep.
+			if t == nil || o.tally || t.Total == o.next {
+				continue
+			}
+			if err := addCounts(tx, o.number, 0, t.Counts, t.latest); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return len(all), err
+}
+
+// purgeEmpty deletes those of the sends that have no messages any more, with
+// all they said.
+func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
+	var numbers []int64
+	for _, o := range sends {
+		if o.expanded != 0 {
+			numbers = append(numbers, o.number)
+		}
+	}
+	for step := range slices.Chunk(numbers, purgeBatch) {
+		err := s.lock(ctx, func(tx *db.Tx) error {
+			if err := useIndexes(tx); err != nil {
+				return err
+			}
+			list := numberList(tx.Dialect(), step)
+			empty, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends AS s WHERE "+numbersIn(tx.Dialect(), "number")+
+				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + 1) * ?)",
+				list, notify.MaxRecipients+1, notify.MaxRecipients+1)
+			if err != nil || len(empty) == 0 {
+				return err
+			}
+			list = numberList(tx.Dialect(), empty)
+			for _, statement := range []string{
+				"DELETE FROM notify_sends WHERE " + numbersIn(tx.Dialect(), "number"),
+				"DELETE FROM notify_counts WHERE " + numbersIn(tx.Dialect(), "send"),
+				"DELETE FROM notify_members WHERE " + numbersIn(tx.Dialect(), "send"),
+			} {
+				if _, err := tx.Exec(statement, list); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeKeys deletes idempotency keys that have ended.
+func (s *Store) purgeKeys(ctx context.Context) error {
+	now := db.Nanos(s.now())
+	for {
+		var n int64
+		err := s.lock(ctx, func(tx *db.Tx) (err error) {
+			n, err = tx.Exec(`DELETE FROM notify_idempotency WHERE (client_id, name) IN
+				(SELECT client_id, name FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?)`, now, purgeBatch)
+			return err
+		})
+		if err != nil || n < purgeBatch {
+			return err
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package notifydb
+
+import (
+	"context"
+	"fmt"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+const kindColumns = "client_id, id, description, critical, template_id"
+
+func scanClient(s db.Scanner) (c notify.Client, err error) {
+	return c, s.Scan(&c.ID, &c.Description, &c.TemplateID)
+}
+
+func scanKind(s db.Scanner) (k notify.Kind, err error) {
+	return k, s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID)
+}
+
+// orDefault is the template of who was not given one.
+func orDefault(templateID string) string {
+	if templateID == "" {
+		return notify.DefaultTemplate
+	}
+	return templateID
+}
+
+// Register implements notify.Store.
+func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Kind, prune bool) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(insert("notify_clients", "id, description, template_id")+
+			" ON CONFLICT (id) DO UPDATE SET description = excluded.description", c.ID, c.Description, orDefault(c.TemplateID))
+		if err != nil {
+			return err
+		}
+		keep := make([]string, 0, len(kinds))
+		for _, k := range kinds {
+			keep = append(keep, k.ID)
+			_, err := tx.Exec(insert("notify_kinds", kindColumns)+
+				" ON CONFLICT (client_id, id) DO UPDATE SET description = excluded.description, critical = excluded.critical",
+				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID))
+			if err != nil {
+				return err
+			}
+		}
+		if !prune {
+			return nil
+		}
+		list, err := textList(keep)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("DELETE FROM notify_kinds WHERE client_id = ? AND NOT ("+textsIn(tx.Dialect(), "id")+")", c.ID, list)
+		return err
+	})
+}
+
+// Clients implements notify.Store. They come by id.
+func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Client, error) {
+		return db.All(tx, scanClient, "SELECT id, description, template_id FROM notify_clients ORDER BY id")
+	})
+}
+
+// Client implements notify.Store.
+func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
+	if s.Shared() {
+		return together(ctx, s,
+			func(r *sharedRead) { r.clients[id] = nil },
+			func(r *sharedRead) *notify.Client { return r.clients[id] })
+	}
+	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, func(tx *db.Tx) (notify.Client, error) {
+		return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
+	})
+}
+
+// Kinds implements notify.Store. They come by client and id.
+func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Kind, error) {
+		if clientID == "" {
+			return db.All(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds ORDER BY client_id, id")
+		}
+		return matching(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? ORDER BY id", clientID)
+	})
+}
+
+// Kind implements notify.Store.
+func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
+	if s.Shared() {
+		return together(ctx, s,
+			func(r *sharedRead) { r.kinds[ref] = nil },
+			func(r *sharedRead) *notify.Kind { return r.kinds[ref] })
+	}
+	return known(ctx, s, ref, &s.registered.kinds, func(tx *db.Tx) (notify.Kind, error) {
+		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID, ref.KindID)
+	})
+}
+
+// UpdateKind implements notify.Store.
+func (s *Store) UpdateKind(ctx context.Context, k notify.Kind) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		return changed(tx.Exec(`UPDATE notify_kinds SET description = ?, critical = ?,
+				template_id = CASE WHEN CAST(? AS TEXT) = '' THEN template_id ELSE CAST(? AS TEXT) END
+				WHERE client_id = ? AND id = ?`,
+			k.Description, k.Critical, k.TemplateID, k.TemplateID, k.ClientID, k.ID))
+	})
+}
+
+// AssignTemplate implements notify.Store. Without a template it assigns the
+// default.
+func (s *Store) AssignTemplate(ctx context.Context, a notify.Association, templateID string) error {
+	templateID = orDefault(templateID)
+	return s.write(ctx, func(tx *db.Tx) error {
+		if templateID != notify.DefaultTemplate {
+			_, err := one(tx, scanText, "SELECT id FROM notify_templates WHERE id = ?", templateID)
+			if err != nil {
+				return missing(err, "template", templateID)
+			}
+		}
+		if a.KindID == "" {
+			return found(tx.Exec("UPDATE notify_clients SET template_id = ? WHERE id = ?", templateID, a.ClientID))
+		}
+		return found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID, a.ClientID, a.KindID))
+	})
+}
+
+// missing is ErrConflict for what another row refers to and is not there.
+func missing(err error, what, id string) error {
+	if isNotFound(err) {
+		return fmt.Errorf("%s %q is missing: %w", what, id, notify.ErrConflict)
+	}
+	return err
+}

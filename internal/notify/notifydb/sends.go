@@ -1,0 +1,261 @@
+package notifydb
+
+import (
+	"container/list"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// sendData is what never changes of a send and no query asks for.
+type sendData struct {
+	SenderID          string            `json:"sender,omitempty"`
+	CampaignTypeID    string            `json:"type,omitempty"`
+	Critical          bool              `json:"critical,omitempty"`
+	KindDescription   string            `json:"kind,omitempty"`
+	SourceDescription string            `json:"source,omitempty"`
+	TemplateID        string            `json:"template,omitempty"`
+	Audiences         []notify.Audience `json:"audiences,omitempty"`
+	Content           notify.Content    `json:"content"`
+	RequestID         string            `json:"request,omitempty"`
+}
+
+// encodeSend is the data column. Texts were checked: JSON would hide a NUL.
+func encodeSend(s *notify.Send) (string, error) {
+	texts := []string{
+		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID,
+		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page,
+	}
+	for _, a := range s.Audiences {
+		texts = append(texts, string(a.Type), a.ID, a.Role, a.SpaceName, a.OrgID, a.OrgName)
+	}
+	if err := allStorable(texts...); err != nil {
+		return "", err
+	}
+	out, err := json.Marshal(sendData{
+		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
+		s.Audiences, s.Content, s.RequestID,
+	})
+	return string(out), err
+}
+
+const sendColumns = "number, client_id, kind_id, received, data, cursor_audience, cursor_page, next, tally, expanded"
+
+// sendRow is a send as it is stored.
+type sendRow struct {
+	notify.Send
+	next     int
+	tally    bool
+	expanded time.Time
+}
+
+func scanSend(row db.Scanner) (r sendRow, err error) {
+	var data db.JSON[sendData]
+	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, moment{&r.Received}, &data,
+		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, moment{&r.expanded})
+	d := &data.V
+	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
+	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
+	r.Audiences, r.Content, r.RequestID = d.Audiences, d.Content, d.RequestID
+	r.Expanded = !r.expanded.IsZero()
+	return r, err
+}
+
+// Send implements notify.Store.
+func (s *Store) Send(ctx context.Context, number int64) (notify.Send, error) {
+	return view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
+		row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", number)
+		if err != nil {
+			return notify.Send{}, err
+		}
+		return row.Send, count(tx, &row)
+	})
+}
+
+// ListSends implements notify.Store.
+func (s *Store) ListSends(ctx context.Context, clientID string, before int64, limit int) ([]notify.Send, error) {
+	if before <= 0 {
+		before = 1<<63 - 1
+	}
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Send, error) {
+		rows, err := matching(tx, scanSend, "SELECT "+sendColumns+
+			" FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?", clientID, before, limit)
+		if err != nil {
+			return nil, err
+		}
+		sends := make([]notify.Send, 0, len(rows))
+		for i := range rows {
+			if err := count(tx, &rows[i]); err != nil {
+				return nil, err
+			}
+			sends = append(sends, rows[i].Send)
+		}
+		return sends, nil
+	})
+}
+
+// count fills in Counts and Finished.
+func count(tx *db.Tx, r *sendRow) error {
+	var latest int64
+	c := &r.Counts
+	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
+			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(MAX(latest), 0)
+			FROM notify_counts WHERE send = ?`, r.Number).
+		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &latest)
+	if err != nil {
+		return err
+	}
+	if !r.tally {
+		type byStatus struct {
+			status, n int
+			latest    int64
+		}
+		all, err := db.All(tx, func(row db.Scanner) (b byStatus, err error) {
+			return b, row.Scan(&b.status, &b.n, &b.latest)
+		}, "SELECT status, COUNT(*), MAX(updated) FROM notify_messages WHERE number >= ? AND number < ? GROUP BY status",
+			notify.MessageNumber(r.Number, 0), notify.MessageNumber(r.Number+1, 0))
+		if err != nil {
+			return err
+		}
+		for _, b := range all {
+			c.Total += b.n
+			*counter(c, b.status) += b.n
+			latest = max(latest, b.latest)
+		}
+	}
+	if r.Expanded && c.Queued+c.Retry == 0 {
+		r.Finished = db.Time(max(latest, db.Nanos(r.expanded)))
+	}
+	return nil
+}
+
+// statuses are by their number in the database.
+var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable}
+
+func statusNumber(s notify.Status) (int, bool) {
+	for i, known := range statuses {
+		if s == known {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// counter is the count of a status.
+func counter(c *notify.Counts, status int) *int {
+	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable}[status]
+}
+
+const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, latest"
+
+// addCounts adds to what is kept of a send.
+func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
+	_, err := tx.Exec(insert("notify_counts", countColumns)+` ON CONFLICT (send, shard) DO UPDATE SET
+			total = notify_counts.total + excluded.total, queued = notify_counts.queued + excluded.queued,
+			retry = notify_counts.retry + excluded.retry, delivered = notify_counts.delivered + excluded.delivered,
+			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
+			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
+		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, latest)
+	return err
+}
+
+// addWaiting adds to how many messages wait.
+func addWaiting(tx *db.Tx, shard, n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := tx.Exec(`INSERT INTO notify_backlog (shard, waiting) VALUES (?, ?)
+		ON CONFLICT (shard) DO UPDATE SET waiting = notify_backlog.waiting + excluded.waiting`, shard, n)
+	return err
+}
+
+func waiting(tx *db.Tx) (n int, err error) {
+	err = tx.QueryRow("SELECT COALESCE(SUM(waiting), 0) FROM notify_backlog").Scan(&n)
+	return n, err
+}
+
+// Waiting implements notify.Store.
+func (s *Store) Waiting(ctx context.Context) (int, error) { return view(ctx, s, waiting) }
+
+// sendCache holds sends that many messages belong to, so that their content is
+// not read with each claim. It is bounded by their number and size.
+type sendCache struct {
+	mu    sync.Mutex
+	order list.List // of *notify.Send, the latest used first
+	known map[int64]*list.Element
+	bytes int
+}
+
+const (
+	cachedSends = 64
+	cachedBytes = 8 << 20
+)
+
+func sizeOf(s *notify.Send) int {
+	return 512 + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML)
+}
+
+func (c *sendCache) get(number int64) *notify.Send {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[number]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*notify.Send)
+}
+
+func (c *sendCache) put(s *notify.Send) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[int64]*list.Element{}
+	}
+	if c.known[s.Number] != nil {
+		return
+	}
+	c.known[s.Number] = c.order.PushFront(s)
+	c.bytes += sizeOf(s)
+	for c.order.Len() > cachedSends || c.bytes > cachedBytes && c.order.Len() > 1 {
+		last := c.order.Back()
+		old := c.order.Remove(last).(*notify.Send)
+		delete(c.known, old.Number)
+		c.bytes -= sizeOf(old)
+	}
+}
+
+// sendsOf returns the sends with these numbers; those gone are missing. What
+// changes of a send is not filled in.
+func (s *Store) sendsOf(tx *db.Tx, numbers []int64) (map[int64]*notify.Send, error) {
+	known := make(map[int64]*notify.Send, len(numbers))
+	var unknown []int64
+	for _, n := range numbers {
+		if send := s.sends.get(n); send != nil {
+			known[n] = send
+		} else {
+			unknown = append(unknown, n)
+		}
+	}
+	if len(unknown) == 0 {
+		return known, nil
+	}
+	rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number"),
+		numberList(tx.Dialect(), unknown))
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		send := rows[i].Send
+		send.Cursor = notify.Cursor{}
+		known[send.Number] = &send
+		if rows[i].tally {
+			s.sends.put(&send)
+		}
+	}
+	return known, nil
+}

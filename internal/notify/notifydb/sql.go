@@ -1,0 +1,140 @@
+package notifydb
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ingot/internal/base/db"
+)
+
+// numbersIn is a condition on a column, with one argument made by numberList.
+// The statement is the same for lists of every length.
+func numbersIn(d db.Dialect, column string) string {
+	if d == db.Postgres {
+		return column + " = ANY(CAST(CAST(? AS TEXT) AS BIGINT[]))"
+	}
+	return column + " IN (SELECT value FROM json_each(?))"
+}
+
+// numberList is a list of numbers as one argument.
+func numberList(d db.Dialect, numbers []int64) string {
+	out := make([]byte, 0, 2+len(numbers)*12)
+	open, end := byte('['), byte(']')
+	if d == db.Postgres {
+		open, end = '{', '}'
+	}
+	out = append(out, open)
+	for i, n := range numbers {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, n, 10)
+	}
+	return string(append(out, end))
+}
+
+// textsIn is a condition on a column, with one argument made by textList.
+func textsIn(d db.Dialect, column string) string {
+	if d == db.Postgres {
+		return column + " IN (SELECT json_array_elements_text(CAST(CAST(? AS TEXT) AS JSON)))"
+	}
+	return column + " IN (SELECT value FROM json_each(?))"
+}
+
+// textList is a list of texts as one argument, without those that no row can
+// hold.
+func textList(texts []string) (string, error) {
+	list := make([]string, 0, len(texts))
+	for _, t := range texts {
+		if storable(t) {
+			list = append(list, t)
+		}
+	}
+	out, err := json.Marshal(list)
+	return string(out), err
+}
+
+// storable tells whether a database can hold a text.
+func storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
+
+// allStorable is an error for the first text that cannot be stored.
+func allStorable(texts ...string) error {
+	for _, t := range texts {
+		if !storable(t) {
+			return unstorable(db.ErrText)
+		}
+	}
+	return nil
+}
+
+// rowsAtOnce bounds the rows of one INSERT. Larger ones are not faster.
+const rowsAtOnce = 128
+
+// insertion is INSERT statements for 1, 2, 4 … rows: few enough that all stay
+// prepared.
+type insertion struct {
+	columns    int
+	statements map[int]string
+}
+
+// newInsertion makes statements for rows of all columns in the list. suffix is
+// for what comes after the values.
+func newInsertion(table, columns, suffix string) insertion {
+	n := strings.Count(columns, ",") + 1
+	row := "(" + marks(n) + ")"
+	in := insertion{columns: n, statements: map[int]string{}}
+	for rows := 1; rows <= rowsAtOnce; rows *= 2 {
+		in.statements[rows] = "INSERT INTO " + table + " (" + columns + ") VALUES " +
+			strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ") + suffix
+	}
+	return in
+}
+
+// all inserts rows whose values follow each other in args.
+func (in insertion) all(tx *db.Tx, args []any) error {
+	size := rowsAtOnce
+	for len(args) > 0 {
+		for size*in.columns > len(args) {
+			size /= 2
+		}
+		if _, err := tx.Exec(in.statements[size], args[:size*in.columns]...); err != nil {
+			return err
+		}
+		args = args[size*in.columns:]
+	}
+	return nil
+}
+
+// marks is the placeholders of n values: "?, ?".
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// insert is a statement for one row of all columns in the list.
+func insert(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks(strings.Count(columns, ",")+1) + ")"
+}
+
+// moment is the inverse of db.Nanos.
+type moment struct{ to *time.Time }
+
+func (m moment) Scan(src any) error {
+	ns, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("time column holds %T", src)
+	}
+	*m.to = db.Time(ns)
+	return nil
+}
+
+func scanNumber(row db.Scanner) (n int64, err error) {
+	err = row.Scan(&n)
+	return n, err
+}
+
+func scanText(row db.Scanner) (t string, err error) {
+	err = row.Scan(&t)
+	return t, err
+}

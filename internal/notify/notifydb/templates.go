@@ -1,0 +1,112 @@
+package notifydb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator"
+
+func scanTemplate(s db.Scanner) (t notify.Template, err error) {
+	var metadata string
+	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created}, moment{&t.Updated}, &t.Creator)
+	if metadata != "" {
+		t.Metadata = json.RawMessage(metadata)
+	}
+	return t, err
+}
+
+func templateValues(t notify.Template) []any {
+	return []any{
+		t.ID, t.Owner, t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden,
+		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator,
+	}
+}
+
+// matching lists rows. Text that cannot be stored matches none.
+func matching[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) ([]T, error) {
+	list, err := db.All(tx, scan, query, args...)
+	if errors.Is(err, db.ErrText) {
+		return []T{}, nil
+	}
+	return list, err
+}
+
+func isNotFound(err error) bool { return errors.Is(err, notify.ErrNotFound) }
+
+// CreateTemplate implements notify.Store. It is ErrConflict when the id is
+// taken.
+func (s *Store) CreateTemplate(ctx context.Context, t notify.Template) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(insert("notify_templates", templateColumns), templateValues(t)...)
+		return err
+	})
+}
+
+// Template implements notify.Store.
+func (s *Store) Template(ctx context.Context, id string) (notify.Template, error) {
+	return view(ctx, s, func(tx *db.Tx) (notify.Template, error) {
+		return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+	})
+}
+
+// ListTemplates implements notify.Store.
+func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Template, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Template, error) {
+		return matching(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE owner = ? AND id NOT IN (?, ?) ORDER BY created, id",
+			owner, notify.DefaultTemplate, notify.DefaultTemplateV2)
+	})
+}
+
+// UpdateTemplate implements notify.Store. Owner, Creator and Created stay.
+func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, overridden = ?, updated = ? WHERE id = ?",
+			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID))
+	})
+}
+
+// DeleteTemplate implements notify.Store.
+func (s *Store) DeleteTemplate(ctx context.Context, id string) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		if err := found(tx.Exec("DELETE FROM notify_templates WHERE id = ?", id)); err != nil {
+			return err
+		}
+		for _, table := range []string{"notify_clients", "notify_kinds"} {
+			if _, err := tx.Exec("UPDATE "+table+" SET template_id = ? WHERE template_id = ?", notify.DefaultTemplate, id); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("UPDATE notify_campaign_types SET template_id = '' WHERE template_id = ?", id)
+		return err
+	})
+}
+
+// Associations implements notify.Store: clients first, all by id. It is
+// ErrNotFound when the template is missing.
+func (s *Store) Associations(ctx context.Context, templateID string) ([]notify.Association, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Association, error) {
+		if _, err := one(tx, scanText, "SELECT id FROM notify_templates WHERE id = ?", templateID); err != nil {
+			return nil, err
+		}
+		return db.All(tx, func(row db.Scanner) (a notify.Association, err error) {
+			return a, row.Scan(&a.ClientID, &a.KindID)
+		}, `SELECT id AS client_id, '' AS kind_id FROM notify_clients WHERE template_id = ?
+			UNION ALL SELECT client_id, id FROM notify_kinds WHERE template_id = ? ORDER BY 2, 1`, templateID, templateID)
+	})
+}
+
+// SeedTemplate implements notify.Store.
+func (s *Store) SeedTemplate(ctx context.Context, t notify.Template) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(insert("notify_templates", templateColumns)+` ON CONFLICT (id) DO UPDATE SET
+				name = excluded.name, subject = excluded.subject, text = excluded.text, html = excluded.html,
+				metadata = excluded.metadata, updated = excluded.updated
+				WHERE NOT notify_templates.overridden`, templateValues(t)...)
+		return err
+	})
+}

@@ -1,0 +1,221 @@
+package notifydb
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+const (
+	webhookColumns = "id, client_id, url, secret, events, created"
+	sealedHook     = "notify_webhooks.secret"
+	sealedSecret   = "notify_secrets.value"
+	idKey          = "id-key"
+)
+
+// IDKey implements notify.Store.
+func (s *Store) IDKey(ctx context.Context) ([]byte, error) {
+	fresh := make([]byte, 32)
+	rand.Read(fresh) //nolint:errcheck // it never fails
+	return update(ctx, s, func(tx *db.Tx) ([]byte, error) {
+		_, err := tx.Exec("INSERT INTO notify_secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+			idKey, tx.Seal(sealedSecret, idKey, fresh))
+		if err != nil {
+			return nil, err
+		}
+		sealed, err := one(tx, scanText, "SELECT value FROM notify_secrets WHERE name = ?", idKey)
+		if err != nil {
+			return nil, err
+		}
+		return tx.Unseal(sealedSecret, idKey, sealed)
+	})
+}
+
+// CreateWebhook implements notify.Store. It is ErrConflict when the id is
+// taken.
+func (s *Store) CreateWebhook(ctx context.Context, w notify.Webhook) error {
+	events := w.Events
+	if events == nil {
+		events = []notify.Status{}
+	}
+	return s.write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(insert("notify_webhooks", webhookColumns),
+			w.ID, w.ClientID, w.URL, tx.Seal(sealedHook, w.ID, []byte(w.Secret)), db.JSON[[]notify.Status]{V: events}, db.Nanos(w.Created))
+		return err
+	})
+}
+
+// Webhooks implements notify.Store. The oldest comes first.
+func (s *Store) Webhooks(ctx context.Context, clientID string) ([]notify.Webhook, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Webhook, error) {
+		return matching(tx, func(row db.Scanner) (w notify.Webhook, err error) {
+			var sealed string
+			var events db.JSON[[]notify.Status]
+			if err := row.Scan(&w.ID, &w.ClientID, &w.URL, &sealed, &events, moment{&w.Created}); err != nil {
+				return w, err
+			}
+			if len(events.V) > 0 {
+				w.Events = events.V
+			}
+			secret, err := tx.Unseal(sealedHook, w.ID, sealed)
+			w.Secret = string(secret)
+			return w, err
+		}, "SELECT "+webhookColumns+" FROM notify_webhooks WHERE client_id = ? ORDER BY created, id", clientID)
+	})
+}
+
+// DeleteWebhook implements notify.Store.
+func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		if err := found(tx.Exec("DELETE FROM notify_webhooks WHERE client_id = ? AND id = ?", clientID, id)); err != nil {
+			return err
+		}
+		_, err := tx.Exec("DELETE FROM notify_callbacks WHERE webhook_id = ?", id)
+		return err
+	})
+}
+
+var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner", " ON CONFLICT (id) DO NOTHING")
+
+// addCallbacks stores what webhooks are to be told of messages that reached
+// their end, in the transaction that ends them.
+func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, tell notify.Teller) error {
+	if len(final) == 0 {
+		return nil
+	}
+	byClient := map[string][]*notify.Claimed{}
+	for i := range final {
+		client := final[i].Send.ClientID
+		byClient[client] = append(byClient[client], &final[i])
+	}
+	hooks, err := listed(tx, func(row db.Scanner) (w notify.Webhook, err error) {
+		var events db.JSON[[]notify.Status]
+		err = row.Scan(&w.ID, &w.ClientID, &events)
+		w.Events = events.V
+		return w, err
+	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+textsIn(tx.Dialect(), "client_id")+" ORDER BY created, id",
+		slices.Collect(maps.Keys(byClient)))
+	if err != nil {
+		return err
+	}
+	now := db.Nanos(s.now())
+	var args []any
+	for _, w := range hooks {
+		for _, c := range tell(w, byClient[w.ClientID]) {
+			if err := allStorable(c.ID, string(c.Payload)); err != nil {
+				return err
+			}
+			args = append(args, c.ID, w.ID, string(c.Payload), c.Attempts, now, "")
+		}
+	}
+	return newCallbacks.all(tx, args)
+}
+
+// Callbacks implements notify.Store. What belongs to a webhook that is gone is
+// dropped.
+func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Callback, error) {
+	now := s.now()
+	due, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, scanNumber, "SELECT due FROM notify_callbacks WHERE due <= ? LIMIT 1", db.Nanos(now))
+	})
+	if err != nil || len(due) == 0 || limit <= 0 {
+		return []notify.Callback{}, err
+	}
+	var list []notify.Callback
+	err = s.lock(ctx, func(tx *db.Tx) error {
+		list = list[:0]
+		all, err := db.All(tx, func(row db.Scanner) (c notify.Callback, err error) {
+			var payload string
+			err = row.Scan(&c.ID, &c.WebhookID, &payload, &c.Attempts)
+			c.Payload = []byte(payload)
+			return c, err
+		}, "SELECT id, webhook_id, payload, attempts FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?"+skipLocked(tx.Dialect()),
+			db.Nanos(now), limit)
+		if err != nil {
+			return err
+		}
+		hooks := map[string]*notify.Webhook{}
+		for _, c := range all {
+			hook, err := s.hook(tx, hooks, c.WebhookID)
+			if err != nil {
+				return err
+			}
+			if hook == nil {
+				if _, err := tx.Exec("DELETE FROM notify_callbacks WHERE id = ?", c.ID); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = ? WHERE id = ?", db.Nanos(now.Add(lease)), owner, c.ID); err != nil {
+				return err
+			}
+			c.URL, c.Secret = hook.URL, hook.Secret
+			list = append(list, c)
+		}
+		return nil
+	})
+	if list == nil {
+		list = []notify.Callback{}
+	}
+	return list, err
+}
+
+// hook returns a webhook that is read once a transaction, or nil when it is
+// gone.
+func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*notify.Webhook, error) {
+	if w, ok := known[id]; ok {
+		return w, nil
+	}
+	var w notify.Webhook
+	var sealed string
+	err := tx.QueryRow("SELECT url, secret FROM notify_webhooks WHERE id = ?", id).Scan(&w.URL, &sealed)
+	if errors.Is(err, db.ErrNotFound) {
+		known[id] = nil
+		return nil, nil //nolint:nilnil // the caller knows what it means
+	}
+	if err != nil {
+		return nil, err
+	}
+	secret, err := tx.Unseal(sealedHook, id, sealed)
+	if err != nil {
+		return nil, err
+	}
+	w.Secret = string(secret)
+	known[id] = &w
+	return &w, nil
+}
+
+// FinishCallback implements notify.Store. One that is gone is finished.
+func (s *Store) FinishCallback(ctx context.Context, id string, again time.Time) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		if again.IsZero() {
+			_, err := tx.Exec("DELETE FROM notify_callbacks WHERE id = ?", id)
+			return err
+		}
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, attempts = attempts + 1, lease_owner = '' WHERE id = ?", db.Nanos(again), id)
+		return err
+	})
+}
+
+// skipLocked leaves out rows that another transaction is changing. SQLite has
+// one writer.
+func skipLocked(d db.Dialect) string {
+	if d == db.Postgres {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// forUpdate waits for rows that another transaction is changing.
+func forUpdate(d db.Dialect) string {
+	if d == db.Postgres {
+		return " FOR UPDATE"
+	}
+	return ""
+}

@@ -1,0 +1,365 @@
+package actions
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
+
+func appTarget(tx platform.Tx, app *platform.App) (Target, error) {
+	s, err := tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return Target{}, err
+	}
+	return Target{GUID: app.GUID, Type: "app", Name: app.Name, SpaceGUID: s.GUID, OrgGUID: s.OrgGUID}, nil
+}
+
+// RecordApp writes an audit event about an app.
+func (p *Platform) RecordApp(tx platform.Tx, kind string, by Actor, app *platform.App, data map[string]any) error {
+	t, err := appTarget(tx, app)
+	if err != nil {
+		return err
+	}
+	return p.Record(tx, kind, by, t, data)
+}
+
+// CheckAppName says what is wrong with the name of an app.
+func CheckAppName(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return fault.Invalid("Name can't be blank")
+	case len([]rune(name)) > 255:
+		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return fault.Invalid("Name must not contain control characters")
+	}
+	return nil
+}
+
+var envName = regexp.MustCompile(`^[^=\x00]+$`)
+
+// CheckEnv says what is wrong with environment variables a user sets.
+func CheckEnv(env map[string]string) error {
+	var problems []string
+	for name := range env {
+		switch {
+		case name == "" || !envName.MatchString(name):
+			problems = append(problems, fmt.Sprintf("Environment variable name %q must not be empty or contain '='", name))
+		case strings.HasPrefix(name, "VCAP_"):
+			problems = append(problems, "Env cannot start with VCAP_: "+name)
+		case strings.HasPrefix(name, "VMC"):
+			problems = append(problems, "Env cannot start with VMC_: "+name)
+		case name == "PORT":
+			problems = append(problems, "Env cannot set PORT")
+		}
+	}
+	slices.Sort(problems)
+	return fault.Invalid(problems...)
+}
+
+// CheckBuildpacks refuses names nobody has and addresses that are none.
+func (p *Platform) CheckBuildpacks(tx platform.Tx, names []string) error {
+	for _, name := range names {
+		if strings.Contains(name, "://") || strings.HasPrefix(name, "git@") {
+			continue
+		}
+		n, err := tx.Buildpacks().Count(platform.Where("name", name))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fault.Invalid(fmt.Sprintf("Buildpack %q must be an existing admin buildpack or a valid git URI", name))
+		}
+	}
+	return nil
+}
+
+// CheckLifecycle gives a lifecycle its defaults and refuses what we cannot do.
+func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
+	if l.Type == "" {
+		l.Type = "buildpack"
+	}
+	if l.Type != "buildpack" {
+		return fault.Invalid("Lifecycle type '" + l.Type + "' is not supported by this platform; use 'buildpack'")
+	}
+	if l.Stack == "" {
+		l.Stack = p.Stack
+	}
+	if n, err := tx.Stacks().Count(platform.Where("name", l.Stack)); err != nil {
+		return err
+	} else if n == 0 {
+		return fault.Invalid("Stack must be an existing stack")
+	}
+	return p.CheckBuildpacks(tx, l.Buildpacks)
+}
+
+// CreateApp stores an app with its web process.
+func (p *Platform) CreateApp(tx platform.Tx, by Actor, app *platform.App) error {
+	if err := CheckAppName(app.Name); err != nil {
+		return err
+	}
+	if err := CheckEnv(app.Env); err != nil {
+		return err
+	}
+	if err := p.CheckLifecycle(tx, &app.Lifecycle); err != nil {
+		return err
+	}
+	app.State = platform.AppStopped
+	if err := appConflict(app, tx.Apps().Insert(app)); err != nil {
+		return err
+	}
+	web, err := p.FittingProcess(tx, app, platform.WebProcess)
+	if err != nil {
+		return err
+	}
+	if err := tx.Processes().Insert(web); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.create", by, app, map[string]any{"request": map[string]any{"name": app.Name}})
+}
+
+func appConflict(app *platform.App, err error) error {
+	if fault.Is(err, fault.Conflict) {
+		return fault.Wrap(err, fault.Unprocessable, "App with the name '%s' already exists.", app.Name)
+	}
+	return err
+}
+
+// FittingProcess is NewProcess with as much memory as quotas allow.
+func (p *Platform) FittingProcess(tx platform.Tx, app *platform.App, kind string) (*platform.Process, error) {
+	process := p.NewProcess(app, kind)
+	memory, err := p.DefaultMemory(tx, app)
+	process.MemoryMB = memory
+	return process, err
+}
+
+// NewProcess is a process with the defaults of its type. The web process has
+// the app's guid: ssh clients rely on it.
+func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process {
+	process := &platform.Process{
+		AppGUID: app.GUID, Type: kind, MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
+		Health: platform.HealthCheck{Type: platform.CheckProcess}, Readiness: platform.HealthCheck{Type: platform.CheckProcess}, Version: uuid.NewString(),
+	}
+	if kind == platform.WebProcess {
+		process.GUID, process.Instances, process.Health.Type = app.GUID, 1, platform.CheckPort
+	}
+	return process
+}
+
+// UpdateApp stores a changed app.
+func (p *Platform) UpdateApp(tx platform.Tx, by Actor, app *platform.App, request map[string]any) error {
+	if err := CheckAppName(app.Name); err != nil {
+		return err
+	}
+	if err := CheckEnv(app.Env); err != nil {
+		return err
+	}
+	if app.Features[FeatureFileBasedVCAP] && app.Features[FeatureServiceBindingK8s] {
+		return fault.Invalid("'" + FeatureFileBasedVCAP + "' and '" + FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
+	}
+	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
+		return err
+	}
+	return p.RecordAppUpdate(tx, by, app, request)
+}
+
+// RecordAppUpdate writes the audit event of a changed app.
+func (p *Platform) RecordAppUpdate(tx platform.Tx, by Actor, app *platform.App, request map[string]any) error {
+	return p.RecordApp(tx, "audit.app.update", by, app, requestData(request))
+}
+
+// ManifestTriggered is the member of a request, and of the data of its event,
+// that says that a manifest asked for it.
+const ManifestTriggered = "manifest_triggered"
+
+// requestData is the data of an event about a request.
+func requestData(request map[string]any) map[string]any {
+	request = maps.Clone(request)
+	if request == nil {
+		request = map[string]any{}
+	}
+	data := map[string]any{"request": request}
+	if by, ok := request[ManifestTriggered]; ok {
+		delete(request, ManifestTriggered)
+		data[ManifestTriggered] = by
+	}
+	return data
+}
+
+// DeleteApp removes an app with all that is its own. Its instances are ended
+// by the controller, which finds that nothing wants them any more; its blobs
+// are swept.
+func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error {
+	if err := p.RecordApp(tx, "audit.app.delete-request", by, app, nil); err != nil {
+		return err
+	}
+	if err := p.dropBindings(tx, by, "app_guid", app.GUID); err != nil {
+		return err
+	}
+	q := platform.Where("app_guid", app.GUID)
+	for _, remove := range []func(platform.Query) (int, error){
+		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Tasks().DeleteAll,
+		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,
+	} {
+		if _, err := remove(q); err != nil {
+			return err
+		}
+	}
+	return tx.Apps().Delete(app.GUID)
+}
+
+// StartApp wants the app to run, on its current droplet. One that is started
+// already is left alone.
+func (p *Platform) StartApp(tx platform.Tx, by Actor, app *platform.App) error {
+	if app.DropletGUID == "" {
+		return fault.Invalid("Assign a droplet before starting this app.")
+	}
+	if app.State == platform.AppStarted {
+		return nil
+	}
+	if err := p.begin(tx, app); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.start", by, app, nil)
+}
+
+// begin gives every process a new version on the current droplet.
+func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
+	stopped := app.State == platform.AppStopped
+	app.State = platform.AppStarted
+	if err := tx.Apps().Update(app); err != nil {
+		return err
+	}
+	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return err
+	}
+	for _, process := range processes {
+		process.Version, process.DropletGUID = uuid.NewString(), app.DropletGUID
+		if err := tx.Processes().Update(process); err != nil {
+			return err
+		}
+	}
+	if stopped {
+		return appFits(tx, app, processes)
+	}
+	return nil
+}
+
+// StopApp wants nothing of the app to run.
+func (p *Platform) StopApp(tx platform.Tx, by Actor, app *platform.App) error {
+	if app.State == platform.AppStopped {
+		return nil
+	}
+	if err := p.endDeployment(tx, app); err != nil {
+		return err
+	}
+	app.State = platform.AppStopped
+	if err := tx.Apps().Update(app); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.stop", by, app, nil)
+}
+
+// RestartApp replaces all instances.
+func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error {
+	if app.DropletGUID == "" {
+		return fault.Invalid("Assign a droplet before starting this app.")
+	}
+	if err := p.endDeployment(tx, app); err != nil {
+		return err
+	}
+	if err := p.begin(tx, app); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.restart", by, app, nil)
+}
+
+// AssignDroplet makes a droplet the one the app starts next time. Processes it
+// has and the app lacks are created; sidecars of its buildpacks replace those
+// of the droplet before.
+func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
+	if d.AppGUID != app.GUID || d.State != platform.Staged {
+		return fault.Invalid("Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+	}
+	app.DropletGUID = d.GUID
+	if err := tx.Apps().Update(app); err != nil {
+		return err
+	}
+	have, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return err
+	}
+	if err := p.syncBuildpackSidecars(tx, app, d); err != nil {
+		return err
+	}
+	for _, process := range have {
+		if err := leavesMemory(tx, process); err != nil {
+			return err
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.ProcessTypes)) {
+		if slices.ContainsFunc(have, func(h *platform.Process) bool { return h.Type == kind }) {
+			continue
+		}
+		process, err := p.FittingProcess(tx, app, kind)
+		if err != nil {
+			return err
+		}
+		if err := p.CreateProcess(tx, by, app, process); err != nil {
+			return err
+		}
+	}
+	return p.RecordApp(tx, "audit.app.droplet.mapped", by, app, map[string]any{"request": map[string]any{"droplet_guid": d.GUID}})
+}
+
+func (p *Platform) syncBuildpackSidecars(tx platform.Tx, app *platform.App, d *platform.Droplet) error {
+	have, _, err := tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return err
+	}
+	users := map[string]bool{}
+	for _, s := range have {
+		if s.Origin == "buildpack" {
+			if err := tx.Sidecars().Delete(s.GUID); err != nil {
+				return err
+			}
+		} else {
+			users[s.Name] = true
+		}
+	}
+	for _, s := range d.Sidecars {
+		if users[s.Name] {
+			return fault.Invalid(fmt.Sprintf("Buildpack defined sidecar %q conflicts with an existing user-defined sidecar. Consider renaming %q.", s.Name, s.Name))
+		}
+		err := tx.Sidecars().Insert(&platform.Sidecar{
+			AppGUID: app.GUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: "buildpack",
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WithoutPasswords shows buildpacks: addresses may carry credentials, and more
+// people see an app than may use them.
+func WithoutPasswords(buildpacks []string) []string {
+	out := make([]string, 0, len(buildpacks))
+	for _, b := range buildpacks {
+		if u, err := url.Parse(b); err == nil && u.User != nil {
+			u.User = url.User("***")
+			b = u.String()
+		}
+		out = append(out, b)
+	}
+	return out
+}

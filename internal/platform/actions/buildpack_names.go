@@ -1,0 +1,60 @@
+package actions
+
+import (
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingot/internal/platform"
+)
+
+// IsURL reports whether a buildpack is named by where it is.
+func IsURL(name string) bool { return strings.Contains(name, "://") }
+
+// IsJava reports whether a name or a URL is that of the Java buildpack.
+func IsJava(name string) bool {
+	name, _, _ = strings.Cut(strings.ToLower(name), "#")
+	name = strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".git"), ".zip")
+	name = strings.ReplaceAll(name, "-", "_")
+	return strings.HasPrefix(name, "java_buildpack")
+}
+
+// Redacted returns a URL without its credentials.
+func Redacted(name string) string {
+	u, err := url.Parse(name)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	u.User = nil
+	return u.String()
+}
+
+// SidecarWarning returns a warning that names the sidecars without memory of an
+// app with a buildpack that is given by its URL, "" if there is none. Memory is
+// required then: whether the app leaves any to its sidecars is not known here.
+// Java apps, and those of buildpacks that say that they need it, are refused by
+// package staging instead.
+func SidecarWarning(l platform.Lifecycle, sidecars []platform.Sidecar) string {
+	i := slices.IndexFunc(l.Buildpacks, IsURL)
+	if i < 0 || slices.ContainsFunc(l.Buildpacks, IsJava) {
+		return ""
+	}
+	var names []string
+	for _, s := range sidecars {
+		if s.MemoryMB <= 0 {
+			names = append(names, strconv.Quote(s.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	noun, has := "sidecar", "has"
+	if len(names) > 1 {
+		noun, has = "sidecars", "have"
+	}
+	return "The " + noun + " " + strings.Join(names, ", ") + " " + has + " no memory, which is required with a custom buildpack (" + Redacted(l.Buildpacks[i]) + "): " +
+		"the app may take all the memory of its instance and leave none. " +
+		"Set `memory` of each sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and push again."
+}

@@ -1,0 +1,59 @@
+package actions
+
+import (
+	"time"
+
+	"ingot/internal/platform"
+)
+
+// Platform holds what the actions need besides the transaction.
+type Platform struct {
+	Now func() time.Time
+	// Began is when this server process did.
+	Began time.Time
+	// Defaults of new processes and of staging.
+	MemoryMB, DiskMB, StagingMemoryMB, StagingDiskMB int
+	// SystemDomain is the domain of the server's own host names. Domains at,
+	// below and above it are for administrators.
+	SystemDomain string
+	// Reserved are the server's own host names: no route or domain may have
+	// them, nor lie below.
+	Reserved []string
+	// Stack is the name of the stack of apps that name none.
+	Stack string
+}
+
+// New returns the actions with their defaults.
+func New() *Platform {
+	return &Platform{
+		Now: time.Now, Began: time.Now(), MemoryMB: platform.DefaultMemoryMB, DiskMB: platform.DefaultDiskMB,
+		StagingMemoryMB: 1024, StagingDiskMB: 4096, Stack: "cflinuxfs4",
+	}
+}
+
+// Actor is who does something, for the audit events.
+type Actor struct {
+	GUID string
+	Type string // user, client, app, process
+	Name string
+	Mail string
+	// Admin may do what would let others take over what is not theirs.
+	Admin bool
+}
+
+// Target is what is done to, and where it is.
+type Target struct {
+	GUID, Type, Name   string
+	SpaceGUID, OrgGUID string
+}
+
+// Record writes an audit event.
+func (p *Platform) Record(tx platform.Tx, kind string, by Actor, t Target, data map[string]any) error {
+	if data == nil {
+		data = map[string]any{}
+	}
+	return tx.AuditEvents().Insert(&platform.AuditEvent{
+		Type: kind, ActorGUID: by.GUID, ActorType: by.Type, ActorName: by.Name,
+		TargetGUID: t.GUID, TargetType: t.Type, TargetName: t.Name, Data: data, SpaceGUID: t.SpaceGUID, OrgGUID: t.OrgGUID,
+	})
+}

@@ -1,0 +1,208 @@
+package actions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
+
+// Scale is a change of the size of a process; nil leaves a value alone.
+type Scale struct {
+	Instances *int
+	MemoryMB  *int
+	DiskMB    *int
+	LogRate   *int64
+}
+
+// MaxInstances bounds the instances of a process. Lists of them are made in
+// memory.
+const MaxInstances = 10_000
+
+// maxMegabytes bounds the memory and the disk of an instance.
+const maxMegabytes = 1 << 31
+
+// ScaleProcess changes how many instances there are and what each may use. The
+// number takes effect at once, the rest with the next start.
+func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, s Scale, manifest bool) error {
+	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
+		return err
+	}
+	before, instances := demandOf(app, process), process.Instances
+	request, err := s.apply(process)
+	if err != nil {
+		return err
+	}
+	if s.MemoryMB != nil {
+		if err := leavesMemory(tx, process); err != nil {
+			return err
+		}
+	}
+	if err := tx.Processes().Update(process); err != nil {
+		return err
+	}
+	if err := processFits(tx, app, process, before, s.MemoryMB != nil || process.Instances > instances); err != nil {
+		return err
+	}
+	data := map[string]any{"process_guid": process.GUID, "process_type": process.Type, "request": request}
+	if manifest {
+		data[ManifestTriggered] = true
+	}
+	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
+}
+
+// apply changes a process and returns what was asked for.
+func (s Scale) apply(process *platform.Process) (map[string]any, error) {
+	request := map[string]any{}
+	if s.Instances != nil {
+		if *s.Instances < 0 || *s.Instances > MaxInstances {
+			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", MaxInstances))
+		}
+		process.Instances = *s.Instances
+		request["instances"] = *s.Instances
+	}
+	if s.MemoryMB != nil {
+		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
+			return nil, fault.Invalid("Memory in mb must be greater than 0")
+		}
+		process.MemoryMB = *s.MemoryMB
+		request["memory_in_mb"] = *s.MemoryMB
+	}
+	if s.DiskMB != nil {
+		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
+			return nil, fault.Invalid("Disk in mb must be greater than 0")
+		}
+		process.DiskMB = *s.DiskMB
+		request["disk_in_mb"] = *s.DiskMB
+	}
+	if s.LogRate != nil {
+		if *s.LogRate < -1 {
+			return nil, fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
+		}
+		process.LogRate = *s.LogRate
+		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
+	}
+	return request, nil
+}
+
+// SidecarsOf returns the sidecars that run beside a process.
+func SidecarsOf(tx platform.Tx, process *platform.Process) ([]*platform.Sidecar, error) {
+	all, _, err := tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
+	return slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) }), err
+}
+
+// CreateProcess stores a new process of an app. Its sidecars may be there
+// before it.
+func (p *Platform) CreateProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process) error {
+	if err := leavesMemory(tx, process); err != nil {
+		return err
+	}
+	if err := tx.Processes().Insert(process); err != nil {
+		return err
+	}
+	if err := processFits(tx, app, process, demand{}, true); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID, "process_type": process.Type})
+}
+
+// leavesMemory refuses a process whose sidecars would leave it nothing.
+func leavesMemory(tx platform.Tx, process *platform.Process) error {
+	sidecars, err := SidecarsOf(tx, process)
+	if err != nil {
+		return err
+	}
+	if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
+		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes.")
+	}
+	return nil
+}
+
+func sidecarMemory(sidecars []*platform.Sidecar) int {
+	sum := 0
+	for _, s := range sidecars {
+		sum += s.MemoryMB
+	}
+	return sum
+}
+
+// ValidEndpoint reports whether an http check can ask for it.
+func ValidEndpoint(path string) bool {
+	return strings.HasPrefix(path, "/") && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// CheckHealth says what is wrong with a health or readiness check.
+func CheckHealth(h platform.HealthCheck, what string) error {
+	var problems []string
+	if !slices.Contains([]platform.CheckType{platform.CheckPort, platform.CheckProcess, platform.CheckHTTP}, h.Type) {
+		problems = append(problems, what+` type must be "port", "process", or "http"`)
+	}
+	if h.Type == platform.CheckHTTP && !ValidEndpoint(h.Endpoint) {
+		problems = append(problems, what+" endpoint must be a valid URI path")
+	}
+	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
+		if n < 0 {
+			problems = append(problems, what+" "+name+" must be greater than or equal to 1")
+		}
+	}
+	slices.Sort(problems)
+	return fault.Invalid(problems...)
+}
+
+// UpdateProcess stores a process whose command or checks changed.
+func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, request map[string]any) error {
+	if err := whileDeploying(tx, process, fault.DeployingUpdate, "Cannot update this process while a deployment is in flight."); err != nil {
+		return err
+	}
+	if len([]rune(process.Command)) > 4096 {
+		return fault.Invalid("Command must be between 1 and 4096 characters")
+	}
+	if err := CheckHealth(process.Health, "Health check"); err != nil {
+		return err
+	}
+	if err := CheckHealth(process.Readiness, "Readiness health check"); err != nil {
+		return err
+	}
+	if err := tx.Processes().Update(process); err != nil {
+		return err
+	}
+	data := requestData(request)
+	data["process_guid"], data["process_type"] = process.GUID, process.Type
+	return p.RecordApp(tx, "audit.app.process.update", by, app, data)
+}
+
+// PortsOf returns the ports a process has to listen on: those its routes lead
+// to, the first being its PORT.
+func PortsOf(tx platform.Tx, process *platform.Process) ([]int, error) {
+	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", process.AppGUID).And(platform.In("process_type", process.Type)))
+	if err != nil {
+		return nil, err
+	}
+	var ports []int
+	for _, d := range mapped {
+		port := d.Port
+		if port == 0 {
+			port = platform.DefaultPort
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	if len(ports) == 0 {
+		return []int{platform.DefaultPort}, nil
+	}
+	slices.SortStableFunc(ports, func(a, b int) int {
+		// The default comes first: it is what PORT is as long as a route
+		// leads there.
+		switch {
+		case a == platform.DefaultPort:
+			return -1
+		case b == platform.DefaultPort:
+			return 1
+		}
+		return 0
+	})
+	return ports, nil
+}

@@ -1,0 +1,126 @@
+package actions
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// The options of a route. The last two belong to the balancing "hash", which a
+// feature flag allows.
+const (
+	OptionLoadBalancing = "loadbalancing"
+	OptionHashHeader    = "hash_header"
+	OptionHashBalance   = "hash_balance"
+
+	balancingHash = "hash"
+)
+
+// RouteOptionNames are the options that a route can have.
+func RouteOptionNames(hash bool) []string {
+	if hash {
+		return []string{OptionLoadBalancing, OptionHashHeader, OptionHashBalance}
+	}
+	return []string{OptionLoadBalancing}
+}
+
+// LoadBalancings are the values of the option loadbalancing.
+func LoadBalancings(hash bool) []string {
+	if hash {
+		return []string{"round-robin", "least-connection", balancingHash}
+	}
+	return []string{"round-robin", "least-connection"}
+}
+
+// CheckRouteOptions says what is wrong with options that somebody sets, by the
+// name of the option, in Cloud Foundry's words. A nil value removes an option. It
+// looks neither at names that no option has nor at values of loadbalancing, of
+// which the API and manifests speak in words of their own.
+func CheckRouteOptions(options map[string]any) (problems []string) {
+	other := options[OptionLoadBalancing] != nil && options[OptionLoadBalancing] != balancingHash
+	if v := options[OptionHashHeader]; !blank(v) {
+		switch header, ok := v.(string); {
+		case !ok:
+			problems = append(problems, "Hash header must be a string")
+		case len(header) > 128:
+			problems = append(problems, "Hash header must be at most 128 characters")
+		case other:
+			problems = append(problems, "Hash header can only be set when loadbalancing is hash")
+		}
+	}
+	if v := options[OptionHashBalance]; !blank(v) {
+		switch n, ok := number(v); {
+		case len(fmt.Sprint(v)) > 16:
+			problems = append(problems, "Hash balance must be at most 16 characters")
+		case !ok:
+			problems = append(problems, "Hash balance must be a numeric value")
+		case n != 0 && (n < 1.1 || n > 10):
+			problems = append(problems, "Hash balance must be either 0 or between 1.1 and 10.0")
+		case other:
+			problems = append(problems, "Hash balance can only be set when loadbalancing is hash")
+		}
+	}
+	return problems
+}
+
+// MergeRouteOptions applies checked options to those that a route has; nil
+// removes one, and those of "hash" go with it.
+func MergeRouteOptions(have map[string]string, patch map[string]any) (map[string]string, error) {
+	merged := maps.Clone(have)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for name, v := range patch {
+		n, isNumber := number(v)
+		switch {
+		case blank(v):
+			delete(merged, name)
+		case name == OptionHashBalance && isNumber:
+			merged[name] = strconv.FormatFloat(math.Round(n*10)/10, 'f', 1, 64)
+		default:
+			merged[name] = fmt.Sprint(v)
+		}
+	}
+	if merged[OptionLoadBalancing] != balancingHash {
+		delete(merged, OptionHashHeader)
+		delete(merged, OptionHashBalance)
+	} else if merged[OptionHashHeader] == "" {
+		return nil, fault.Invalid("Hash header must be present when loadbalancing is set to hash.")
+	}
+	return merged, nil
+}
+
+// UnknownRouteOptions are the names that are no option, sorted.
+func UnknownRouteOptions(options map[string]any, hash bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(options)), func(name string) bool {
+		return slices.Contains(RouteOptionNames(hash), name)
+	})
+}
+
+func blank(v any) bool {
+	s, isText := v.(string)
+	return v == nil || isText && strings.TrimSpace(s) == ""
+}
+
+// number reads a number, or the text of one.
+func number(v any) (n float64, ok bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, !math.IsNaN(v)
+	case int:
+		return float64(v), true
+	case uint64:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case string:
+		n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		return n, err == nil && !math.IsNaN(n)
+	}
+	return 0, false
+}

@@ -1,0 +1,442 @@
+package actions
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
+
+func routeTarget(tx platform.Tx, r *platform.Route) (Target, error) {
+	s, err := tx.Spaces().Get(r.SpaceGUID)
+	if err != nil {
+		return Target{}, err
+	}
+	return Target{GUID: r.GUID, Type: "route", Name: r.Host, SpaceGUID: s.GUID, OrgGUID: s.OrgGUID}, nil
+}
+
+// CheckDomainName says what is wrong with the name of a new domain.
+func CheckDomainName(name string) error {
+	switch {
+	case name == "":
+		return fault.Invalid("Name can't be blank")
+	case len(name) < 3 || len(name) > 253:
+		return fault.Invalid("Name must be between 3 and 253 characters")
+	case !strings.Contains(name, "."):
+		return fault.Invalid("Name must contain at least one \".\"")
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return fault.Invalid("Name must be a name, not an address")
+	}
+	for _, label := range strings.Split(name, ".") {
+		if !validHostLabel(label) {
+			return fault.Invalid("Name does not comply with RFC 1035 standards")
+		}
+	}
+	return nil
+}
+
+func validHostLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	})
+}
+
+// CreateDomain stores a domain whose name no other one has or is part of in a
+// way that would let somebody take over names of others.
+func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain) error {
+	d.Name = strings.ToLower(d.Name)
+	if err := CheckDomainName(d.Name); err != nil {
+		return err
+	}
+	if err := p.checkSystemNames(by, d.Name); err != nil {
+		return err
+	}
+	all, _, err := tx.Domains().List(platform.Query{})
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.Name == d.Name {
+			return fault.New(fault.Unprocessable, "The domain name \"%s\" is already in use", d.Name)
+		}
+		// A private domain must not lie below or above one that others use: its
+		// routes would take their requests.
+		foreign := other.OrgGUID != "" && other.OrgGUID != d.OrgGUID || other.OrgGUID == "" && d.OrgGUID != "" && !by.Admin
+		if foreign && nested(d.Name, other.Name) {
+			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is already reserved by another domain", d.Name, other.Name)
+		}
+	}
+	taken, err := isRoute(tx, d.Name)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
+	}
+	if err := tx.Domains().Insert(d); err != nil || d.OrgGUID == "" {
+		return err
+	}
+	return domainFits(tx, d.OrgGUID)
+}
+
+// checkSystemNames refuses domains whose routes would take requests that are
+// meant for the server. An administrator may let apps have other names of the
+// system domain.
+func (p *Platform) checkSystemNames(by Actor, name string) error {
+	for _, own := range p.Reserved {
+		if name == own || strings.HasSuffix(name, "."+own) {
+			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform", name, own)
+		}
+		if !by.Admin && nested(name, own) {
+			return reservedDomain(name, own)
+		}
+	}
+	if !by.Admin && p.SystemDomain != "" && nested(name, p.SystemDomain) {
+		return reservedDomain(name, p.SystemDomain)
+	}
+	return nil
+}
+
+func reservedDomain(name, own string) error {
+	return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform; an administrator can create it", name, own)
+}
+
+// isReserved reports whether an address belongs to the server itself.
+func (p *Platform) isReserved(address string) bool {
+	address = strings.ToLower(address)
+	return address != "" && (address == p.SystemDomain || slices.ContainsFunc(p.Reserved, func(own string) bool {
+		return address == own || strings.HasSuffix(address, "."+own)
+	}))
+}
+
+// isRoute reports whether a route without a path has this name. Whoever got a
+// domain of the same name would get its requests.
+func isRoute(tx platform.Tx, name string) (bool, error) {
+	host, rest, _ := strings.Cut(name, ".")
+	d, err := tx.Domains().First(platform.Where("name", rest))
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", host)))
+	return n > 0, err
+}
+
+// nested reports whether one name is the other or lies below it.
+func nested(a, b string) bool {
+	return a == b || strings.HasSuffix(a, "."+b) || strings.HasSuffix(b, "."+a)
+}
+
+// DeleteDomain removes a domain with its routes.
+func (p *Platform) DeleteDomain(tx platform.Tx, by Actor, d *platform.Domain) error {
+	routes, _, err := tx.Routes().List(platform.Where("domain_guid", d.GUID))
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		if err := p.DeleteRoute(tx, by, r); err != nil {
+			return err
+		}
+	}
+	return tx.Domains().Delete(d.GUID)
+}
+
+// DefaultDomain is the first domain that apps of an organization can use.
+func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Domain, error) {
+	all, _, err := tx.Domains().List(platform.Query{})
+	if err != nil {
+		return nil, err
+	}
+	var own *platform.Domain
+	for _, d := range all {
+		switch {
+		case d.Internal:
+		case d.OrgGUID == "":
+			return d, nil
+		case own == nil && UsableIn(d, orgGUID):
+			own = d
+		}
+	}
+	if own == nil {
+		return nil, fault.New(fault.NotFound, "Domain not found")
+	}
+	return own, nil
+}
+
+// UsableIn reports whether routes of an organization may use the domain.
+func UsableIn(d *platform.Domain, orgGUID string) bool {
+	return d.OrgGUID == "" || d.OrgGUID == orgGUID || slices.Contains(d.SharedOrgs, orgGUID)
+}
+
+// CheckRoute says what is wrong with a new route on a domain.
+func CheckRoute(r *platform.Route, d *platform.Domain) error {
+	switch {
+	case r.Port != 0:
+		return fault.Invalid("Routes with protocol 'http' do not support ports.")
+	case r.Host == "*" && d.OrgGUID == "" && r.Path != "":
+		return fault.Invalid("Wildcard hosts with a path are not supported on shared domains")
+	case r.Host == "" && d.OrgGUID == "":
+		return fault.Invalid("Missing host. Routes in shared domains must have a host defined.")
+	case r.Host != "" && r.Host != "*" && !validHostLabel(r.Host):
+		return fault.Invalid("Host must be either \"*\" or contain only alphanumeric characters, \"_\", or \"-\"")
+	case len(r.Host)+1+len(d.Name) > 253:
+		return fault.Invalid("Host combined with domain name must be no more than 253 characters")
+	case d.Internal && r.Host == "*":
+		return fault.Invalid("Wildcard host names are not supported for internal domains.")
+	case d.Internal && r.Path != "":
+		return fault.Invalid("Paths are not supported for internal domains.")
+	}
+	return checkPath(r.Path)
+}
+
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return nil
+	case path == "/":
+		return fault.Invalid("Path cannot be a single slash")
+	case !strings.HasPrefix(path, "/"):
+		return fault.Invalid("Path must start with a slash")
+	case strings.Contains(path, "?"):
+		return fault.Invalid("Path cannot contain a question mark")
+	case len(path) > 128:
+		return fault.Invalid("Path must be less than 128 characters")
+	case strings.ContainsAny(path, " #\\%") || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c > '~' }) || strings.Contains(path, "//"):
+		return fault.Invalid("Path is not a valid path of a URL")
+	}
+	return nil
+}
+
+// RouteURL is how people write the route.
+func RouteURL(r *platform.Route, d *platform.Domain) string {
+	url := d.Name
+	if r.Host != "" {
+		url = r.Host + "." + url
+	}
+	return url + r.Path
+}
+
+// CreateRoute stores a route; an equal one anywhere is an error. Its host stays
+// as it is written; wherever hosts are compared, A is a.
+func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *platform.Domain) error {
+	r.Protocol = "http"
+	if err := CheckRoute(r, d); err != nil {
+		return err
+	}
+	if p.isReserved(strings.TrimSuffix(RouteURL(r, d), r.Path)) {
+		return fault.Invalid("Route conflicts with a reserved system route.")
+	}
+	if r.Host != "" {
+		switch n, err := tx.Domains().Count(platform.Where("name", strings.ToLower(r.Host)+"."+d.Name)); {
+		case err != nil:
+			return err
+		case n > 0:
+			return fault.Invalid("Route conflicts with domain '" + r.Host + "." + d.Name + "'.")
+		}
+	}
+	if r.Host == "*" && d.OrgGUID == "" && !by.Admin {
+		return fault.Invalid("Wildcard hosts on shared domains are for administrators: they would take the requests of others")
+	}
+	if err := p.sameAddress(tx, r, d); err != nil {
+		return err
+	}
+	err := tx.Routes().Insert(r)
+	if fault.Is(err, fault.Conflict) {
+		return fault.Wrap(err, fault.Unprocessable, "%s", routeTaken(r, d))
+	}
+	if err != nil {
+		return err
+	}
+	if err := routeFits(tx, r.SpaceGUID); err != nil {
+		return err
+	}
+	target, err := routeTarget(tx, r)
+	if err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
+}
+
+// sameAddress refuses a route that the router could not tell from another: on
+// the same domain, or on another, for www.example.org is host www of example.org
+// and no host of www.example.org. On shared domains a host belongs to the space
+// that has a route of it: whoever had a path of it would get requests that are
+// meant for the others.
+func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Domain) error {
+	address := strings.ToLower(strings.TrimSuffix(RouteURL(r, d), r.Path))
+	all, _, err := tx.Domains().List(platform.Query{})
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		host, below := strings.CutSuffix(address, "."+other.Name)
+		if !below && address != other.Name || strings.Contains(host, ".") {
+			continue
+		}
+		if !below {
+			host = ""
+		}
+		routes, _, err := tx.Routes().List(platform.Where("domain_guid", other.GUID).And(platform.In("host", host)))
+		if err != nil {
+			return err
+		}
+		for _, o := range routes {
+			if PathKey(o.Path) == PathKey(r.Path) {
+				return fault.New(fault.Unprocessable, "%s", routeTaken(o, other))
+			}
+			if o.SpaceGUID != r.SpaceGUID && other.OrgGUID == "" {
+				return fault.Invalid("Routes for this host and domain have been reserved for another space.")
+			}
+		}
+	}
+	return nil
+}
+
+// PathKey is the path of a route as the router compares it: two routes of a host
+// with one key are one address.
+func PathKey(path string) string { return strings.ToLower(strings.TrimRight(path, "/")) }
+
+func routeTaken(r *platform.Route, d *platform.Domain) string {
+	switch {
+	case r.Host != "" && r.Path != "":
+		return fmt.Sprintf("Route already exists with host '%s' and path '%s' for domain '%s'.", r.Host, r.Path, d.Name)
+	case r.Host != "":
+		return fmt.Sprintf("Route already exists with host '%s' for domain '%s'.", r.Host, d.Name)
+	case r.Path != "":
+		return fmt.Sprintf("Route already exists with path '%s' for domain '%s'.", r.Path, d.Name)
+	}
+	return fmt.Sprintf("Route already exists for domain '%s'.", d.Name)
+}
+
+// DeleteRoute removes a route with its destinations.
+func (p *Platform) DeleteRoute(tx platform.Tx, by Actor, r *platform.Route) error {
+	target, err := routeTarget(tx, r)
+	if err != nil {
+		return err
+	}
+	if err := p.dropBindings(tx, by, "route_guid", r.GUID); err != nil {
+		return err
+	}
+	if _, err := tx.Destinations().DeleteAll(platform.Where("route_guid", r.GUID)); err != nil {
+		return err
+	}
+	if err := tx.Routes().Delete(r.GUID); err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.route.delete-request", by, target, nil)
+}
+
+// maxDestinations is how many a route may have.
+const maxDestinations = 100
+
+// AddDestinations maps a route to more processes. One that is there already is
+// skipped.
+func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, more []*platform.Destination) error {
+	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
+	if err != nil {
+		return err
+	}
+	for _, d := range have {
+		if d.Weight != 0 && len(more) > 0 {
+			return fault.Invalid("Destinations cannot be inserted when there are weighted destinations already configured.")
+		}
+	}
+	for _, d := range more {
+		same := slices.IndexFunc(have, func(h *platform.Destination) bool { return sameDestination(h, d) })
+		if same >= 0 {
+			if have[same].Protocol != d.Protocol {
+				return fault.Invalid("Cannot add destination with a different protocol to the same app, process and port")
+			}
+			continue
+		}
+		if err := p.insertDestination(tx, by, r, d); err != nil {
+			return err
+		}
+		have = append(have, d)
+	}
+	if len(have) > maxDestinations {
+		return fault.Invalid(fmt.Sprintf("Routes can be mapped to at most %d destinations.", maxDestinations))
+	}
+	return nil
+}
+
+// ReplaceDestinations makes the destinations of a route those given; ones that
+// stay keep their guids.
+func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Route, want []*platform.Destination) error {
+	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
+	if err != nil {
+		return err
+	}
+	for _, h := range have {
+		if !slices.ContainsFunc(want, func(w *platform.Destination) bool {
+			return sameDestination(h, w) && h.Protocol == w.Protocol && h.Weight == w.Weight
+		}) {
+			if err := p.RemoveDestination(tx, by, r, h); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(have, func(h *platform.Destination) bool {
+			return sameDestination(h, w) && h.Protocol == w.Protocol && h.Weight == w.Weight
+		}) {
+			if err := p.insertDestination(tx, by, r, w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sameDestination(a, b *platform.Destination) bool {
+	return a.AppGUID == b.AppGUID && a.ProcessType == b.ProcessType && a.Port == b.Port
+}
+
+func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route, d *platform.Destination) error {
+	d.RouteGUID = r.GUID
+	if err := tx.Destinations().Insert(d); err != nil {
+		return err
+	}
+	return p.recordMapping(tx, "audit.app.map-route", by, r, d)
+}
+
+// RemoveDestination takes one destination from a route.
+func (p *Platform) RemoveDestination(tx platform.Tx, by Actor, r *platform.Route, d *platform.Destination) error {
+	if err := tx.Destinations().Delete(d.GUID); err != nil {
+		return err
+	}
+	return p.recordMapping(tx, "audit.app.unmap-route", by, r, d)
+}
+
+func (p *Platform) recordMapping(tx platform.Tx, kind string, by Actor, r *platform.Route, d *platform.Destination) error {
+	app, err := tx.Apps().Get(d.AppGUID)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	target, err := appTarget(tx, app)
+	if err != nil {
+		return err
+	}
+	data := map[string]any{
+		"route_guid": r.GUID, "app_port": d.Port, "destination_guid": d.GUID, "process_type": d.ProcessType, "weight": nil, "protocol": d.Protocol,
+	}
+	if d.Port == 0 {
+		data["app_port"] = platform.DefaultPort
+	}
+	if d.Weight != 0 {
+		data["weight"] = d.Weight
+	}
+	return p.Record(tx, kind, by, target, data)
+}

@@ -1,0 +1,105 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+
+	"ingot/internal/platform"
+)
+
+// The kinds that the platform registers.
+const (
+	kindCrashed    = "app-crashed"
+	kindRecovered  = "app-recovered"
+	kindStaging    = "staging-failed"
+	kindDeployment = "deployment-finished"
+	kindService    = "service-operation-finished"
+)
+
+var kinds = map[string]string{
+	kindCrashed:    "An app crashes",
+	kindRecovered:  "An app that crashed recovered",
+	kindStaging:    "Staging of an app failed",
+	kindDeployment: "A deployment of an app finished",
+	kindService:    "An operation on a service instance finished",
+}
+
+const eventCrash = "app.crash"
+
+// said are the events that become messages, beside crashes.
+var said = map[string]func(*platform.AuditEvent) Message{
+	"audit.app.build.failed": func(e *platform.AuditEvent) Message {
+		return Message{
+			Kind: kindStaging, Subject: fmt.Sprintf("Staging %s failed", e.TargetName),
+			Text: fmt.Sprintf("Staging the app %s failed: %s\n\nWhat the buildpacks printed: cf logs %s --recent\n", e.TargetName, text(e.Data["error_message"]), e.TargetName),
+		}
+	},
+	"audit.app.deployment.finished": func(e *platform.AuditEvent) Message {
+		return Message{
+			Kind: kindDeployment, Subject: fmt.Sprintf("A deployment of %s finished", e.TargetName),
+			Text: fmt.Sprintf("The deployment of the app %s finished: %s\n", e.TargetName, text(e.Data["reason"])),
+		}
+	},
+	"audit.service_instance.operation-finished": serviceOperation,
+}
+
+// doing is what operations on service instances are called.
+var doing = map[string]string{"create": "Creating", "update": "Updating", "delete": "Deleting"}
+
+func serviceOperation(e *platform.AuditEvent) Message {
+	operation, state := text(e.Data["operation"]), text(e.Data["state"])
+	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", doing[operation], e.TargetName, state)}
+	m.Text = m.Subject + ".\n"
+	if why := text(e.Data["description"]); why != "" {
+		m.Text += "\nThe service broker says: " + why + "\n"
+	}
+	if operation != "delete" || state == "failed" { // otherwise nothing is left to look at
+		m.Text += "\nMore: cf service " + e.TargetName + "\n"
+	}
+	return m
+}
+
+func describe(e *platform.AuditEvent) (Message, bool) {
+	make, known := said[e.Type]
+	if !known {
+		return Message{}, false
+	}
+	return make(e), true
+}
+
+// text is a value of an event's data, which may be missing.
+func text(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// eventsAtOnce bounds one pass.
+const eventsAtOnce = 500
+
+// fresh reads the events after the position, oldest first. Those shortly before
+// it are read again: a transaction that began earlier may have ended later.
+func (h *Herald) fresh(ctx context.Context) ([]*platform.AuditEvent, error) {
+	types := []string{eventCrash}
+	for t := range said {
+		types = append(types, t)
+	}
+	var found []*platform.AuditEvent
+	err := h.c.Store.View(ctx, func(tx platform.Tx) (err error) {
+		q := platform.Query{Order: "created_at", Page: 1, PerPage: eventsAtOnce}.And(platform.InStrings("type", types)).
+			And(platform.Cond{Field: "created_at", Op: platform.OpGreaterEqual, Values: []any{h.at.After.Add(-overlap)}})
+		found, _, err = tx.AuditEvents().List(q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var unseen []*platform.AuditEvent
+	for _, e := range found {
+		if !h.at.has(e) {
+			unseen = append(unseen, e)
+		}
+	}
+	return unseen, nil
+}

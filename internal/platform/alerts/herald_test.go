@@ -1,0 +1,271 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/platform"
+	"ingot/internal/platform/platformdb"
+)
+
+// ear is a notification service that remembers.
+type ear struct {
+	heard []Message
+	keys  map[string]bool
+	deaf  bool
+}
+
+func (e *ear) Register(context.Context, map[string]string) error {
+	if e.deaf {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (e *ear) Send(_ context.Context, m Message) error {
+	if e.deaf {
+		return errors.New("no answer")
+	}
+	if e.keys == nil {
+		e.keys = map[string]bool{}
+	}
+	if !e.keys[m.Key] {
+		e.heard = append(e.heard, m)
+	}
+	e.keys[m.Key] = true
+	return nil
+}
+
+// subjects are what was heard since the last call.
+func (e *ear) subjects() string {
+	var all []string
+	for _, m := range e.heard {
+		all = append(all, m.UserGUID+": "+m.Subject)
+	}
+	e.heard = nil
+	return strings.Join(all, "; ")
+}
+
+type bundle struct {
+	t     *testing.T
+	store platform.Store
+	ear   *ear
+	now   time.Time
+	file  string
+	space *platform.Space
+	app   *platform.App
+	h     *Herald
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	d := dbtest.New(t, db.SQLite)
+	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "herald.json")}
+	b.update(func(tx platform.Tx) error {
+		org := &platform.Organization{Name: "o"}
+		if err := tx.Organizations().Insert(org); err != nil {
+			return err
+		}
+		b.space = &platform.Space{Name: "s", OrgGUID: org.GUID, Metadata: platform.Metadata{Labels: map[string]string{Label: On}}}
+		if err := tx.Spaces().Insert(b.space); err != nil {
+			return err
+		}
+		for user, role := range map[string]platform.RoleType{"dev": platform.SpaceDeveloper, "boss": platform.SpaceManager} {
+			if err := tx.Users().Insert(&platform.User{Resource: platform.Resource{GUID: user}}); err != nil {
+				return err
+			}
+			if err := tx.Roles().Insert(&platform.Role{Type: role, UserGUID: user, SpaceGUID: b.space.GUID}); err != nil {
+				return err
+			}
+		}
+		b.app = &platform.App{Name: "shop", SpaceGUID: b.space.GUID, State: platform.AppStarted}
+		if err := tx.Apps().Insert(b.app); err != nil {
+			return err
+		}
+		return tx.Processes().Insert(&platform.Process{AppGUID: b.app.GUID, Type: "web", Instances: 1})
+	})
+	b.restart()
+	return b
+}
+
+func (b *bundle) update(f func(tx platform.Tx) error) {
+	b.t.Helper()
+	if err := b.store.Update(b.t.Context(), f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// restart is a server that was killed and comes again.
+func (b *bundle) restart() {
+	b.t.Helper()
+	b.h = New(Config{Store: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
+	at, err := readPosition(b.file, b.now)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.h.at = at
+}
+
+func (b *bundle) event(kind string, data map[string]any) {
+	b.t.Helper()
+	b.update(func(tx platform.Tx) error {
+		return tx.AuditEvents().Insert(&platform.AuditEvent{
+			Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID, TargetType: "app", TargetName: b.app.Name, SpaceGUID: b.space.GUID, Data: data,
+		})
+	})
+}
+
+func (b *bundle) expect(want string) {
+	b.t.Helper()
+	b.h.Pass(b.t.Context())
+	if got := b.ear.subjects(); got != want {
+		b.t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+func (b *bundle) instance(state platform.InstanceState) {
+	b.t.Helper()
+	b.update(func(tx platform.Tx) error {
+		if _, err := tx.Instances().DeleteAll(platform.Where("app_guid", b.app.GUID)); err != nil {
+			return err
+		}
+		return tx.Instances().Insert(&platform.Instance{AppGUID: b.app.GUID, State: state})
+	})
+}
+
+func TestCrashLoopIsOneMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.instance(platform.InstanceCrashed)
+	for range 40 {
+		b.event(eventCrash, map[string]any{"exit_description": "APP/PROC/WEB: Exited with status 1"})
+		b.now = b.now.Add(200 * time.Millisecond)
+	}
+	b.expect("")
+	b.now = b.now.Add(5 * time.Second)
+	b.expect("dev: shop crashed 40 times")
+	for range 300 {
+		b.event(eventCrash, nil)
+		b.now = b.now.Add(10 * time.Second)
+	}
+	b.expect("")
+	b.restart()
+	b.now = b.now.Add(10 * time.Minute)
+	b.expect("dev: shop crashed 300 times")
+	b.expect("")
+	b.instance(platform.InstanceRunning)
+	b.expect("dev: shop recovered")
+	b.expect("")
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.restart()
+	b.now = b.now.Add(time.Minute)
+	b.expect("dev: shop crashed")
+}
+
+func TestSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.event("audit.app.build.failed", map[string]any{"error_message": "NoAppDetectedError"})
+	b.event("audit.app.update", nil)
+	b.expect("dev: Staging shop failed")
+	b.expect("")
+	b.restart()
+	b.expect("")
+}
+
+func TestServiceOperationsAreSaid(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[string]string{
+		"create failed full":    "Creating the service instance db failed.\n\nThe service broker says: full\n\nMore: cf service db\n",
+		"update succeeded done": "Updating the service instance db succeeded.\n\nThe service broker says: done\n\nMore: cf service db\n",
+		"delete succeeded ":     "Deleting the service instance db succeeded.\n",
+		"delete failed busy":    "Deleting the service instance db failed.\n\nThe service broker says: busy\n\nMore: cf service db\n",
+	} {
+		words := strings.SplitN(operation, " ", 3)
+		m, worth := describe(&platform.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db", Data: map[string]any{
+			"operation": words[0], "state": words[1], "description": words[2],
+		}})
+		if !worth || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
+			t.Errorf("%s: %+v", operation, m)
+		}
+	}
+}
+
+func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.instance(platform.InstanceCrashed)
+	b.h.c.Lines = func(_ context.Context, app string, n int) ([]string, error) {
+		if app != b.app.GUID || n != linesShown {
+			t.Errorf("asked for %d lines of %s", n, app)
+		}
+		return []string{"[APP/PROC/WEB/0] panic: no database", strings.Repeat("x", 10*maxLine)}, nil
+	}
+	b.event(eventCrash, map[string]any{"exit_description": "APP/PROC/WEB: Exited with status 1"})
+	b.h.Pass(t.Context())
+	b.now = b.now.Add(time.Minute)
+	b.h.Pass(t.Context())
+	if len(b.ear.heard) != 1 {
+		t.Fatalf("%d messages, want 1", len(b.ear.heard))
+	}
+	got := b.ear.heard[0].Text
+	for _, want := range []string{
+		"Org:   o\nSpace: s\n", "Exited with status 1", "The last 2 lines of its log:\n\n    [APP/PROC/WEB/0] panic: no database\n",
+		"cf logs shop --recent", "cf app shop", "cf events shop", "You receive this as a developer of space s in org o.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, strings.Repeat("x", maxLine+1)) {
+		t.Error("a long line is not cut")
+	}
+}
+
+func TestOffUnlessTheLabelSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.update(func(tx platform.Tx) error {
+		b.space.Labels = map[string]string{Label: "off"}
+		return tx.Spaces().Update(b.space)
+	})
+	b.event("audit.app.build.failed", nil)
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.now = b.now.Add(time.Hour)
+	b.expect("")
+}
+
+func TestNothingIsLostWhileNobodyListens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.ear.deaf = true
+	b.event("audit.app.build.failed", nil)
+	b.event(eventCrash, nil)
+	b.expect("")
+	b.restart()
+	b.expect("")
+	b.ear.deaf = false
+	b.now = b.now.Add(time.Minute)
+	b.expect("dev: Staging shop failed; dev: shop crashed")
+}
+
+func TestServiceContract(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	backgroundtest.Stress(t, func(t *testing.T) background.Service {
+		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "herald.json")})
+	})
+}

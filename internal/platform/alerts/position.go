@@ -1,0 +1,87 @@
+package alerts
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ingot/internal/platform"
+)
+
+// overlap is how far back events are looked at again.
+const overlap = 10 * time.Second
+
+// position is how far the events were read: to a moment, and which of those
+// around it; and the troubles that go on.
+type position struct {
+	After time.Time            `json:"after"`
+	Seen  map[string]time.Time `json:"seen"`
+	// Troubles are the apps that crash, by guid.
+	Troubles map[string]*trouble `json:"troubles"`
+	dirty    bool
+}
+
+// readPosition begins at now when there is none: old news is no news.
+func readPosition(file string, now time.Time) (position, error) {
+	p := position{After: now, Seen: map[string]time.Time{}, Troubles: map[string]*trouble{}, dirty: true}
+	content, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	var kept position
+	if err := json.Unmarshal(content, &kept); err != nil {
+		return p, fmt.Errorf("%s is damaged; remove it to begin anew: %w", file, err)
+	}
+	if kept.Seen == nil {
+		kept.Seen = map[string]time.Time{}
+	}
+	if kept.Troubles == nil {
+		kept.Troubles = map[string]*trouble{}
+	}
+	return kept, nil
+}
+
+func (p *position) has(e *platform.AuditEvent) bool {
+	_, seen := p.Seen[e.GUID]
+	return seen
+}
+
+// passed moves on behind an event.
+func (p *position) passed(e *platform.AuditEvent) {
+	p.dirty = true
+	p.Seen[e.GUID] = e.Created
+	if e.Created.After(p.After) {
+		p.After = e.Created
+	}
+	for guid, at := range p.Seen {
+		if at.Before(p.After.Add(-2 * overlap)) {
+			delete(p.Seen, guid)
+		}
+	}
+}
+
+// save writes the file anew, as a whole.
+func (p *position) save(file string) error {
+	if !p.dirty {
+		return nil
+	}
+	content, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	fresh := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".new")
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, file); err != nil {
+		return err
+	}
+	p.dirty = false
+	return nil
+}

@@ -1,0 +1,488 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+var apps = resource[platform.App, appBody]{
+	noun: "App", repo: platform.Tx.Apps, present: each(presentApp),
+	list: listing{
+		filters: map[string]filter{
+			"names": byText("name"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+			"stacks": byText("stack"), "lifecycle_type": byWord("lifecycle_type", "buildpack", "docker", "cnb"),
+		},
+		orders: []string{"name", "state"}, includes: []string{"space", "org", "space.organization"},
+	},
+	include: includeOfApps,
+}
+
+func includeOfApps(p *presenter, l *list, items []*platform.App) (map[string]any, error) {
+	if len(l.include) == 0 {
+		return nil, nil
+	}
+	return includePlaces(p, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
+}
+
+// includePlaces includes the spaces of resources and their organizations, as
+// far as the request asks for them.
+func includePlaces(p *presenter, l *list, spaceGUIDs []string) (map[string]any, error) {
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.include, n) })
+	}
+	out := map[string]any{}
+	if asks("space", "space.organization") {
+		more, err := included(p, "spaces", spaces, spaceGUIDs)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	if asks("org", "space.organization") {
+		inside, _, err := p.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		if err != nil {
+			return nil, err
+		}
+		more, err := included(p, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	return out, nil
+}
+
+func (a *API) appRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/apps", read, apps.lister(a))
+	g.Handle(http.MethodPost, "/v3/apps", write, a.createApp)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}", read, apps.getter(a))
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}", write, a.updateApp)
+	g.Handle(http.MethodDelete, "/v3/apps/{guid}", write, a.deleteApp)
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(a.platform.StartApp))
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", write, a.appAction(a.platform.StopApp))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(a.platform.RestartApp))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", read, a.getEnvironment)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", write, a.setEnvironment)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", read, a.appPermissions)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features", read, a.listAppFeatures)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features/{name}", read, a.getAppFeature)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/features/{name}", write, a.setAppFeature)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", read, a.sshEnabled)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", read, a.currentDropletRelation)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", write, a.setCurrentDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplet.getterBy(a, a.currentDroplet))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
+}
+
+// appFor is the app of the path, for callers with one of roles; developers
+// if none is given.
+func (a *API) appFor(p *presenter, roles ...platform.RoleType) (*platform.App, error) {
+	return a.appNamed(p, web.Param(p.r, "guid"), roles...)
+}
+
+func (a *API) appNamed(p *presenter, guid string, roles ...platform.RoleType) (*platform.App, error) {
+	app, err := find(p.caller, p.tx.Apps(), guid, "App")
+	if err != nil {
+		return nil, err
+	}
+	if len(roles) == 0 {
+		roles = []platform.RoleType{platform.SpaceDeveloper}
+	}
+	_, err = p.caller.mayInSpace(p.tx, app.SpaceGUID, roles...)
+	return app, err
+}
+
+// manages are the roles that may start, stop and scale apps.
+var manages = []platform.RoleType{platform.SpaceDeveloper, platform.SpaceSupporter}
+
+type lifecycleRequest = loose[lifecycleMembers]
+
+type lifecycleMembers struct {
+	Type string `json:"type"`
+	Data strict[struct {
+		Buildpacks optional[[]string] `json:"buildpacks"` // null means to detect
+		Stack      *string            `json:"stack"`
+	}] `json:"data"`
+}
+
+func applyLifecycle(l *lifecycleRequest, to *platform.Lifecycle) {
+	if l == nil {
+		return
+	}
+	if l.value.Type != "" {
+		to.Type = l.value.Type
+	}
+	data := l.value.Data.value
+	if data.Buildpacks.set {
+		to.Buildpacks = data.Buildpacks.value
+	}
+	if data.Stack != nil {
+		to.Stack = *data.Stack
+	}
+}
+
+type appRequest struct {
+	Name          *string            `json:"name"`
+	Environment   map[string]*string `json:"environment_variables"`
+	Lifecycle     *lifecycleRequest  `json:"lifecycle"`
+	Metadata      *metadataPatch     `json:"metadata"`
+	Relationships *struct {
+		Space relation `json:"space"`
+	} `json:"relationships"`
+}
+
+func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
+	var body appRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships == nil || body.Relationships.Space.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'space'")
+	}
+	if body.Name == nil {
+		return fault.Invalid("Name must be a string")
+	}
+	return answer(a, w, r, apps, http.StatusCreated, func(p *presenter) (*platform.App, error) {
+		space := body.Relationships.Space.Data.GUID
+		if _, err := find(p.caller, p.tx.Spaces(), space, "Space"); err != nil {
+			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+		}
+		if _, err := p.caller.mayInSpace(p.tx, space, platform.SpaceDeveloper); err != nil {
+			return nil, err
+		}
+		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
+		applyLifecycle(body.Lifecycle, &app.Lifecycle)
+		if err := body.Metadata.apply(&app.Metadata); err != nil {
+			return nil, err
+		}
+		return app, a.platform.CreateApp(p.tx, p.caller.actor(), app)
+	})
+}
+
+// mergeEnv sets variables; null removes one.
+func mergeEnv(env map[string]string, patch map[string]*string) map[string]string {
+	out := map[string]string{}
+	for k, v := range env {
+		out[k] = v
+	}
+	for k, v := range patch {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = *v
+		}
+	}
+	return out
+}
+
+func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
+	var body appRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Environment != nil || body.Relationships != nil {
+		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
+	}
+	return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		request := map[string]any{}
+		if body.Name != nil {
+			app.Name = *body.Name
+			request["name"] = *body.Name
+		}
+		if body.Lifecycle != nil {
+			if body.Lifecycle.value.Type != "" && body.Lifecycle.value.Type != app.Lifecycle.Type {
+				return nil, fault.Invalid("Lifecycle type cannot be changed")
+			}
+			applyLifecycle(body.Lifecycle, &app.Lifecycle)
+			if err := a.platform.CheckLifecycle(p.tx, &app.Lifecycle); err != nil {
+				return nil, err
+			}
+			request["lifecycle"] = presentLifecycle(app.Lifecycle)
+		}
+		if err := body.Metadata.apply(&app.Metadata); err != nil {
+			return nil, err
+		}
+		return app, a.platform.UpdateApp(p.tx, p.caller.actor(), app, request)
+	})
+}
+
+func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
+	guid := web.Param(r, "guid")
+	defer a.signals.AppsChanged(guid)
+	defer a.signals.RoutesChanged()
+	return a.conclude(w, r, "app.delete", func(p *presenter) (*platform.Job, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		return a.services.DeleteApp(p.tx, p.caller.actor(), app)
+	})
+}
+
+func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		defer a.signals.AppsChanged(web.Param(r, "guid"))
+		return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
+			app, err := a.appFor(p, manages...)
+			if err != nil {
+				return nil, err
+			}
+			return app, act(p.tx, p.caller.actor(), app)
+		})
+	}
+}
+
+// seesEnv reports whether the caller may read an app's environment.
+func (a *API) seesEnv(p *presenter, app *platform.App) error {
+	if p.caller.secrets {
+		return nil
+	}
+	for _, name := range []string{"env_var_visibility", "space_developer_env_var_visibility"} {
+		if err := a.needFlag(p, name); err != nil {
+			return err
+		}
+	}
+	space, err := p.tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	ok, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper, platform.SpaceSupporter)
+	if err == nil && !ok {
+		err = forbidden()
+	}
+	return err
+}
+
+func (a *API) envBody(p *presenter, app *platform.App) any {
+	env := app.Env
+	if env == nil {
+		env = map[string]string{}
+	}
+	self := "/apps/" + escape(app.GUID)
+	return map[string]any{"var": env, "links": links{"self": p.v3(self, "/environment_variables"), "app": p.v3(self)}}
+}
+
+func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		return a.envBody(p, app), a.seesEnv(p, app)
+	})
+}
+
+// readEnv reads a patch of environment variables: null removes one.
+func readEnv(r *http.Request) (map[string]*string, error) {
+	var body struct {
+		Var map[string]*string `json:"var"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return nil, err
+	}
+	if body.Var == nil {
+		return nil, fault.Invalid("Var must be an object")
+	}
+	return body.Var, nil
+}
+
+func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
+	patch, err := readEnv(r)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(patch))
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p, manages...)
+		if err != nil {
+			return nil, err
+		}
+		app.Env = mergeEnv(app.Env, patch)
+		// The names are recorded, never the values.
+		return a.envBody(p, app), a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"environment_variables": names})
+	})
+}
+
+func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		space, err := p.tx.Spaces().Get(app.SpaceGUID)
+		if err != nil {
+			return nil, err
+		}
+		developer, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper)
+		return map[string]bool{"read_basic_data": true, "read_sensitive_data": p.caller.secrets || developer}, err
+	})
+}
+
+// appFeatures are the switches of an app, with their defaults.
+var appFeatures = []struct {
+	name, description string
+	enabled           bool
+}{
+	{"ssh", "Enable SSHing into the app.", true},
+	{"revisions", "Enable versioning of an application", false},
+	{"service-binding-k8s", "Enable k8s service bindings for the app", false},
+	{"file-based-vcap-services", "Enable file-based VCAP service bindings for the app", false},
+}
+
+// absentFeatures are those of Cloud Foundry that clients ask for and that cannot
+// be switched on here.
+var absentFeatures = map[string]string{"revisions": "The feature 'revisions' is not supported by this platform and stays disabled."}
+
+func appFeature(app *platform.App, name string) (featureBody, error) {
+	for _, f := range appFeatures {
+		if f.name != name {
+			continue
+		}
+		enabled, set := app.Features[name]
+		if !set || absentFeatures[name] != "" {
+			enabled = f.enabled
+		}
+		return featureBody{f.name, f.description, enabled}, nil
+	}
+	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
+}
+
+// SSHAllowed tells whether an app's own switch lets ssh in.
+func SSHAllowed(app *platform.App) bool {
+	f, err := appFeature(app, "ssh")
+	return err == nil && f.Enabled
+}
+
+func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		all := []featureBody{}
+		for _, f := range appFeatures {
+			one, err := appFeature(app, f.name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+		return map[string]any{"resources": all, "pagination": pagination{TotalResults: len(all), TotalPages: 1}}, nil
+	})
+}
+
+func (a *API) getAppFeature(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		return appFeature(app, web.Param(r, "name"))
+	})
+}
+
+func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
+	var body featureRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	name := web.Param(r, "name")
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := appFeature(app, name); err != nil {
+			return nil, err
+		}
+		if reason := absentFeatures[name]; reason != "" && *body.Enabled {
+			return nil, fault.Invalid(reason)
+		}
+		if app.Features == nil {
+			app.Features = map[string]bool{}
+		}
+		app.Features[name] = *body.Enabled
+		if err := a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"feature": name, "enabled": *body.Enabled}); err != nil {
+			return nil, err
+		}
+		return appFeature(app, name)
+	})
+}
+
+func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		space, err := p.tx.Spaces().Get(app.SpaceGUID)
+		if err != nil {
+			return nil, err
+		}
+		own, err := appFeature(app, "ssh")
+		reason := ""
+		switch {
+		case a.sshAddress == "":
+			reason = "Disabled globally"
+		case !space.SSHAllowed:
+			reason = "Disabled for space " + space.Name
+		case !own.Enabled:
+			reason = "Disabled for app"
+		}
+		return map[string]any{"enabled": reason == "", "reason": reason}, err
+	})
+}
+
+type appBody struct {
+	resourceBody
+	Name          string            `json:"name"`
+	State         platform.AppState `json:"state"`
+	Lifecycle     lifecycleBody     `json:"lifecycle"`
+	Relationships map[string]any    `json:"relationships"`
+	Metadata      metadata          `json:"metadata"`
+	Links         links             `json:"links"`
+}
+
+type lifecycleBody struct {
+	Type string         `json:"type"`
+	Data map[string]any `json:"data"`
+}
+
+func presentLifecycle(l platform.Lifecycle) lifecycleBody {
+	if l.Type != "buildpack" {
+		return lifecycleBody{l.Type, map[string]any{}}
+	}
+	return lifecycleBody{l.Type, map[string]any{"buildpacks": actions.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
+}
+
+func presentApp(p *presenter, app *platform.App) appBody {
+	self := "/apps/" + escape(app.GUID)
+	post := func(action string) *link {
+		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+	}
+	return appBody{
+		resourceBody: presentResource(&app.Resource), Name: app.Name, State: app.State, Lifecycle: presentLifecycle(app.Lifecycle),
+		Metadata:      presentMetadata(&app.Metadata),
+		Relationships: map[string]any{"space": toOne(app.SpaceGUID), "current_droplet": toOne(app.DropletGUID)},
+		Links: links{
+			"self": p.v3(self), "space": p.v3("/spaces/", escape(app.SpaceGUID)), "processes": p.v3(self, "/processes"),
+			"packages": p.v3(self, "/packages"), "tasks": p.v3(self, "/tasks"), "environment_variables": p.v3(self, "/environment_variables"),
+			"current_droplet": p.v3(self, "/droplets/current"), "droplets": p.v3(self, "/droplets"), "features": p.v3(self, "/features"),
+			"start": post("start"), "stop": post("stop"),
+		},
+	}
+}

@@ -1,0 +1,298 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+var deployments = resource[platform.Deployment, deploymentBody]{
+	noun: "Deployment", repo: platform.Tx.Deployments, present: each(presentDeployment),
+	list: listing{filters: map[string]filter{
+		"app_guids": byText("app_guid"), "states": byText("reason"), "status_values": byText("status"), "status_reasons": byText("reason"),
+	}},
+}
+
+func (a *API) deploymentRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/deployments", read, deployments.lister(a))
+	g.Storing().Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
+	g.Handle(http.MethodGet, "/v3/deployments/{guid}", read, deployments.getter(a))
+	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", write, a.updateDeployment)
+	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", write, a.deploymentAction(a.platform.CancelDeployment))
+	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/continue", write, a.deploymentAction(a.platform.ContinueDeployment))
+}
+
+type deploymentRequest struct {
+	Strategy      *string              `json:"strategy"`
+	Droplet       *loose[relationData] `json:"droplet"`
+	Revision      *loose[relationData] `json:"revision"`
+	Options       *deploymentOptions   `json:"options"`
+	Metadata      *metadataPatch       `json:"metadata"`
+	Relationships *struct {
+		App relation `json:"app"`
+	} `json:"relationships"`
+}
+
+// deploymentOptions may all be null: cf sends those that it has nothing to say
+// about.
+type deploymentOptions struct {
+	MaxInFlight  *int             `json:"max_in_flight"`
+	WebInstances *whole[int]      `json:"web_instances"`
+	MemoryMB     *whole[int]      `json:"memory_in_mb"`
+	DiskMB       *whole[int]      `json:"disk_in_mb"`
+	LogRate      *whole[int64]    `json:"log_rate_limit_in_bytes_per_second"`
+	Canary       *deploymentSteps `json:"canary"`
+}
+
+type deploymentSteps struct {
+	Steps []deploymentStep `json:"steps"`
+}
+
+// maxSteps is how many steps a canary deployment may have: a weight is a
+// percentage, so more cannot differ.
+const maxSteps = 100
+
+type deploymentStep struct {
+	Weight *int `json:"instance_weight"`
+}
+
+// scales tells whether the web process is scaled along with the deployment.
+func (o *deploymentOptions) scales() bool {
+	return o != nil && (o.WebInstances != nil || o.MemoryMB != nil || o.DiskMB != nil || o.LogRate != nil)
+}
+
+// read checks what is asked for.
+func (b *deploymentRequest) read() (*platform.Deployment, error) {
+	d := &platform.Deployment{Strategy: platform.StrategyRolling, MaxInFlight: 1}
+	var problems []string
+	if b.Strategy != nil {
+		d.Strategy = *b.Strategy
+	}
+	if d.Strategy != platform.StrategyRolling && d.Strategy != platform.StrategyCanary {
+		problems = append(problems, fmt.Sprintf("Strategy '%s' is not a supported deployment strategy", d.Strategy))
+	}
+	if b.Relationships == nil || b.Relationships.App.Data == nil {
+		problems = append(problems, "Relationships 'relationships' must include 'app'")
+	}
+	if b.Revision != nil && b.Droplet != nil {
+		problems = append(problems, "Cannot set both fields 'droplet' and 'revision'")
+	} else if b.Revision != nil {
+		problems = append(problems, "Revisions are not supported by this platform; name a droplet instead")
+	}
+	if b.Droplet != nil {
+		d.DropletGUID = b.Droplet.value.GUID
+	}
+	if o := b.Options; o != nil {
+		if o.MaxInFlight != nil {
+			d.MaxInFlight = *o.MaxInFlight
+		}
+		if d.MaxInFlight < 1 {
+			problems = append(problems, "Max in flight must be an integer greater than 0")
+		}
+		d.Options = platform.DeploymentOptions{WebInstances: o.WebInstances.get(), MemoryMB: o.MemoryMB.get(), DiskMB: o.DiskMB.get(), LogRate: o.LogRate.get()}
+		if o.WebInstances != nil && o.WebInstances.value < 1 {
+			problems = append(problems, "Web instances must be greater than 0")
+		}
+		if o.Canary != nil {
+			problems = append(problems, o.Canary.read(d)...)
+		}
+	}
+	return d, fault.Invalid(problems...)
+}
+
+func (b *deploymentSteps) read(d *platform.Deployment) (problems []string) {
+	if d.Strategy != platform.StrategyCanary {
+		return []string{"Options.canary are only valid for Canary deployments"}
+	}
+	if len(b.Steps) > maxSteps {
+		return []string{fmt.Sprintf("Options.canary.steps must have at most %d steps, and has %d", maxSteps, len(b.Steps))}
+	}
+	for _, step := range b.Steps {
+		switch {
+		case step.Weight == nil:
+			return []string{`Options.canary.steps missing key: "instance_weight"`}
+		case *step.Weight < 1 || *step.Weight > 100:
+			return []string{"Options.canary.steps.instance weight must be an Integer between 1-100 (inclusive)"}
+		}
+		d.Options.CanarySteps = append(d.Options.CanarySteps, *step.Weight)
+	}
+	if !slices.IsSorted(d.Options.CanarySteps) {
+		return []string{"Options.canary.steps.instance weight must be sorted in ascending order"}
+	}
+	return nil
+}
+
+func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
+	var body deploymentRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if _, err := body.read(); err != nil {
+		return err
+	}
+	appGUID := body.Relationships.App.Data.GUID
+	err := answer(a, w, r, deployments, http.StatusCreated, func(p *presenter) (*platform.Deployment, error) {
+		d, err := body.read()
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		app, err := a.appNamed(p, appGUID, manages...)
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
+			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if body.Options.scales() {
+			if err := a.needFlag(p, "app_scaling"); err != nil {
+				return nil, err
+			}
+		}
+		return d, a.platform.CreateDeployment(p.tx, p.caller.actor(), app, d)
+	})
+	if err == nil {
+		a.signals.AppsChanged(appGUID)
+	}
+	return err
+}
+
+// deploymentFor is the deployment of the path, for those who may operate its
+// app, and the app.
+func (a *API) deploymentFor(p *presenter) (*platform.Deployment, *platform.App, error) {
+	d, err := find(p.caller, p.tx.Deployments(), web.Param(p.r, "guid"), "Deployment")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, d.AppGUID, manages...)
+	return d, app, err
+}
+
+func (a *API) updateDeployment(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, deployments, http.StatusOK, func(p *presenter) (*platform.Deployment, error) {
+		d, _, err := a.deploymentFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		return d, p.tx.Deployments().Update(d)
+	})
+}
+
+func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var appGUID string
+		err := answer(a, w, r, deployments, http.StatusOK, func(p *presenter) (*platform.Deployment, error) {
+			d, app, err := a.deploymentFor(p)
+			if err != nil {
+				return nil, err
+			}
+			appGUID = app.GUID
+			return d, act(p.tx, p.caller.actor(), app, d)
+		})
+		if err == nil {
+			a.signals.AppsChanged(appGUID)
+		}
+		return err
+	}
+}
+
+type deploymentBody struct {
+	resourceBody
+	Status        map[string]any  `json:"status"`
+	Strategy      string          `json:"strategy"`
+	Options       map[string]any  `json:"options"`
+	Droplet       dropletOf       `json:"droplet"`
+	Previous      dropletOf       `json:"previous_droplet"`
+	NewProcesses  []deployedShort `json:"new_processes"`
+	Revision      any             `json:"revision"`
+	Relationships map[string]any  `json:"relationships"`
+	Metadata      metadata        `json:"metadata"`
+	Links         links           `json:"links"`
+}
+
+// dropletOf is a droplet by its guid, which is null where there is none.
+type dropletOf struct {
+	GUID *string `json:"guid"`
+}
+
+func presentDropletOf(guid string) dropletOf {
+	if guid == "" {
+		return dropletOf{}
+	}
+	return dropletOf{&guid}
+}
+
+type deployedShort struct {
+	GUID string `json:"guid"`
+	Type string `json:"type"`
+}
+
+func presentDeployment(p *presenter, d *platform.Deployment) deploymentBody {
+	self := "/deployments/" + escape(d.GUID)
+	healthy := d.LastHealthy
+	if healthy.IsZero() {
+		healthy = d.Created
+	}
+	details := map[string]any{"last_successful_healthcheck": timestamp(healthy), "last_status_change": timestamp(d.LastChange)}
+	if d.Error != "" {
+		details["error"] = d.Error
+	}
+	status := map[string]any{"value": d.Status, "reason": d.Reason, "details": details}
+	options := map[string]any{"max_in_flight": d.MaxInFlight}
+	for name, n := range map[string]*int{"web_instances": d.Options.WebInstances, "memory_in_mb": d.Options.MemoryMB, "disk_in_mb": d.Options.DiskMB} {
+		if n != nil {
+			options[name] = *n
+		}
+	}
+	if d.Options.LogRate != nil {
+		options["log_rate_limit_in_bytes_per_second"] = *d.Options.LogRate
+	}
+	if total := d.Steps(); total > 0 {
+		status["canary"] = map[string]any{"steps": map[string]int{"current": min(d.Step, total), "total": total}}
+		if len(d.Options.CanarySteps) > 0 {
+			steps := []map[string]int{}
+			for _, weight := range d.Options.CanarySteps {
+				steps = append(steps, map[string]int{"instance_weight": weight})
+			}
+			options["canary"] = map[string]any{"steps": steps}
+		}
+	}
+	out := deploymentBody{
+		resourceBody: presentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
+		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
+		// The web process stays the same: clients of ssh know it by the guid of
+		// its app.
+		NewProcesses:  []deployedShort{{d.AppGUID, platform.WebProcess}},
+		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
+		Links: links{"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID))},
+	}
+	post := func(action string) *link {
+		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+	}
+	if d.Status == platform.DeploymentActive {
+		if d.Reason != platform.ReasonCanceling {
+			out.Links["cancel"] = post("cancel")
+		}
+		if d.Reason == platform.ReasonPaused {
+			out.Links["continue"] = post("continue")
+		}
+	}
+	return out
+}

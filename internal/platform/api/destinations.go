@@ -1,0 +1,286 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+type destinationBody struct {
+	GUID     string         `json:"guid"`
+	App      destinationApp `json:"app"`
+	Weight   *int           `json:"weight"`
+	Port     int            `json:"port"`
+	Protocol string         `json:"protocol"`
+	Created  string         `json:"created_at"`
+	Updated  string         `json:"updated_at"`
+	Links    links          `json:"links,omitempty"`
+}
+
+type destinationApp struct {
+	GUID    string             `json:"guid"`
+	Process destinationProcess `json:"process"`
+}
+
+type destinationProcess struct {
+	Type string `json:"type"`
+}
+
+func presentDestination(d *platform.Destination) destinationBody {
+	b := destinationBody{
+		GUID: d.GUID, App: destinationApp{d.AppGUID, destinationProcess{d.ProcessType}}, Port: d.Port, Protocol: d.Protocol,
+		Created: timestamp(d.Created), Updated: timestamp(d.Updated),
+	}
+	if d.Port == 0 {
+		b.Port = platform.DefaultPort
+	}
+	if d.Weight != 0 {
+		b.Weight = &d.Weight
+	}
+	return b
+}
+
+type destinationsRequest struct {
+	Destinations []destinationRequest `json:"destinations"`
+}
+
+type destinationRequest struct {
+	App *loose[struct {
+		GUID    string                      `json:"guid"`
+		Process *strict[destinationProcess] `json:"process"`
+	}] `json:"app"`
+	Port     *int    `json:"port"`
+	Weight   *int    `json:"weight"`
+	Protocol *string `json:"protocol"`
+}
+
+// destination checks one entry of a request and gives it its defaults.
+func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
+	bad := func(problem string) error { return fault.Invalid(fmt.Sprintf("Destinations[%d]: %s", i, problem)) }
+	if b.App == nil || b.App.value.GUID == "" {
+		return nil, bad("must have the structure \"destinations: [{\"app\": {\"guid\": \"app_guid\"}}]\"")
+	}
+	d := &platform.Destination{AppGUID: b.App.value.GUID, ProcessType: platform.WebProcess, Protocol: "http1"}
+	if process := b.App.value.Process; process != nil {
+		if process.value.Type == "" {
+			return nil, bad("process must have the structure {\"type\": \"process_type\"}")
+		}
+		d.ProcessType = process.value.Type
+	}
+	if b.Port != nil {
+		if *b.Port < 1024 || *b.Port > 65535 {
+			return nil, bad("port must be an integer between 1024 and 65535")
+		}
+		d.Port = *b.Port
+	}
+	if d.Port == platform.DefaultPort {
+		d.Port = 0
+	}
+	if b.Protocol != nil {
+		switch *b.Protocol {
+		case "http1", "http2":
+			d.Protocol = *b.Protocol
+		case "tcp":
+			return nil, bad("protocol 'tcp' is only for TCP routes, which this platform does not have")
+		default:
+			return nil, bad("protocol must be 'http1', 'http2' or 'tcp'")
+		}
+	}
+	if b.Weight != nil {
+		if *b.Weight < 1 || *b.Weight > 100 {
+			return nil, bad("weight must be a positive integer between 1 and 100")
+		}
+		d.Weight = *b.Weight
+	}
+	return d, nil
+}
+
+// destinations checks a whole request.
+func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destination, error) {
+	if b.Destinations == nil || !replace && len(b.Destinations) == 0 || len(b.Destinations) > 100 {
+		return nil, fault.Invalid("Destinations must be an array containing between 1 and 100 destination objects.")
+	}
+	var out []*platform.Destination
+	weighted, sum := 0, 0
+	perApp := map[string]int{}
+	for i := range b.Destinations {
+		d, err := b.Destinations[i].destination(i)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o *platform.Destination) bool {
+			return o.AppGUID == d.AppGUID && o.ProcessType == d.ProcessType && o.Port == d.Port
+		}) {
+			return nil, fault.Invalid("Destinations cannot contain duplicates")
+		}
+		if d.Weight != 0 {
+			weighted++
+			sum += d.Weight
+		}
+		if perApp[d.AppGUID]++; perApp[d.AppGUID] > 10 {
+			return nil, fault.Invalid("Destinations: at most 10 ports of one app can be mapped")
+		}
+		out = append(out, d)
+	}
+	switch {
+	case weighted > 0 && !replace:
+		return nil, fault.Invalid("Destinations weighted destinations can only be used when replacing all destinations")
+	case weighted > 0 && weighted != len(out):
+		return nil, fault.Invalid("Destinations cannot contain both weighted and unweighted destinations")
+	case weighted > 0 && sum != 100:
+		return nil, fault.Invalid("Destinations must have weights that add up to 100")
+	}
+	return out, nil
+}
+
+func (a *API) destinationsBody(p *presenter, route *platform.Route, only func(*platform.Destination) bool) (any, error) {
+	all, _, err := p.tx.Destinations().List(platform.Where("route_guid", route.GUID))
+	bodies := []destinationBody{}
+	for _, d := range all {
+		if only == nil || only(d) {
+			bodies = append(bodies, presentDestination(d))
+		}
+	}
+	return map[string]any{"destinations": bodies, "links": links{
+		"self": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID)),
+	}}, err
+}
+
+func (a *API) listDestinations(w http.ResponseWriter, r *http.Request) error {
+	l, err := listing{extra: []string{"app_guids"}, noLabels: true}.parse(r)
+	if err != nil {
+		return err
+	}
+	q := l.url.Query()
+	return a.show(w, r, func(p *presenter) (any, error) {
+		route, err := find(p.caller, p.tx.Routes(), web.Param(r, "guid"), "Route")
+		if err != nil {
+			return nil, err
+		}
+		return a.destinationsBody(p, route, func(d *platform.Destination) bool {
+			return (!q.Has("guids") || slices.Contains(splitValues(q.Get("guids")), d.GUID)) &&
+				(!q.Has("app_guids") || slices.Contains(splitValues(q.Get("app_guids")), d.AppGUID))
+		})
+	})
+}
+
+func (a *API) addDestinations(w http.ResponseWriter, r *http.Request) error {
+	return a.setDestinations(w, r, false)
+}
+
+func (a *API) replaceDestinations(w http.ResponseWriter, r *http.Request) error {
+	return a.setDestinations(w, r, true)
+}
+
+func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bool) error {
+	var body destinationsRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if _, err := body.destinations(replace); err != nil {
+		return err
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		route, err := a.routeFor(p)
+		if err != nil {
+			return nil, err
+		}
+		wanted, err := body.destinations(replace)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.checkDestinationApps(p, route, wanted); err != nil {
+			return nil, err
+		}
+		if replace {
+			err = a.platform.ReplaceDestinations(p.tx, p.caller.actor(), route, wanted)
+		} else {
+			err = a.platform.AddDestinations(p.tx, p.caller.actor(), route, wanted)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return a.destinationsBody(p, route, nil)
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+}
+
+// checkDestinationApps refuses apps that do not exist or are elsewhere.
+func (a *API) checkDestinationApps(p *presenter, route *platform.Route, wanted []*platform.Destination) error {
+	for _, d := range wanted {
+		app, err := find(p.caller, p.tx.Apps(), d.AppGUID, "App")
+		if fault.Is(err, fault.NotFound) {
+			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" do not exist or you do not have access.")
+		}
+		if err != nil {
+			return err
+		}
+		if app.SpaceGUID != route.SpaceGUID && !slices.Contains(route.SharedSpaces, app.SpaceGUID) {
+			return fault.Invalid("Routes destinations must be in either the route's space or the route's shared spaces")
+		}
+	}
+	return nil
+}
+
+var errNoDestination = errors.New("no such destination")
+
+// destinationFor finds the destination of the path.
+func (a *API) destinationFor(p *presenter) (*platform.Route, *platform.Destination, error) {
+	route, err := a.routeFor(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := p.tx.Destinations().First(platform.Where("guid", web.Param(p.r, "destination")).And(platform.In("route_guid", route.GUID)))
+	if fault.Is(err, fault.NotFound) {
+		err = errNoDestination
+	}
+	return route, d, err
+}
+
+func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Protocol *string `json:"protocol"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	protocol := "http1"
+	if body.Protocol != nil {
+		protocol = *body.Protocol
+	}
+	if protocol != "http1" && protocol != "http2" {
+		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		route, d, err := a.destinationFor(p)
+		if errors.Is(err, errNoDestination) {
+			return nil, fault.New(fault.NotFound, "Destination not found")
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.Protocol = protocol
+		b := presentDestination(d)
+		b.Links = links{"destinations": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID))}
+		return b, p.tx.Destinations().Update(d)
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+}
+
+func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		route, d, err := a.destinationFor(p)
+		switch {
+		case errors.Is(err, errNoDestination):
+			return nil, fault.Invalid("Unable to unmap route from destination. Ensure the route has a destination with this guid.")
+		case err != nil:
+			return nil, err
+		case d.Weight != 0:
+			return nil, fault.Invalid("Weighted destinations cannot be deleted individually.")
+		}
+		return nil, a.platform.RemoveDestination(p.tx, p.caller.actor(), route, d)
+	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+}

@@ -1,0 +1,249 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var domains = resource[platform.Domain, domainBody]{
+	noun: "Domain", repo: platform.Tx.Domains, present: each(presentDomain),
+	list: listing{filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")}, orders: []string{"name"}},
+}
+
+func (a *API) domainRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/domains", web.Scope(readers...), domains.lister(a))
+	g.Handle(http.MethodPost, "/v3/domains", web.Scope(writers...), a.createDomain)
+	g.Handle(http.MethodGet, "/v3/domains/{guid}", web.Scope(readers...), domains.getter(a))
+	g.Handle(http.MethodPatch, "/v3/domains/{guid}", web.Scope(writers...), a.updateDomain)
+	g.Handle(http.MethodDelete, "/v3/domains/{guid}", web.Scope(writers...), a.deleteDomain)
+	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", web.Scope(writers...), a.addSharedOrganizations)
+	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", web.Scope(writers...), a.removeSharedOrganization)
+	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", web.Scope(readers...), a.routeReservations)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains", web.Scope(readers...),
+		listerOf(a, domains, platform.Tx.Organizations, "Organization", "visible_in_organization_guid"))
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains/default", web.Scope(readers...), domains.getterBy(a, a.defaultDomain))
+}
+
+func (a *API) defaultDomain(p *presenter) (*platform.Domain, error) {
+	if err := organizationExists(p); err != nil {
+		return nil, err
+	}
+	return a.platform.DefaultDomain(p.tx, web.Param(p.r, "guid"))
+}
+
+type domainRequest struct {
+	Name          string         `json:"name"`
+	Internal      bool           `json:"internal"`
+	RouterGroup   *relationData  `json:"router_group"`
+	Metadata      *metadataPatch `json:"metadata"`
+	Relationships struct {
+		Organization        relation  `json:"organization"`
+		SharedOrganizations relations `json:"shared_organizations"`
+	} `json:"relationships"`
+}
+
+func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
+	var body domainRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.RouterGroup != nil {
+		return fault.Invalid("Router group: TCP routes are not supported by this platform")
+	}
+	return answer(a, w, r, domains, http.StatusCreated, func(p *presenter) (*platform.Domain, error) {
+		d := &platform.Domain{Name: body.Name, Internal: body.Internal}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		if org := body.Relationships.Organization.Data; org != nil {
+			if body.Internal {
+				return nil, fault.Invalid("Internal domains cannot be scoped to an organization.")
+			}
+			if _, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization"); err != nil {
+				return nil, notAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
+			}
+			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager); err != nil {
+				return nil, err
+			}
+			if err := a.needFlag(p, "private_domain_creation"); err != nil {
+				return nil, err
+			}
+			d.OrgGUID = org.GUID
+			if err := a.shareDomain(p, d, body.Relationships.SharedOrganizations); err != nil {
+				return nil, err
+			}
+		} else if !p.caller.admin {
+			return nil, forbidden()
+		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
+			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
+		}
+		return d, a.platform.CreateDomain(p.tx, p.caller.actor(), d)
+	})
+}
+
+// shareDomain lets organizations use a private domain. The caller must manage
+// them: he fills their lists.
+func (a *API) shareDomain(p *presenter, d *platform.Domain, with relations) error {
+	for _, org := range with.Data {
+		_, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization")
+		if err == nil {
+			err = p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager)
+		}
+		switch {
+		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
+			return fault.Wrap(err, fault.Unprocessable, "Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
+		case err != nil:
+			return err
+		case org.GUID == d.OrgGUID:
+			return fault.Invalid("Domain cannot be shared with owning organization.")
+		case !slices.Contains(d.SharedOrgs, org.GUID):
+			d.SharedOrgs = append(d.SharedOrgs, org.GUID)
+		}
+	}
+	return nil
+}
+
+func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) error {
+	var body relations
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if len(body.Data) == 0 {
+		return fault.Invalid("Data must be a list of organizations")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		d, err := a.domainFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if d.OrgGUID == "" {
+			return nil, fault.Invalid("Domains can not be shared with other organizations unless they are scoped to an organization.")
+		}
+		if err := a.shareDomain(p, d, body); err != nil {
+			return nil, err
+		}
+		return toMany(d.SharedOrgs), p.tx.Domains().Update(d)
+	})
+}
+
+func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
+		if err != nil {
+			return nil, err
+		}
+		org := web.Param(r, "organization")
+		if !slices.Contains(d.SharedOrgs, org) {
+			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
+		}
+		// Either side may end it.
+		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager) != nil {
+			if err := p.caller.mayInOrg(p.tx, org, platform.OrgManager); err != nil {
+				return nil, err
+			}
+		}
+		n, err := p.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("organization_guid", org)))
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			return nil, fault.Invalid("This domain has associated routes in this organization. Delete the routes before unsharing.")
+		}
+		d.SharedOrgs = slices.DeleteFunc(d.SharedOrgs, func(o string) bool { return o == org })
+		return nil, p.tx.Domains().Update(d)
+	})
+}
+
+// domainFor is the domain of the path, for those who may change it.
+func (a *API) domainFor(p *presenter) (*platform.Domain, error) {
+	d, err := find(p.caller, p.tx.Domains(), web.Param(p.r, "guid"), "Domain")
+	if err != nil {
+		return nil, err
+	}
+	if d.OrgGUID == "" && !p.caller.admin {
+		return nil, forbidden()
+	}
+	if d.OrgGUID != "" {
+		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager)
+	}
+	return d, nil
+}
+
+func (a *API) updateDomain(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, domains, http.StatusOK, func(p *presenter) (*platform.Domain, error) {
+		d, err := a.domainFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		return d, p.tx.Domains().Update(d)
+	})
+}
+
+func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
+	err := a.finish(w, r, "domain.delete", func(p *presenter) error {
+		d, err := a.domainFor(p)
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteDomain(p.tx, p.caller.actor(), d)
+	})
+	if err == nil {
+		a.signals.RoutesChanged()
+	}
+	return err
+}
+
+// routeReservations tells whether somebody, anywhere, has the route.
+func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
+	if _, err := (listing{extra: []string{"host", "path", "port"}, single: true}).parse(r); err != nil {
+		return err
+	}
+	return a.show(w, r, func(p *presenter) (any, error) {
+		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
+		if err != nil {
+			return nil, err
+		}
+		q := r.URL.Query()
+		n, err := p.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))))
+		return map[string]bool{"matching_route": n > 0}, err
+	})
+}
+
+type domainBody struct {
+	resourceBody
+	Name          string         `json:"name"`
+	Internal      bool           `json:"internal"`
+	RouterGroup   *relationData  `json:"router_group"`
+	Protocols     []string       `json:"supported_protocols"`
+	Metadata      metadata       `json:"metadata"`
+	Relationships map[string]any `json:"relationships"`
+	Links         links          `json:"links"`
+}
+
+func presentDomain(p *presenter, d *platform.Domain) domainBody {
+	self := "/domains/" + escape(d.GUID)
+	b := domainBody{
+		resourceBody: presentResource(&d.Resource), Name: d.Name, Internal: d.Internal, Protocols: []string{"http"},
+		Metadata:      presentMetadata(&d.Metadata),
+		Relationships: map[string]any{"organization": toOne(d.OrgGUID), "shared_organizations": toMany(d.SharedOrgs)},
+		Links:         links{"self": p.v3(self), "route_reservations": p.v3(self, "/route_reservations")},
+	}
+	if d.OrgGUID != "" {
+		b.Links["organization"] = p.v3("/organizations/", escape(d.OrgGUID))
+		b.Links["shared_organizations"] = p.v3(self, "/relationships/shared_organizations")
+	}
+	return b
+}

@@ -1,0 +1,419 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// droplets are for lists, which more people read: what is in them is hidden.
+// droplet is for one.
+var (
+	droplets = dropletsShownBy(each(func(p *presenter, d *platform.Droplet) dropletBody {
+		return presentDroplet(p, d).hide(hiddenInLists)
+	}))
+	droplet = dropletsShownBy(presentDroplets)
+)
+
+func dropletsShownBy(present func(*presenter, []*platform.Droplet) ([]dropletBody, error)) resource[platform.Droplet, dropletBody] {
+	return resource[platform.Droplet, dropletBody]{noun: "Droplet", repo: platform.Tx.Droplets, list: dropletList, present: present}
+}
+
+// presentDroplets shows developers what is in them.
+func presentDroplets(p *presenter, items []*platform.Droplet) ([]dropletBody, error) {
+	out := make([]dropletBody, 0, len(items))
+	for _, d := range items {
+		b := presentDroplet(p, d)
+		show, err := p.showsSecrets(d.AppGUID)
+		if err != nil {
+			return nil, err
+		}
+		if !show {
+			b = b.hide(hidden)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// hide takes out commands.
+func (b dropletBody) hide(message string) dropletBody {
+	b.ExecutionMetadata, b.ProcessTypes = message, map[string]string{"redacted_message": message}
+	return b
+}
+
+var dropletList = listing{
+	filters: map[string]filter{
+		"states": byText("state"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
+		"organization_guids": byText("organization_guid"), "package_guids": byText("package_guid"),
+	},
+	extra: []string{"current"},
+}
+
+func (a *API) dropletRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
+	g.Storing().Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
+	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplet.getter(a))
+	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
+	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
+	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, platform.Tx.Packages, "Package", "package_guid"))
+	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+}
+
+// appDroplets knows ?current=true besides the usual.
+func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
+	return droplets.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		where := []platform.Cond{platform.In("app_guid", app.GUID)}
+		if r.URL.Query().Get("current") == "true" {
+			where = append(where, platform.In("guid", app.DropletGUID))
+		}
+		return where, nil
+	})(w, r)
+}
+
+// currentDroplet finds the droplet of the app in the path. The words of its
+// absence are compared by cf.
+func (a *API) currentDroplet(p *presenter) (*platform.Droplet, error) {
+	app, err := find(p.caller, p.tx.Apps(), web.Param(p.r, "guid"), "App")
+	if err != nil {
+		return nil, err
+	}
+	return lookup(p.tx.Droplets(), app.DropletGUID, "Droplet")
+}
+
+func (a *API) currentDropletRelation(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		d, err := a.currentDroplet(p)
+		if err != nil {
+			return nil, err
+		}
+		return a.dropletRelation(p, d), nil
+	})
+}
+
+func (a *API) dropletRelation(p *presenter, d *platform.Droplet) any {
+	self := "/apps/" + escape(d.AppGUID)
+	return map[string]any{"data": relationData{d.GUID}, "links": links{
+		"self": p.v3(self, "/relationships/current_droplet"), "related": p.v3(self, "/droplets/current"),
+	}}
+}
+
+func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body relation
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Data == nil || body.Data.GUID == "" {
+		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := a.appFor(p, manages...)
+		if err != nil {
+			return nil, err
+		}
+		d, err := find(p.caller, p.tx.Droplets(), body.Data.GUID, "Droplet")
+		if err != nil {
+			return nil, notAccessible(err, "Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+		}
+		return a.dropletRelation(p, d), a.platform.AssignDroplet(p.tx, p.caller.actor(), app, d)
+	})
+}
+
+type dropletBody struct {
+	resourceBody
+	State             string                      `json:"state"`
+	Error             *string                     `json:"error"`
+	Lifecycle         lifecycleBody               `json:"lifecycle"`
+	Checksum          *checksumBody               `json:"checksum"`
+	Buildpacks        []platform.DropletBuildpack `json:"buildpacks"`
+	Stack             *string                     `json:"stack"`
+	Image             *string                     `json:"image"`
+	ExecutionMetadata string                      `json:"execution_metadata"`
+	ProcessTypes      map[string]string           `json:"process_types"`
+	Relationships     map[string]any              `json:"relationships"`
+	Metadata          metadata                    `json:"metadata"`
+	Links             links                       `json:"links"`
+}
+
+type checksumBody struct {
+	Type  string  `json:"type"`
+	Value *string `json:"value"`
+}
+
+// orNull is null for the empty text.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func presentDroplet(p *presenter, d *platform.Droplet) dropletBody {
+	self := "/droplets/" + escape(d.GUID)
+	b := dropletBody{
+		resourceBody: presentResource(&d.Resource), State: d.State, Error: orNull(d.Error), Lifecycle: lifecycleBody{d.Lifecycle, map[string]any{}},
+		Buildpacks: append([]platform.DropletBuildpack{}, d.Buildpacks...), Stack: orNull(d.Stack), Image: orNull(d.Image),
+		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: d.ProcessTypes,
+		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
+		Links: links{
+			"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID)),
+			"assign_current_droplet": {Href: p.v3("/apps/", escape(d.AppGUID), "/relationships/current_droplet").Href, Method: http.MethodPatch},
+		},
+	}
+	if b.ProcessTypes == nil {
+		b.ProcessTypes = map[string]string{}
+	}
+	if d.Checksum != "" {
+		b.Checksum = &checksumBody{"sha256", &d.Checksum}
+		b.Links["download"] = p.v3(self, "/download")
+	}
+	if d.PackageGUID != "" {
+		b.Links["package"] = p.v3("/packages/", escape(d.PackageGUID))
+	}
+	if d.State == platform.AwaitingUpload {
+		b.Links["upload"] = &link{Href: p.v3(self, "/upload").Href, Method: http.MethodPost}
+	}
+	return b
+}
+
+// createDroplet makes an empty droplet to upload to, or copies one.
+func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		ProcessTypes  map[string]string `json:"process_types"`
+		Relationships struct {
+			App relation `json:"app"`
+		} `json:"relationships"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships.App.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'app'")
+	}
+	source := r.URL.Query().Get("source_guid")
+	var from *platform.Droplet
+	d := &platform.Droplet{}
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		if err != nil {
+			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
+		}
+		d = &platform.Droplet{AppGUID: app.GUID, State: platform.AwaitingUpload, Lifecycle: "buildpack", ProcessTypes: body.ProcessTypes}
+		if source != "" {
+			// Whoever copies it can download it.
+			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err == nil {
+				_, err = a.appNamed(p, from.AppGUID)
+			}
+			if err != nil {
+				return err
+			}
+			if from.State != platform.Staged {
+				return fault.Invalid("Source droplet is not staged.")
+			}
+			copied := *from
+			copied.Resource, copied.AppGUID, copied.State, copied.PackageGUID = platform.Resource{}, app.GUID, platform.Copying, ""
+			d = &copied
+		}
+		if d.ProcessTypes == nil {
+			d.ProcessTypes = map[string]string{platform.WebProcess: ""}
+		}
+		if err := tx.Droplets().Insert(d); err != nil {
+			return err
+		}
+		return a.platform.RecordApp(tx, "audit.app.droplet.create", p.caller.actor(), app, map[string]any{"droplet_guid": d.GUID})
+	})
+	if err != nil {
+		return err
+	}
+	if from != nil {
+		if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
+			return err
+		}
+	}
+	return answer(a, w, r, droplet, http.StatusCreated, func(p *presenter) (*platform.Droplet, error) {
+		if from == nil {
+			return d, nil
+		}
+		d.State = platform.Staged
+		return d, p.tx.Droplets().Update(d)
+	})
+}
+
+func (a *API) updateDroplet(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, droplet, http.StatusOK, func(p *presenter) (*platform.Droplet, error) {
+		d, _, err := a.dropletFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&d.Metadata); err != nil {
+			return nil, err
+		}
+		return d, p.tx.Droplets().Update(d)
+	})
+}
+
+func (a *API) dropletFor(p *presenter) (*platform.Droplet, *platform.App, error) {
+	d, err := find(p.caller, p.tx.Droplets(), web.Param(p.r, "guid"), "Droplet")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, d.AppGUID)
+	return d, app, err
+}
+
+func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "droplet.delete", func(p *presenter) error {
+		d, app, err := a.dropletFor(p)
+		if err != nil {
+			return err
+		}
+		if app.DropletGUID == d.GUID {
+			return fault.Invalid("The droplet is currently used by an app.")
+		}
+		if err := actions.NotDeployed(p.tx, d); err != nil {
+			return err
+		}
+		return p.tx.Droplets().Delete(d.GUID)
+	})
+}
+
+func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
+	var guid string
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		d, _, err := a.dropletFor(p)
+		if err != nil {
+			return err
+		}
+		if d.State != platform.Staged {
+			return fault.Invalid("Only staged droplets can be downloaded.")
+		}
+		guid = d.GUID
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	file, _, err := a.blobs.OpenDroplet(r.Context(), guid)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return serveBlob(w, r, file, "droplet_"+guid+".tgz", "application/gzip")
+}
+
+// uploadDroplet takes a droplet made elsewhere.
+func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
+	var d *platform.Droplet
+	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
+		p := newPresenter(tx, r)
+		if d, _, err = a.dropletFor(p); err != nil {
+			return err
+		}
+		if d.State != platform.AwaitingUpload {
+			return fault.Invalid("Droplet may be uploaded only once. Create a new droplet to upload bits.")
+		}
+		return a.needFlag(p, "app_bits_upload")
+	})
+	if err != nil {
+		return err
+	}
+	upload, err := a.readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer upload.Close()
+	if upload.file == nil {
+		return fault.Invalid("Upload must include the file 'bits'")
+	}
+	said, err := a.inspectDroplet(r.Context(), upload.file)
+	var refused *fault.Error
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	var sum string
+	var size int64
+	if refused == nil {
+		if sum, size, err = a.blobs.PutDroplet(r.Context(), d.GUID, upload.file); err != nil {
+			return err
+		}
+	}
+	job := &platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
+	if refused != nil {
+		job.State = platform.JobFailed
+		job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
+	}
+	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
+		fresh, err := lookup(tx.Droplets(), d.GUID, "Droplet")
+		if err != nil {
+			return err
+		}
+		if refused != nil {
+			fresh.State, fresh.Error = platform.Failed, refused.Message
+		} else {
+			fresh.State, fresh.Checksum, fresh.Size = platform.Staged, sum, size
+			adopt(fresh, said)
+		}
+		if fresh.Stack == "" {
+			fresh.Stack = a.platform.Stack
+		}
+		d = fresh
+		if err := tx.Droplets().Update(fresh); err != nil {
+			return err
+		}
+		job.GUID = ""
+		return tx.Jobs().Insert(job)
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
+	return answer(a, w, r, droplet, http.StatusAccepted, func(*presenter) (*platform.Droplet, error) { return d, nil })
+}
+
+// inspectDroplet looks into a file and leaves it as if it was not read.
+func (a *API) inspectDroplet(ctx context.Context, file io.ReadSeeker) (*platform.Droplet, error) {
+	if a.inspect == nil {
+		return &platform.Droplet{}, nil
+	}
+	said, err := a.inspect(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return said, err
+}
+
+// adopt takes over what an uploaded droplet says of itself. Commands that its
+// creator named when it was made count more.
+func adopt(d, said *platform.Droplet) {
+	types := map[string]string{}
+	maps.Copy(types, said.ProcessTypes)
+	for kind, command := range d.ProcessTypes {
+		if _, known := types[kind]; command != "" || !known {
+			types[kind] = command
+		}
+	}
+	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, said.Buildpacks, said.Sidecars, said.ExecutionMetadata
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+// emptyRoutes answer for what there is none of yet and clients list on their
+// way to something else: `cf space` asks for security groups. The
+// lists are true.
+func (a *API) emptyRoutes(g *web.Group) {
+	for path, l := range map[string]listing{
+		"/v3/security_groups": {extra: []string{"names", "globally_enabled_running", "globally_enabled_staging", "running_space_guids", "staging_space_guids"}},
+	} {
+		g.Handle(http.MethodGet, path, web.Scope(readers...), emptyList(l))
+	}
+	for _, path := range []string{"/v3/spaces/{guid}/running_security_groups", "/v3/spaces/{guid}/staging_security_groups"} {
+		g.Handle(http.MethodGet, path, web.Scope(readers...), func(w http.ResponseWriter, r *http.Request) error {
+			err := a.store.View(r.Context(), func(tx platform.Tx) error { return spaceExists(newPresenter(tx, r)) })
+			if err != nil {
+				return err
+			}
+			return emptyList(listing{extra: []string{"names"}})(w, r)
+		})
+	}
+}
+
+func emptyList(of listing) web.Handler {
+	of.orders = []string{"name"}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		l, err := of.parse(r)
+		if err != nil {
+			return err
+		}
+		l.write(w, 0, []any{}, nil)
+		return nil
+	}
+}

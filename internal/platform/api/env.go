@@ -1,0 +1,128 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// appEnv shows what an app will find in its environment.
+func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return nil, err
+		}
+		if err := a.seesEnv(p, app); err != nil {
+			return nil, err
+		}
+		body, err := a.envOf(p, app)
+		if err != nil {
+			return nil, err
+		}
+		return body, a.platform.RecordApp(p.tx, "audit.app.environment.show", p.caller.actor(), app, nil)
+	})
+}
+
+func (a *API) envOf(p *presenter, app *platform.App) (any, error) {
+	place, err := actions.PlaceOf(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	process, err := p.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.WebProcess)))
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	memory := 0
+	if process != nil {
+		memory = process.MemoryMB
+	}
+	// Credentials of services are for developers only.
+	system := map[string]any{"redacted_message": hidden}
+	show, err := p.showsSecrets(app.GUID)
+	if err != nil {
+		return nil, err
+	}
+	if show {
+		services, err := actions.VCAPServices(p.tx, app)
+		if err != nil {
+			return nil, err
+		}
+		system = map[string]any{"VCAP_SERVICES": services}
+	}
+	groups := map[string]map[string]string{}
+	for _, name := range []string{"running", "staging"} {
+		g, err := p.tx.EnvGroup(name)
+		if err != nil {
+			return nil, err
+		}
+		groups[name] = nonNil(g.Var)
+	}
+	return map[string]any{
+		"environment_variables": nonNil(app.Env),
+		"staging_env_json":      groups["staging"],
+		"running_env_json":      groups["running"],
+		"system_env_json":       system,
+		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(p.base, process, memory)},
+	}, nil
+}
+
+func nonNil(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func (a *API) envGroupRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/environment_variable_groups/{name}", web.Scope(readers...), a.getEnvGroup)
+	g.Handle(http.MethodPatch, "/v3/environment_variable_groups/{name}", web.Scope(scopeAdmin), a.setEnvGroup)
+}
+
+func envGroup(p *presenter) (platform.EnvGroup, error) {
+	name := web.Param(p.r, "name")
+	if name != "running" && name != "staging" {
+		return platform.EnvGroup{}, fault.New(fault.NotFound, "Environment variable group not found")
+	}
+	return p.tx.EnvGroup(name)
+}
+
+func presentEnvGroup(p *presenter, g platform.EnvGroup) any {
+	var updated *string
+	if !g.Updated.IsZero() {
+		at := timestamp(g.Updated)
+		updated = &at
+	}
+	return map[string]any{
+		"name": g.Name, "var": nonNil(g.Var), "updated_at": updated,
+		"links": links{"self": p.v3("/environment_variable_groups/", g.Name)},
+	}
+}
+
+func (a *API) getEnvGroup(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		g, err := envGroup(p)
+		return presentEnvGroup(p, g), err
+	})
+}
+
+func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
+	patch, err := readEnv(r)
+	if err != nil {
+		return err
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		g, err := envGroup(p)
+		if err != nil {
+			return nil, err
+		}
+		g.Name, g.Var, g.Updated = web.Param(r, "name"), mergeEnv(g.Var, patch), a.now()
+		if err := actions.CheckEnv(g.Var); err != nil {
+			return nil, err
+		}
+		return presentEnvGroup(p, g), p.tx.SetEnvGroup(g)
+	})
+}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+// featureFlags are Cloud Foundry's, with their defaults.
+var featureFlags = map[string]bool{
+	"user_org_creation": false, "private_domain_creation": true, "app_bits_upload": true, "app_scaling": true, "route_creation": true,
+	"route_sharing": false, "service_instance_creation": true, "diego_docker": false, "diego_cnb": false, "set_roles_by_username": true,
+	"unset_roles_by_username": true, "task_creation": true, "env_var_visibility": true, "space_scoped_private_broker_creation": true,
+	"space_developer_env_var_visibility": true, "service_instance_sharing": false, "hide_marketplace_from_unauthenticated_users": false,
+	"resource_matching": true, flagHashRouting: false,
+}
+
+// flagHashRouting allows routes that are balanced by a header.
+const flagHashRouting = "hash_based_routing"
+
+func (a *API) flagRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/feature_flags", web.Scope(readers...), a.listFlags)
+	g.Handle(http.MethodGet, "/v3/feature_flags/{name}", web.Scope(readers...), a.getFlag)
+	g.Handle(http.MethodPatch, "/v3/feature_flags/{name}", web.Scope(scopeAdmin), a.setFlag)
+}
+
+// flagNamed returns a feature flag as it is set, or by default.
+func flagNamed(tx platform.Tx, name string) (platform.FeatureFlag, error) {
+	if _, ok := featureFlags[name]; !ok {
+		return platform.FeatureFlag{}, fault.New(fault.NotFound, "Feature flag not found")
+	}
+	set, err := tx.FeatureFlags()
+	return flagIn(set, name), err
+}
+
+// flagIn returns a feature flag of those that were ever set, or by default.
+func flagIn(set []platform.FeatureFlag, name string) platform.FeatureFlag {
+	if i := slices.IndexFunc(set, func(f platform.FeatureFlag) bool { return f.Name == name }); i >= 0 {
+		return set[i]
+	}
+	return platform.FeatureFlag{Name: name, Enabled: featureFlags[name]}
+}
+
+// flagOn reports whether a feature is on for those who are no administrators.
+func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
+	f, err := flagNamed(tx, name)
+	return f.Enabled, err
+}
+
+// needFlag refuses what is switched off.
+func (a *API) needFlag(p *presenter, name string) error {
+	if p.caller.admin {
+		return nil
+	}
+	f, err := flagNamed(p.tx, name)
+	if err != nil || f.Enabled {
+		return err
+	}
+	if f.CustomErrorMessage != "" {
+		return fault.New(fault.FeatureDisabled, "Feature Disabled: %s", f.CustomErrorMessage)
+	}
+	return fault.New(fault.FeatureDisabled, "Feature Disabled: %s", name)
+}
+
+type flagBody struct {
+	Name               string  `json:"name"`
+	Enabled            bool    `json:"enabled"`
+	Updated            *string `json:"updated_at"`
+	CustomErrorMessage *string `json:"custom_error_message"`
+	Links              links   `json:"links"`
+}
+
+func presentFlag(p *presenter, f platform.FeatureFlag) flagBody {
+	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: links{"self": p.v3("/feature_flags/", f.Name)}}
+	if !f.Updated.IsZero() {
+		at := timestamp(f.Updated)
+		b.Updated = &at
+	}
+	if f.CustomErrorMessage != "" {
+		b.CustomErrorMessage = &f.CustomErrorMessage
+	}
+	return b
+}
+
+func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
+	l, err := listing{orders: []string{"name"}, noLabels: true}.parse(r)
+	if err != nil {
+		return err
+	}
+	bodies := []flagBody{}
+	err = a.store.View(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		bodies = bodies[:0]
+		set, err := tx.FeatureFlags()
+		for name := range featureFlags {
+			bodies = append(bodies, presentFlag(p, flagIn(set, name)))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(bodies, func(a, b flagBody) int { return strings.Compare(a.Name, b.Name) })
+	if l.query.Desc {
+		slices.Reverse(bodies)
+	}
+	total := len(bodies)
+	from := min((l.query.Page-1)*l.query.PerPage, total)
+	l.write(w, total, bodies[from:min(from+l.query.PerPage, total)], nil)
+	return nil
+}
+
+func (a *API) getFlag(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		f, err := flagNamed(p.tx, web.Param(r, "name"))
+		return presentFlag(p, f), err
+	})
+}
+
+func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Enabled *bool            `json:"enabled"`
+		Message optional[string] `json:"custom_error_message"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if len([]rune(body.Message.value)) > 250 {
+		return fault.Invalid("Custom error message is too long (maximum is 250 characters)")
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		f, err := flagNamed(p.tx, web.Param(r, "name"))
+		if err != nil {
+			return nil, err
+		}
+		if body.Enabled != nil {
+			f.Enabled = *body.Enabled
+		}
+		if body.Message.set {
+			f.CustomErrorMessage = body.Message.value
+		}
+		f.Updated = a.now()
+		return presentFlag(p, f), p.tx.SetFeatureFlag(f)
+	})
+}

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+)
+
+// There is one kind of cell, so that there are no isolation segments. Clients
+// ask for them all the same.
+func (a *API) isolationRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/isolation_segments", web.Scope(readers...), a.listIsolationSegments)
+	g.Handle(http.MethodGet, "/v3/isolation_segments/{guid}", web.Scope(readers...), func(http.ResponseWriter, *http.Request) error {
+		return fault.New(fault.NotFound, "Isolation segment not found")
+	})
+}
+
+func (a *API) listIsolationSegments(w http.ResponseWriter, r *http.Request) error {
+	l, err := listing{filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")}, orders: []string{"name"}}.parse(r)
+	if err != nil {
+		return err
+	}
+	l.write(w, 0, []any{}, nil)
+	return nil
+}
+
+// noIsolationSegment answers for an organization or space that exists.
+func (a *API) noIsolationSegment(exists func(*presenter) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return a.show(w, r, func(p *presenter) (any, error) {
+			return map[string]any{"data": nil, "links": links{"self": href(p.base, r.URL.Path)}}, exists(p)
+		})
+	}
+}

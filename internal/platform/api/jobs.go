@@ -1,0 +1,62 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+func (a *API) jobRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/jobs/{guid}", web.Scope(readers...), a.getJob)
+}
+
+// acceptJob answers with where to ask for the job.
+func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(j.GUID))
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// getJob shows a job to every reader who has its guid, which is random and
+// given only to whom it concerns: the rule of Cloud Foundry.
+func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		j, err := lookup(p.tx.Jobs(), web.Param(r, "guid"), "Job")
+		if err != nil {
+			return nil, err
+		}
+		return presentJob(p, j), nil
+	})
+}
+
+type jobBody struct {
+	resourceBody
+	Operation string              `json:"operation"`
+	State     platform.JobState   `json:"state"`
+	Errors    []platform.JobError `json:"errors"`
+	Warnings  []jobWarning        `json:"warnings"`
+	Links     links               `json:"links"`
+}
+
+type jobWarning struct {
+	Detail string `json:"detail"`
+}
+
+func presentJob(p *presenter, j *platform.Job) jobBody {
+	b := jobBody{
+		resourceBody: presentResource(&j.Resource), Operation: j.Operation, State: j.State,
+		Errors: append([]platform.JobError{}, j.Errors...), Warnings: []jobWarning{},
+		Links: links{"self": p.v3("/jobs/", escape(j.GUID))},
+	}
+	if j.ResourceGUID != "" {
+		b.Links[j.ResourceType] = p.v3("/", j.ResourceType, "s/", escape(j.ResourceGUID))
+	}
+	for _, w := range j.Warnings {
+		b.Warnings = append(b.Warnings, jobWarning{w})
+	}
+	return b
+}
+
+// escape makes a guid, which clients may choose, safe as a part of a path.
+func escape(guid string) string { return url.PathEscape(guid) }

@@ -1,0 +1,241 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/manifest"
+	"ingot/internal/platform/services"
+)
+
+func (a *API) manifestRoutes(g *web.Group) {
+	limits := web.Limits{Body: manifest.MaxBytes + 1, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}
+	g.Within(limits).Handle(http.MethodPost, "/v3/spaces/{guid}/actions/apply_manifest", web.Scope(writers...), a.applyManifest)
+	g.Within(limits).Handle(http.MethodPost, "/v3/spaces/{guid}/manifest_diff", web.Scope(writers...), a.diffManifest)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/manifest", web.Scope(readers...), a.getManifest)
+}
+
+// readManifest reads the body, which must say that it is YAML.
+func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
+		return nil, fault.New(fault.BadRequest, "Bad request: Content-Type must be yaml")
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var rules []manifest.Rule
+	err = a.store.View(r.Context(), func(tx platform.Tx) error {
+		rules = nil
+		hash, err := a.flagOn(tx, flagHashRouting)
+		if hash {
+			rules = append(rules, manifest.HashRouting)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
+}
+
+func (a *API) applier(p *presenter) (*manifest.Applier, error) {
+	space, err := a.spaceFor(p, platform.SpaceDeveloper)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(appFeatures))
+	for _, f := range appFeatures {
+		names = append(names, f.name)
+	}
+	return &manifest.Applier{
+		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
+		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
+		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {
+			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
+				Type: platform.BindingApp, Instance: i, App: app, Name: s.BindingName, Parameters: s.Parameters,
+			})
+			return job, err
+		},
+	}, nil
+}
+
+// applyManifest applies the whole manifest or nothing of it, and answers with a
+// job that says how it went. What is wrong with the apps themselves is answered
+// at once.
+func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
+	m, err := a.readManifest(r)
+	if err != nil {
+		return err
+	}
+	job := &platform.Job{Operation: "space.apply_manifest", State: platform.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
+	for _, app := range m.Apps {
+		job.Warnings = append(job.Warnings, app.Warnings...)
+	}
+	pending, warnings, failed := a.applyAll(r, m)
+	job.Warnings = append(job.Warnings, warnings...)
+	var refused *refusedApp
+	if errors.As(failed, &refused) {
+		return refused.error
+	}
+	if failed != nil {
+		if job.Errors, err = a.jobErrors(r, failed); err != nil {
+			return err
+		}
+		job.State = platform.JobFailed
+	}
+	err = a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
+		if failed == nil && len(pending) > 0 {
+			warnings := job.Warnings
+			job, err = a.services.Follow(tx, newPresenter(tx, r).caller.actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending)
+			if err != nil || len(warnings) == 0 {
+				return err
+			}
+			job.Warnings = warnings
+			return tx.Jobs().Update(job)
+		}
+		job.GUID = ""
+		return tx.Jobs().Insert(job)
+	})
+	if err != nil {
+		return err
+	}
+	a.accepted(w, r, job)
+	return nil
+}
+
+// refusedApp is an app that cannot be created, which is no matter of a job.
+type refusedApp struct{ error }
+
+// Unwrap lets a transaction see that it has to be run again.
+func (e *refusedApp) Unwrap() error { return e.error }
+
+// applyAll creates and changes all apps of a manifest in one transaction, so
+// that a mistake in one of them leaves none half made. It returns the jobs that
+// complete the bindings, and what the user should know.
+func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
+	var guids []string
+	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
+		pending, warnings, guids = nil, nil, nil // it may run again
+		p := newPresenter(tx, r)
+		applier, err := a.applier(p)
+		if err != nil {
+			return &refusedApp{err}
+		}
+		for _, app := range m.Apps {
+			if err := applier.Create(tx, app); err != nil {
+				return &refusedApp{err}
+			}
+		}
+		for _, app := range m.Apps {
+			applier.Pending = nil
+			guid, err := a.applyOne(tx, p, applier, app)
+			if err != nil {
+				return err
+			}
+			guids = append(guids, guid)
+			for _, j := range applier.Pending {
+				pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
+			}
+		}
+		warnings = applier.Warnings
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, guid := range guids {
+		a.signals.AppsChanged(guid)
+	}
+	a.signals.RoutesChanged()
+	return pending, warnings, nil
+}
+
+// applyOne applies the entry of one app and returns its guid.
+func (a *API) applyOne(tx platform.Tx, p *presenter, applier *manifest.Applier, app *manifest.App) (string, error) {
+	if err := applier.Apply(tx, app); err != nil {
+		return "", err
+	}
+	found, err := tx.Apps().First(platform.Where("space_guid", applier.Space.GUID).And(platform.In("name", app.Name)))
+	if err != nil {
+		return "", err
+	}
+	var data map[string]any
+	if len(app.Warnings) > 0 {
+		data = map[string]any{"warnings": app.Warnings}
+	}
+	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, data)
+}
+
+// jobErrors are what a client may know of a failure; unknown ones stay what
+// they are.
+func (a *API) jobErrors(r *http.Request, err error) ([]platform.JobError, error) {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Code == fault.Internal {
+		return nil, err
+	}
+	a.log.InfoContext(r.Context(), "a job failed", "error", err)
+	var out []platform.JobError
+	for _, message := range e.Messages() {
+		out = append(out, platform.JobError{Code: web.Number(e.Code), Title: "CF-" + string(e.Code), Detail: message})
+	}
+	return out, nil
+}
+
+func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
+	m, err := a.readManifest(r)
+	if err != nil {
+		return err
+	}
+	var changes []manifest.Change
+	err = a.store.View(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		space, err := find(p.caller, tx.Spaces(), web.Param(r, "guid"), "Space")
+		if err != nil {
+			return err
+		}
+		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.SpaceDeveloper); err != nil {
+			return err
+		}
+		changes, err = manifest.Diff(tx, space, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusCreated, map[string]any{"diff": changes})
+	return nil
+}
+
+func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
+	var text []byte
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		app, err := find(p.caller, tx.Apps(), web.Param(r, "guid"), "App")
+		if err != nil {
+			return err
+		}
+		show, err := p.showsSecrets(app.GUID)
+		if err == nil && !show {
+			err = forbidden()
+		}
+		if err != nil {
+			return err
+		}
+		text, err = manifest.Of(tx, app)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-yaml")
+	_, _ = w.Write(text)
+	return nil
+}

@@ -1,0 +1,249 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+)
+
+// openAPIPath is where the description of Cloud Foundry's v3 API is: beside
+// the repository, or where INGOT_OPENAPI says. It is not ours to ship.
+func openAPIPath() string {
+	if path := os.Getenv("INGOT_OPENAPI"); path != "" {
+		return path
+	}
+	return filepath.Join("..", "..", "..", "..", "shared", "spec", "cf-v3-openapi.yaml")
+}
+
+// openAPI is the description, nil when it is not there. It is read once for all
+// tests: that takes a second.
+var openAPI = sync.OnceValues(func() (routers.Router, error) {
+	text, err := os.ReadFile(openAPIPath())
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return nil, err
+	}
+	doc.Servers = nil // ours is another one
+	amend(doc)
+	return legacy.NewRouter(doc, openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
+})
+
+// amend puts right where the description is stricter than Cloud Foundry, or
+// than what it describes itself elsewhere.
+func amend(doc *openapi3.T) {
+	schema := func(name string, path ...string) *openapi3.Schema {
+		s := doc.Components.Schemas[name].Value
+		for _, p := range path {
+			s = property(s, p)
+		}
+		return s
+	}
+	// The type beside the reference says that it may be null; a reader of
+	// references does not see what stands beside one.
+	nullable := *schema("Relationship")
+	nullable.Type = &openapi3.Types{"object", "null"}
+	schema("RelationshipToOne").Properties["data"] = &openapi3.SchemaRef{Value: &nullable}
+	// Links to what a platform lacks are null.
+	root := doc.Paths.Value("/").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
+	all := property(root, "links")
+	for name, link := range all.Properties {
+		null := &openapi3.Schema{Type: &openapi3.Types{"null"}}
+		all.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{AnyOf: openapi3.SchemaRefs{link, {Value: null}}}}
+	}
+	// By fields[] more kinds are included, and only the members that were asked for.
+	allowed := true
+	for _, more := range []*openapi3.Schema{schema("IncludedResources"), schema("ServicePlanList", "included")} {
+		more.AdditionalProperties = openapi3.AdditionalProperties{Has: &allowed}
+		for _, name := range []string{"spaces", "organizations", "service_offerings"} {
+			more.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{Type: &openapi3.Types{"array"}}}
+		}
+	}
+	// Of a group that nobody ever set there is no such time.
+	schema("EnvironmentVariableGroup", "updated_at").Type = &openapi3.Types{"string", "null"}
+}
+
+// property finds a property in the parts of a schema.
+func property(s *openapi3.Schema, name string) *openapi3.Schema {
+	if p := s.Properties[name]; p != nil {
+		return p.Value
+	}
+	for _, part := range s.AllOf {
+		if p := property(part.Value, name); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// undescribed are answers that Cloud Foundry gives and the description lacks.
+var undescribed = map[string]string{
+	"GET /v3/packages/{guid}/download 200": "the bits themselves, where the description only knows a redirect",
+}
+
+// absent are members that are described and that we leave out, with the reason.
+// The pattern is one of "GET /v3/path .member".
+var absent = []struct {
+	member *regexp.Regexp
+	why    string
+}{
+	{regexp.MustCompile(`\.method$`), "it is there only for links that are not followed with GET"},
+	{regexp.MustCompile(`\.included$|\.included\.\w+$`), "only what was asked for is included"},
+	{regexp.MustCompile(`\.relationships\.\w+\.links$`), "only the endpoints of relationships have them"},
+	{regexp.MustCompile(`\.lifecycle\.data\.credentials$`), "of the lifecycle cnb, which there is not"},
+	{regexp.MustCompile(`\.links\.(revisions|deployed_revisions)$`), "revisions do not exist yet, and a link must lead somewhere"},
+	{regexp.MustCompile(`\.data\.(image|username|password)$`), "of docker packages, which there are not"},
+	{regexp.MustCompile(`health_check\.data\.endpoint$`), "of http checks only"},
+	{regexp.MustCompile(`readiness_health_check\.data\.timeout$`), "a readiness check has none: the description uses one schema for both"},
+	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`), "null relationships have no link"},
+	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
+	{regexp.MustCompile(`\.service_(offering|broker)_(guid|name)$`), "Cloud Foundry has them among the relationships"},
+	{regexp.MustCompile(`/service_brokers\S* \S*\.relationships\.space$`), "brokers for all belong to no space"},
+	{regexp.MustCompile(`(/shared_spaces|_quotas/\S+/relationships/\w+) \.links\.related$`), "Cloud Foundry has none"},
+	{regexp.MustCompile(`/visibility \.organizations$`), "only plans that are shown to some organizations have them"},
+	{regexp.MustCompile(`/tasks\S* \S*\.command$`), "it is shown only to those who may see secrets, and never in the list of all"},
+	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
+	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none, and one that has just started or ended uses nothing"},
+	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},
+	{regexp.MustCompile(`/droplets\S* \S*\.links\.(package|upload|download)$`), "each is there while it leads somewhere"},
+	{regexp.MustCompile(`/deployments\S* \S*(\.options\.\w+|\.links\.(cancel|continue))$`), "options are those that were given, and actions those that are possible"},
+	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`), "destinations are neither paged nor labelled, and only one of them has links"},
+	{regexp.MustCompile(`/shared_organizations \.items$`), "a slip of the description"},
+	{regexp.MustCompile(`isolation_segment \.links\.related$`), "there is none to be related to"},
+	{regexp.MustCompile(`^GET /v3/spaces/{guid}/features \.(name|description|enabled)$`), "the list is described as if it were one of its entries"},
+	{regexp.MustCompile(`_quotas\S* \S*(\.metadata|\.links\.organizations)$`), "quotas have neither in Cloud Foundry"},
+	{regexp.MustCompile(`sidecars\S* \S*\.(metadata|links)$`), "sidecars have neither in Cloud Foundry"},
+	{regexp.MustCompile(`^GET \S+/(processes|organization_quotas|space_quotas) \.(total_results|total_pages|first|last|next|previous)$`), "the description puts the members of the pagination beside it as well"},
+}
+
+// checkOpenAPI compares an answer with the description, if it is there and
+// knows the path.
+func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
+	f.t.Helper()
+	if f.loose {
+		return
+	}
+	router, err := openAPI()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if router == nil {
+		return
+	}
+	route, _, err := router.FindRoute(r)
+	if err != nil {
+		return // not described
+	}
+	what := r.Method + " " + route.Path
+	report := func(format string, args ...any) {
+		f.t.Helper()
+		f.t.Errorf("%s (%d) is not as described: %s\n%s", what, a.status, fmt.Sprintf(format, args...), a.body)
+	}
+	response := route.Operation.Responses.Status(a.status)
+	if response == nil {
+		response = route.Operation.Responses.Value(fmt.Sprintf("%dXX", a.status/100))
+	}
+	if response == nil && a.status >= 400 {
+		response = route.Operation.Responses.Default()
+	}
+	if response == nil {
+		if _, ok := undescribed[what+" "+strconv.Itoa(a.status)]; !ok && a.status < 400 {
+			report("it has no answer of this status")
+		}
+		if a.status >= 400 && a.detail() == "" {
+			report("an error has details")
+		}
+		return
+	}
+	media := response.Value.Content.Get("application/json")
+	if media == nil || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+		if media != nil && media.Schema != nil && a.body != "" {
+			report("it is not JSON")
+		}
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(a.body)))
+	var value any
+	if err := d.Decode(&value); err != nil {
+		report("%v", err)
+		return
+	}
+	if err := media.Schema.Value.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsResponse(), openapi3.DisablePatternValidation()); err != nil {
+		report("%v", err)
+	}
+	if a.status < 300 {
+		var missing []string
+		missingMembers(media.Schema.Value, value, "", &missing)
+		for _, m := range slices.Compact(slices.Sorted(slices.Values(missing))) {
+			if !excused(what + " " + m) {
+				report("%s is missing", m)
+			}
+		}
+	}
+}
+
+// missingMembers collects what an object is described to have and has not: the
+// description seldom says that something is required, and clients read all of
+// it.
+func missingMembers(s *openapi3.Schema, value any, path string, out *[]string) {
+	switch v := value.(type) {
+	case []any:
+		for _, e := range v {
+			if s.Items != nil {
+				missingMembers(s.Items.Value, e, path+"[]", out)
+			}
+		}
+	case map[string]any:
+		for _, part := range s.AllOf {
+			missingMembers(part.Value, value, path, out)
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			at := path + "." + name
+			member, ok := v[name]
+			if !ok {
+				*out = append(*out, at)
+				continue
+			}
+			missingMembers(s.Properties[name].Value, member, at, out)
+		}
+	}
+}
+
+func excused(member string) bool {
+	for _, a := range absent {
+		if a.member.MatchString(member) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	router, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if router == nil {
+		t.Skipf("%s is not there: no response was compared with it (INGOT_OPENAPI names another place)", openAPIPath())
+	}
+}

@@ -1,0 +1,388 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var packages = resource[platform.Package, packageBody]{
+	noun: "Package", repo: platform.Tx.Packages, present: each(presentPackage),
+	list: listing{filters: map[string]filter{
+		"states": byText("state"), "types": byText("type"), "app_guids": byText("app_guid"),
+		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	}},
+}
+
+func (a *API) packageRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/packages", read, packages.lister(a))
+	g.Storing().Handle(http.MethodPost, "/v3/packages", write, a.createPackage)
+	g.Handle(http.MethodGet, "/v3/packages/{guid}", read, packages.getter(a))
+	g.Handle(http.MethodPatch, "/v3/packages/{guid}", write, a.updatePackage)
+	g.Handle(http.MethodDelete, "/v3/packages/{guid}", write, a.deletePackage)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", read, listerOf(a, packages, platform.Tx.Apps, "App", "app_guid"))
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
+	g.Within(downloads).Handle(http.MethodGet, "/v3/packages/{guid}/download", read, a.downloadPackage)
+	g.Within(web.Limits{Body: 8 << 20, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}).
+		Handle(http.MethodPost, "/v3/resource_matches", write, a.resourceMatches)
+}
+
+func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Type          string         `json:"type"`
+		Data          map[string]any `json:"data"`
+		Metadata      *metadataPatch `json:"metadata"`
+		Relationships struct {
+			App relation `json:"app"`
+		} `json:"relationships"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	source := r.URL.Query().Get("source_guid")
+	if body.Relationships.App.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'app'")
+	}
+	switch {
+	case source != "":
+	case body.Type == "docker":
+		return fault.Invalid("Packages of type 'docker' are not supported by this platform")
+	case body.Type != "bits":
+		return fault.Invalid("Type must be one of 'bits, docker'")
+	}
+	var from *platform.Package
+	var made *platform.Package
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		p := newPresenter(tx, r)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		if err != nil {
+			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
+		}
+		made = &platform.Package{AppGUID: app.GUID, Type: "bits", State: platform.AwaitingUpload}
+		if err := body.Metadata.apply(&made.Metadata); err != nil {
+			return err
+		}
+		if source != "" {
+			// Whoever copies it can download it.
+			if from, err = find(p.caller, tx.Packages(), source, "Package"); err == nil {
+				_, err = a.appNamed(p, from.AppGUID)
+			}
+			if err != nil {
+				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
+			}
+			if from.State != platform.Ready {
+				return fault.Invalid("Source package must be READY")
+			}
+			made.State, made.Checksum = platform.Copying, from.Checksum
+		}
+		if err := tx.Packages().Insert(made); err != nil {
+			return err
+		}
+		return a.platform.RecordApp(tx, "audit.app.package.create", p.caller.actor(), app, map[string]any{"package_guid": made.GUID})
+	})
+	if err != nil {
+		return err
+	}
+	if from != nil {
+		if err := a.blobs.CopyPackage(r.Context(), from.GUID, made.GUID); err != nil {
+			return err
+		}
+	}
+	return answer(a, w, r, packages, http.StatusCreated, func(p *presenter) (*platform.Package, error) {
+		if from == nil {
+			return made, nil
+		}
+		made.State = platform.Ready
+		return made, p.tx.Packages().Update(made)
+	})
+}
+
+func (a *API) packageFor(p *presenter) (*platform.Package, *platform.App, error) {
+	pkg, err := find(p.caller, p.tx.Packages(), web.Param(p.r, "guid"), "Package")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, pkg.AppGUID)
+	return pkg, app, err
+}
+
+func (a *API) updatePackage(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, packages, http.StatusOK, func(p *presenter) (*platform.Package, error) {
+		pkg, _, err := a.packageFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&pkg.Metadata); err != nil {
+			return nil, err
+		}
+		return pkg, p.tx.Packages().Update(pkg)
+	})
+}
+
+func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "package.delete", func(p *presenter) error {
+		pkg, app, err := a.packageFor(p)
+		if err != nil {
+			return err
+		}
+		if err := p.tx.Packages().Delete(pkg.GUID); err != nil {
+			return err
+		}
+		return a.platform.RecordApp(p.tx, "audit.app.package.delete", p.caller.actor(), app, map[string]any{"package_guid": pkg.GUID})
+	})
+}
+
+// resourceRequest is a file in a request, by its content. Two spellings are in
+// use.
+type resourceRequest struct {
+	Path     string `json:"path"`
+	Mode     string `json:"mode"`
+	Checksum struct {
+		Value string `json:"value"`
+	} `json:"checksum"`
+	Size    *int64 `json:"size_in_bytes"`
+	OldSHA1 string `json:"sha1"`
+	OldSize int64  `json:"size"`
+	OldName string `json:"fn"`
+}
+
+var sha1Text = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+func (b *resourceRequest) resource() (Resource, error) {
+	res := Resource{Path: b.Path, Mode: b.Mode, SHA1: b.Checksum.Value, Size: b.OldSize}
+	if b.Size != nil {
+		res.Size = *b.Size
+	}
+	if res.SHA1 == "" {
+		res.SHA1 = b.OldSHA1
+	}
+	if res.Path == "" {
+		res.Path = b.OldName
+	}
+	if res.Mode == "" {
+		res.Mode = "0644"
+	}
+	if !sha1Text.MatchString(res.SHA1) {
+		return res, fault.Invalid("Resources must have a checksum: a SHA-1 in hex")
+	}
+	return res, nil
+}
+
+func readResources(in []resourceRequest) ([]Resource, error) {
+	out := make([]Resource, 0, len(in))
+	for i := range in {
+		res, err := in[i].resource()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, res)
+	}
+	return out, nil
+}
+
+func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Resources []resourceRequest `json:"resources"`
+	}
+	if err := web.DecodeJSON(r, &body); err != nil {
+		return err
+	}
+	if len(body.Resources) == 0 || len(body.Resources) > 5000 {
+		return fault.Invalid("Resources must be a list of 1 to 5000 resources")
+	}
+	wanted, err := readResources(body.Resources)
+	if err != nil {
+		return err
+	}
+	on := false
+	err = a.store.View(r.Context(), func(tx platform.Tx) (err error) {
+		on, err = a.flagOn(tx, "resource_matching")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	type match struct {
+		Checksum map[string]string `json:"checksum"`
+		Size     int64             `json:"size_in_bytes"`
+		Path     string            `json:"path"`
+		Mode     string            `json:"mode"`
+	}
+	out := []match{}
+	if on {
+		found, err := a.blobs.Match(r.Context(), callerOf(r).guid, wanted)
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			out = append(out, match{map[string]string{"value": f.SHA1}, f.Size, f.Path, f.Mode})
+		}
+	}
+	web.WriteJSON(w, http.StatusCreated, map[string]any{"resources": out})
+	return nil
+}
+
+// uploadPackage takes the bits of a package: a zip of what the server does not
+// have yet, and a list of what it has.
+func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		_, err := a.awaitingUpload(newPresenter(tx, r))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u, err := a.readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	matched, err := u.matched()
+	if err != nil {
+		return err
+	}
+	if u.file == nil && len(matched) == 0 {
+		return fault.Invalid("Upload must include either resources or bits")
+	}
+	// Of two uploads that arrive at the same time one must lose.
+	var pkg *platform.Package
+	err = a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
+		if pkg, err = a.awaitingUpload(newPresenter(tx, r)); err != nil {
+			return err
+		}
+		pkg.State = platform.ProcessingUpload
+		return tx.Packages().Update(pkg)
+	})
+	if err != nil {
+		return err
+	}
+	var bits io.ReaderAt // nil, not a nil file
+	if u.file != nil {
+		bits = u.file
+	}
+	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, bits, u.size, matched)
+	if err != nil {
+		return a.packageFailed(r, pkg, err)
+	}
+	return answer(a, w, r, packages, http.StatusOK, func(p *presenter) (*platform.Package, error) {
+		fresh, app, err := a.packageFor(p)
+		if err != nil {
+			return nil, err
+		}
+		fresh.State, fresh.Checksum = platform.Ready, sum
+		if err := p.tx.Packages().Update(fresh); err != nil {
+			return nil, err
+		}
+		return fresh, a.platform.RecordApp(p.tx, "audit.app.package.upload", p.caller.actor(), app, map[string]any{"package_guid": fresh.GUID})
+	})
+}
+
+// awaitingUpload is the package of the path, if it can be uploaded.
+func (a *API) awaitingUpload(p *presenter) (*platform.Package, error) {
+	pkg, _, err := a.packageFor(p)
+	if err != nil {
+		return nil, err
+	}
+	if pkg.State != platform.AwaitingUpload {
+		return nil, fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
+	}
+	return pkg, a.needFlag(p, "app_bits_upload")
+}
+
+// matched are the files of a package that the server has already.
+func (u *upload) matched() ([]Resource, error) {
+	if u.resources == "" {
+		return nil, nil
+	}
+	var listed []resourceRequest
+	if err := json.Unmarshal([]byte(u.resources), &listed); err != nil {
+		return nil, fault.Wrap(err, fault.Unprocessable, "Resources is not a valid JSON list")
+	}
+	return readResources(listed)
+}
+
+// packageFailed remembers why bits were refused. After anything else, a full
+// disk for example, they can be uploaded again.
+func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error) error {
+	// The client may be gone, which is no reason to leave it as it is.
+	ctx := context.WithoutCancel(r.Context())
+	err := a.store.Update(ctx, func(tx platform.Tx) error {
+		fresh, err := tx.Packages().Get(pkg.GUID)
+		if err != nil {
+			return err
+		}
+		fresh.State = platform.AwaitingUpload
+		var refused *fault.Error
+		if errors.As(cause, &refused) && refused.Code == fault.Unprocessable {
+			fresh.State, fresh.Error = platform.Failed, strings.Join(refused.Messages(), "; ")
+		}
+		return tx.Packages().Update(fresh)
+	})
+	if err != nil {
+		a.log.WarnContext(ctx, "a failed package could not be marked", "error", err)
+	}
+	return cause
+}
+
+func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
+	var guid string
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		pkg, _, err := a.packageFor(newPresenter(tx, r))
+		if err != nil {
+			return err
+		}
+		if pkg.State != platform.Ready {
+			return fault.Invalid("Package has no bits to download.")
+		}
+		guid = pkg.GUID
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	file, _, err := a.blobs.OpenPackage(r.Context(), guid)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return serveBlob(w, r, file, "package_"+guid+".zip", "application/zip")
+}
+
+type packageBody struct {
+	resourceBody
+	Type          string         `json:"type"`
+	Data          map[string]any `json:"data"`
+	State         string         `json:"state"`
+	Relationships map[string]any `json:"relationships"`
+	Metadata      metadata       `json:"metadata"`
+	Links         links          `json:"links"`
+}
+
+func presentPackage(p *presenter, pkg *platform.Package) packageBody {
+	self := "/packages/" + escape(pkg.GUID)
+	return packageBody{
+		resourceBody: presentResource(&pkg.Resource), Type: pkg.Type, State: pkg.State,
+		Data:          map[string]any{"error": orNull(pkg.Error), "checksum": checksumBody{"sha256", orNull(pkg.Checksum)}},
+		Relationships: map[string]any{"app": toOne(pkg.AppGUID)}, Metadata: presentMetadata(&pkg.Metadata),
+		Links: links{
+			"self": p.v3(self), "app": p.v3("/apps/", escape(pkg.AppGUID)),
+			"upload":   {Href: p.v3(self, "/upload").Href, Method: http.MethodPost},
+			"download": {Href: p.v3(self, "/download").Href, Method: http.MethodGet},
+		},
+	}
+}

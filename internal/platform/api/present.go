@@ -1,0 +1,112 @@
+package api
+
+import (
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"ingot/internal/platform"
+)
+
+// link is a link to a resource, or null when it is nil.
+type link struct {
+	Href   string `json:"href"`
+	Method string `json:"method,omitempty"`
+	Meta   any    `json:"meta,omitempty"`
+}
+
+func href(parts ...string) *link {
+	l := &link{}
+	for _, p := range parts {
+		l.Href += p
+	}
+	return l
+}
+
+type metadata struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func emptyMetadata() metadata {
+	return metadata{Labels: map[string]string{}, Annotations: map[string]string{}}
+}
+
+// timestamp is a time as the v3 API writes it: UTC, to the second.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// baseURL is the origin by which the client reached us, so that every link we
+// give is one it can follow.
+func baseURL(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	// A proxy that ends TLS says so. Only these two words are believed: the
+	// value becomes part of links.
+	if p := r.Header.Get("X-Forwarded-Proto"); p == "https" || p == "http" {
+		scheme = p
+	}
+	host := r.Host
+	if host == "" { // HTTP/1.0
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			host = addr.String()
+		}
+	}
+	return scheme + "://" + host
+}
+
+// links of a resource.
+type links map[string]*link
+
+// resourceBody are the members every resource begins with.
+type resourceBody struct {
+	GUID    string `json:"guid"`
+	Created string `json:"created_at"`
+	Updated string `json:"updated_at"`
+}
+
+func presentResource(r *platform.Resource) resourceBody {
+	return resourceBody{r.GUID, timestamp(r.Created), timestamp(r.Updated)}
+}
+
+func presentMetadata(m *platform.Metadata) metadata {
+	out := emptyMetadata()
+	maps.Copy(out.Labels, m.Labels)
+	maps.Copy(out.Annotations, m.Annotations)
+	return out
+}
+
+// relation is a to-one relationship; its data is null when there is none.
+type relation struct {
+	Data *relationData `json:"data"`
+}
+
+type relationData struct {
+	GUID string `json:"guid"`
+}
+
+func toOne(guid string) relation {
+	if guid == "" {
+		return relation{}
+	}
+	return relation{&relationData{guid}}
+}
+
+// relations is a to-many relationship.
+type relations struct {
+	Data []relationData `json:"data"`
+}
+
+func toMany(guids []string) relations {
+	out := relations{Data: []relationData{}}
+	for _, g := range guids {
+		out.Data = append(out.Data, relationData{g})
+	}
+	return out
+}
+
+func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }

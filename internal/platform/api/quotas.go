@@ -1,0 +1,408 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var organizationQuotas = resource[platform.OrganizationQuota, quotaBody]{
+	noun: "Organization quota", repo: platform.Tx.OrganizationQuotas, present: presentOrganizationQuotas,
+	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}, extra: []string{"organization_guids"}, noLabels: true},
+}
+
+var spaceQuotas = resource[platform.SpaceQuota, quotaBody]{
+	noun: "Space quota", repo: platform.Tx.SpaceQuotas, present: presentSpaceQuotas,
+	list: listing{
+		filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
+		orders:  []string{"name"}, extra: []string{"space_guids"}, noLabels: true,
+	},
+}
+
+func (a *API) quotaRoutes(g *web.Group) {
+	read, write, admin := web.Scope(readers...), web.Scope(writers...), web.Scope(scopeAdmin)
+	g.Handle(http.MethodGet, "/v3/organization_quotas", read, organizationQuotas.listerWhere(a, appliedTo(organizations, "organization_guids", "organization_guid")))
+	g.Handle(http.MethodPost, "/v3/organization_quotas", admin, a.createOrganizationQuota)
+	g.Handle(http.MethodGet, "/v3/organization_quotas/{guid}", read, organizationQuotas.getter(a))
+	g.Handle(http.MethodPatch, "/v3/organization_quotas/{guid}", admin, a.updateOrganizationQuota)
+	g.Handle(http.MethodDelete, "/v3/organization_quotas/{guid}", admin, a.deleteOrganizationQuota)
+	g.Handle(http.MethodPost, "/v3/organization_quotas/{guid}/relationships/organizations", admin, a.applyOrganizationQuota)
+
+	g.Handle(http.MethodGet, "/v3/space_quotas", read, spaceQuotas.listerWhere(a, appliedTo(spaces, "space_guids", "space_guid")))
+	g.Handle(http.MethodPost, "/v3/space_quotas", write, a.createSpaceQuota)
+	g.Handle(http.MethodGet, "/v3/space_quotas/{guid}", read, spaceQuotas.getter(a))
+	g.Handle(http.MethodPatch, "/v3/space_quotas/{guid}", write, a.updateSpaceQuota)
+	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}", write, a.deleteSpaceQuota)
+	g.Handle(http.MethodPost, "/v3/space_quotas/{guid}/relationships/spaces", write, a.applySpaceQuota)
+	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", write, a.removeSpaceQuota)
+}
+
+// appliedTo selects quotas by what they are applied to, as far as the caller sees
+// that: the filter must not tell which quota somebody else has.
+func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*presenter) ([]platform.Cond, error) {
+	return func(p *presenter) ([]platform.Cond, error) {
+		asked := p.r.URL.Query()
+		if !asked.Has(parameter) {
+			return nil, nil
+		}
+		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("guid", splitValues(asked.Get(parameter)))}})
+		guids := guidsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
+		return []platform.Cond{platform.InStrings(field, guids)}, err
+	}
+}
+
+// quotaRequest is a quota to create or change. Null is no limit, and what is not
+// given stays.
+type quotaRequest struct {
+	Name *string `json:"name"`
+	Apps struct {
+		MemoryMB        optional[whole[int]]   `json:"total_memory_in_mb"`
+		ProcessMemoryMB optional[whole[int]]   `json:"per_process_memory_in_mb"`
+		Instances       optional[whole[int]]   `json:"total_instances"`
+		Tasks           optional[whole[int]]   `json:"per_app_tasks"`
+		LogRate         optional[whole[int64]] `json:"log_rate_limit_in_bytes_per_second"`
+	} `json:"apps"`
+	Services struct {
+		Paid      *bool                `json:"paid_services_allowed"`
+		Instances optional[whole[int]] `json:"total_service_instances"`
+		Keys      optional[whole[int]] `json:"total_service_keys"`
+	} `json:"services"`
+	Routes struct {
+		Routes optional[whole[int]] `json:"total_routes"`
+		Ports  optional[whole[int]] `json:"total_reserved_ports"`
+	} `json:"routes"`
+	Domains *struct {
+		Domains optional[whole[int]] `json:"total_domains"`
+	} `json:"domains"`
+	Relationships *struct {
+		Organization  *relation  `json:"organization"`
+		Organizations *relations `json:"organizations"`
+		Spaces        *relations `json:"spaces"`
+	} `json:"relationships"`
+}
+
+func setLimit[T int | int64](to **T, from optional[whole[T]]) {
+	if !from.set {
+		return
+	}
+	*to = nil
+	if from.given {
+		value := from.value.value
+		*to = &value
+	}
+}
+
+func (b *quotaRequest) apply(name *string, l *platform.Limits) {
+	if b.Name != nil {
+		*name = *b.Name
+	}
+	setLimit(&l.MemoryMB, b.Apps.MemoryMB)
+	setLimit(&l.ProcessMemoryMB, b.Apps.ProcessMemoryMB)
+	setLimit(&l.Instances, b.Apps.Instances)
+	setLimit(&l.Tasks, b.Apps.Tasks)
+	setLimit(&l.LogRate, b.Apps.LogRate)
+	setLimit(&l.ServiceInstances, b.Services.Instances)
+	setLimit(&l.ServiceKeys, b.Services.Keys)
+	setLimit(&l.Routes, b.Routes.Routes)
+	setLimit(&l.ReservedPorts, b.Routes.Ports)
+	if b.Services.Paid != nil {
+		l.PaidServices = *b.Services.Paid
+	}
+	if b.Domains != nil {
+		setLimit(&l.Domains, b.Domains.Domains)
+	}
+}
+
+// readQuota reads a request. Of relationships only those that are allowed may be
+// there.
+func readQuota(r *http.Request, organization, organizations, spaces bool) (*quotaRequest, error) {
+	var b quotaRequest
+	if err := web.DecodeStrict(r, &b); err != nil {
+		return nil, err
+	}
+	if b.Relationships != nil {
+		for name, wrong := range map[string]bool{
+			"organization": b.Relationships.Organization != nil && !organization, "organizations": b.Relationships.Organizations != nil && !organizations,
+			"spaces": b.Relationships.Spaces != nil && !spaces,
+		} {
+			if wrong {
+				return nil, fault.Invalid("Relationships Unknown field(s): '" + name + "'")
+			}
+		}
+		if !organization && !organizations && !spaces {
+			return nil, fault.Invalid("Unknown field(s): 'relationships'")
+		}
+	}
+	return &b, nil
+}
+
+func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readQuota(r, false, true, false)
+	if err != nil {
+		return err
+	}
+	return answer(a, w, r, organizationQuotas, http.StatusCreated, func(p *presenter) (*platform.OrganizationQuota, error) {
+		quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
+		body.apply(&quota.Name, &quota.Limits)
+		var orgs []*platform.Organization
+		if body.Relationships != nil {
+			var err error
+			if orgs, err = related(p, p.tx.Organizations(), body.Relationships.Organizations, "Organizations"); err != nil {
+				return nil, err
+			}
+		}
+		return quota, a.platform.CreateOrganizationQuota(p.tx, quota, orgs)
+	})
+}
+
+// related are the resources of a relationship that the caller sees; all of them
+// must be.
+func related[T any](p *presenter, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
+	if to == nil {
+		return nil, nil
+	}
+	var out []*T
+	var unknown []string
+	for _, one := range to.Data {
+		found, err := find(p.caller, repo, one.GUID, noun)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			unknown = append(unknown, one.GUID)
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, found)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fault.Invalid(fmt.Sprintf("%s with guids %q do not exist, or you do not have access to them.", noun, unknown))
+	}
+	return out, nil
+}
+
+func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readQuota(r, false, false, false)
+	if err != nil {
+		return err
+	}
+	return answer(a, w, r, organizationQuotas, http.StatusOK, func(p *presenter) (*platform.OrganizationQuota, error) {
+		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+		if err != nil {
+			return nil, err
+		}
+		body.apply(&quota.Name, &quota.Limits)
+		return quota, a.platform.UpdateOrganizationQuota(p.tx, quota)
+	})
+}
+
+func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "organization_quota.delete", func(p *presenter) error {
+		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteOrganizationQuota(p.tx, quota)
+	})
+}
+
+// readRelations reads a to-many relationship, which must not be empty.
+func readRelations(r *http.Request) (*relations, error) {
+	var body relations
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return nil, err
+	}
+	if len(body.Data) == 0 {
+		return nil, fault.Invalid("Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
+	}
+	return &body, nil
+}
+
+func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readRelations(r)
+	if err != nil {
+		return err
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+		if err != nil {
+			return nil, err
+		}
+		orgs, err := related(p, p.tx.Organizations(), body, "Organizations")
+		if err != nil {
+			return nil, err
+		}
+		if err := a.platform.ApplyOrganizationQuota(p.tx, quota, orgs); err != nil {
+			return nil, err
+		}
+		applied, err := appliedPlaces(p, p.tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
+		return applied.body(p, quota.GUID), err
+	})
+}
+
+// applied are the guids of organizations or spaces by those of their quotas, as
+// far as the caller sees them.
+type applied map[string][]string
+
+func appliedPlaces[T any](p *presenter, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
+	found, _, err := repo.List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
+	out := applied{}
+	for _, place := range found {
+		quota := quotaOf(place)
+		out[quota] = append(out[quota], any(place).(interface{ Base() *platform.Resource }).Base().GUID)
+	}
+	return out, err
+}
+
+// body answers for the relationship of a quota.
+func (to applied) body(p *presenter, quota string) any {
+	return map[string]any{"data": toMany(to[quota]).Data, "links": links{"self": href(p.base, p.r.URL.Path)}}
+}
+
+// spaceQuotaFor is the space quota of the path, for managers of its organization.
+func (a *API) spaceQuotaFor(p *presenter) (*platform.SpaceQuota, error) {
+	quota, err := find(p.caller, p.tx.SpaceQuotas(), web.Param(p.r, "guid"), "Space quota")
+	if err != nil {
+		return nil, err
+	}
+	return quota, p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.OrgManager)
+}
+
+func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readQuota(r, true, false, true)
+	if err != nil {
+		return err
+	}
+	if body.Domains != nil {
+		return fault.Invalid("Unknown field(s): 'domains'")
+	}
+	if body.Relationships == nil || body.Relationships.Organization == nil || body.Relationships.Organization.Data == nil {
+		return fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": {\"guid\": \"valid-guid\"}}\"")
+	}
+	return answer(a, w, r, spaceQuotas, http.StatusCreated, func(p *presenter) (*platform.SpaceQuota, error) {
+		quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID, Limits: platform.Limits{PaidServices: true}}
+		body.apply(&quota.Name, &quota.Limits)
+		if _, err := find(p.caller, p.tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
+			return nil, notAccessible(err, "Organization with guid '"+quota.OrgGUID+"' does not exist, or you do not have access to it.")
+		}
+		if err := p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.OrgManager); err != nil {
+			return nil, err
+		}
+		to, err := related(p, p.tx.Spaces(), body.Relationships.Spaces, "Spaces")
+		if err != nil {
+			return nil, err
+		}
+		return quota, a.platform.CreateSpaceQuota(p.tx, quota, to)
+	})
+}
+
+func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readQuota(r, false, false, false)
+	if err != nil {
+		return err
+	}
+	if body.Domains != nil {
+		return fault.Invalid("Unknown field(s): 'domains'")
+	}
+	return answer(a, w, r, spaceQuotas, http.StatusOK, func(p *presenter) (*platform.SpaceQuota, error) {
+		quota, err := a.spaceQuotaFor(p)
+		if err != nil {
+			return nil, err
+		}
+		body.apply(&quota.Name, &quota.Limits)
+		return quota, a.platform.UpdateSpaceQuota(p.tx, quota)
+	})
+}
+
+func (a *API) deleteSpaceQuota(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "space_quota.delete", func(p *presenter) error {
+		quota, err := a.spaceQuotaFor(p)
+		if err != nil {
+			return err
+		}
+		return a.platform.DeleteSpaceQuota(p.tx, quota)
+	})
+}
+
+func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
+	body, err := readRelations(r)
+	if err != nil {
+		return err
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		quota, err := a.spaceQuotaFor(p)
+		if err != nil {
+			return nil, err
+		}
+		to, err := related(p, p.tx.Spaces(), body, "Spaces")
+		if err != nil {
+			return nil, err
+		}
+		if err := a.platform.ApplySpaceQuota(p.tx, quota, to); err != nil {
+			return nil, err
+		}
+		applied, err := appliedPlaces(p, p.tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
+		return applied.body(p, quota.GUID), err
+	})
+}
+
+func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		quota, err := a.spaceQuotaFor(p)
+		if err != nil {
+			return nil, err
+		}
+		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "space"), "Space")
+		if err != nil {
+			return nil, notAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+"'. Ensure the space quota is applied to this space.")
+		}
+		return nil, a.platform.RemoveSpaceQuota(p.tx, quota, space)
+	})
+}
+
+type quotaBody struct {
+	resourceBody
+	Name          string         `json:"name"`
+	Apps          map[string]any `json:"apps"`
+	Services      map[string]any `json:"services"`
+	Routes        map[string]any `json:"routes"`
+	Domains       map[string]any `json:"domains,omitempty"`
+	Relationships map[string]any `json:"relationships"`
+	Links         links          `json:"links"`
+}
+
+func presentQuota(r *platform.Resource, name string, l platform.Limits) quotaBody {
+	return quotaBody{
+		resourceBody: presentResource(r), Name: name,
+		Apps: map[string]any{
+			"total_memory_in_mb": l.MemoryMB, "per_process_memory_in_mb": l.ProcessMemoryMB, "total_instances": l.Instances, "per_app_tasks": l.Tasks,
+			"log_rate_limit_in_bytes_per_second": l.LogRate,
+		},
+		Services: map[string]any{"paid_services_allowed": l.PaidServices, "total_service_instances": l.ServiceInstances, "total_service_keys": l.ServiceKeys},
+		Routes:   map[string]any{"total_routes": l.Routes, "total_reserved_ports": l.ReservedPorts},
+	}
+}
+
+func presentOrganizationQuotas(p *presenter, items []*platform.OrganizationQuota) ([]quotaBody, error) {
+	to, err := appliedPlaces(p, p.tx.Organizations(), guidsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }), func(o *platform.Organization) string { return o.QuotaGUID })
+	return presentAll(items, func(q *platform.OrganizationQuota) quotaBody {
+		b := presentQuota(&q.Resource, q.Name, q.Limits)
+		b.Domains = map[string]any{"total_domains": q.Limits.Domains}
+		b.Relationships = map[string]any{"organizations": toMany(slices.Clone(to[q.GUID]))}
+		b.Links = links{"self": p.v3("/organization_quotas/", escape(q.GUID))}
+		return b
+	}), err
+}
+
+func presentSpaceQuotas(p *presenter, items []*platform.SpaceQuota) ([]quotaBody, error) {
+	to, err := appliedPlaces(p, p.tx.Spaces(), guidsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }), func(s *platform.Space) string { return s.QuotaGUID })
+	return presentAll(items, func(q *platform.SpaceQuota) quotaBody {
+		b := presentQuota(&q.Resource, q.Name, q.Limits)
+		b.Relationships = map[string]any{"organization": toOne(q.OrgGUID), "spaces": toMany(to[q.GUID])}
+		b.Links = links{"self": p.v3("/space_quotas/", escape(q.GUID)), "organization": p.v3("/organizations/", escape(q.OrgGUID))}
+		return b
+	}), err
+}

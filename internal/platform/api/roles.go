@@ -1,0 +1,272 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var roleTypes = []platform.RoleType{
+	platform.OrgAuditor, platform.OrgManager, platform.OrgBillingManager, platform.OrgUser, platform.SpaceAuditor, platform.SpaceDeveloper, platform.SpaceManager, platform.SpaceSupporter,
+}
+
+func (a *API) roles() resource[platform.Role, roleBody] {
+	return resource[platform.Role, roleBody]{
+		noun: "Role", repo: platform.Tx.Roles, present: each(presentRole),
+		list: listing{
+			filters: map[string]filter{
+				"types": byText("type"), "user_guids": byText("user_guid"),
+				"organization_guids": byText("organization_guid"), "space_guids": byText("space_guid"),
+			},
+			includes: []string{"user", "organization", "space"}, noLabels: true,
+		},
+		include: a.includeOfRoles,
+	}
+}
+
+func (a *API) includeOfRoles(p *presenter, l *list, items []*platform.Role) (map[string]any, error) {
+	out := map[string]any{}
+	for _, what := range l.include {
+		var more map[string]any
+		var err error
+		switch what {
+		case "user":
+			more, err = included(p, "users", a.users(), guidsOf(items, func(r *platform.Role) string { return r.UserGUID }))
+		case "organization":
+			more, err = included(p, "organizations", organizations, guidsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
+		case "space":
+			more, err = included(p, "spaces", spaces, guidsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range more {
+			out[k] = v
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func (a *API) roleRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/roles", web.Scope(readers...), a.roles().lister(a))
+	g.Handle(http.MethodPost, "/v3/roles", web.Scope(writers...), a.createRole)
+	g.Handle(http.MethodGet, "/v3/roles/{guid}", web.Scope(readers...), a.roles().getter(a))
+	g.Handle(http.MethodDelete, "/v3/roles/{guid}", web.Scope(writers...), a.deleteRole)
+}
+
+type roleRequest struct {
+	Type          platform.RoleType `json:"type"`
+	Relationships struct {
+		User struct {
+			Data *struct {
+				GUID     string  `json:"guid"`
+				Username *string `json:"username"`
+				Origin   *string `json:"origin"`
+			} `json:"data"`
+		} `json:"user"`
+		Organization relation `json:"organization"`
+		Space        relation `json:"space"`
+	} `json:"relationships"`
+}
+
+func (b *roleRequest) check() error {
+	if !slices.Contains(roleTypes, b.Type) {
+		names := make([]string, 0, len(roleTypes))
+		for _, t := range roleTypes {
+			names = append(names, string(t))
+		}
+		return fault.Invalid("Type must be one of the allowed types " + strings.Join(names, ", "))
+	}
+	org, space := b.Relationships.Organization.Data != nil, b.Relationships.Space.Data != nil
+	switch {
+	case b.Relationships.User.Data == nil:
+		return fault.Invalid("Relationships 'relationships' must include 'user'")
+	case org && space:
+		return fault.Invalid("Cannot pass both 'organization' and 'space' in a create role request")
+	case isOrgRole(b.Type) && !org:
+		return fault.Invalid("Role type '" + string(b.Type) + "' requires an organization in 'relationships'")
+	case !isOrgRole(b.Type) && !space:
+		return fault.Invalid("Role type '" + string(b.Type) + "' requires a space in 'relationships'")
+	}
+	return nil
+}
+
+func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
+	var body roleRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	// Who may not give roles learns nothing about names.
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		_, err := a.placeRole(newPresenter(tx, r), &platform.Role{}, &body)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	user := body.Relationships.User.Data
+	name := user.GUID
+	if user.Username != nil {
+		found, err := a.directoryUser(r.Context(), *user.Username, user.Origin)
+		if err != nil {
+			return err
+		}
+		user.GUID, name = found.ID, found.UserName
+	}
+	return answer(a, w, r, a.roles(), http.StatusCreated, func(p *presenter) (*platform.Role, error) {
+		role := &platform.Role{Type: body.Type, UserGUID: user.GUID}
+		where, err := a.placeRole(p, role, &body)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.knownUser(p, user.GUID, user.Username != nil); err != nil {
+			return nil, err
+		}
+		if err := memberOf(p.tx, role); err != nil {
+			return nil, err
+		}
+		if user.Username != nil {
+			if err := a.needFlag(p, "set_roles_by_username"); err != nil {
+				return nil, err
+			}
+		}
+		taken, err := p.tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("type", string(role.Type))).And(where))
+		if err != nil {
+			return nil, err
+		}
+		if taken > 0 {
+			return nil, fault.New(fault.Unprocessable, "%s", duplicateRole(p.tx, name, role))
+		}
+		return role, a.platform.GiveRole(p.tx, p.caller.actor(), role)
+	})
+}
+
+// duplicateRole is what cf looks for when it repeats itself.
+func duplicateRole(tx platform.Tx, name string, role *platform.Role) string {
+	place := ""
+	if role.SpaceGUID != "" {
+		if s, err := tx.Spaces().Get(role.SpaceGUID); err == nil {
+			place = fmt.Sprintf(" in space '%s'", s.Name)
+		}
+	} else if o, err := tx.Organizations().Get(role.OrgGUID); err == nil {
+		place = fmt.Sprintf(" in organization '%s'", o.Name)
+	}
+	return fmt.Sprintf("User '%s' already has '%s' role%s.", name, role.Type, place)
+}
+
+// placeRole sets where the role holds, if the caller may give it there.
+func (a *API) placeRole(p *presenter, role *platform.Role, body *roleRequest) (platform.Cond, error) {
+	if isOrgRole(body.Type) {
+		role.OrgGUID = body.Relationships.Organization.Data.GUID
+		if _, err := find(p.caller, p.tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
+			return platform.Cond{}, notAccessible(err, "Invalid organization. Ensure that the organization exists and you have access to it.")
+		}
+		return platform.In("organization_guid", role.OrgGUID), p.caller.mayInOrg(p.tx, role.OrgGUID, platform.OrgManager)
+	}
+	role.SpaceGUID = body.Relationships.Space.Data.GUID
+	if _, err := find(p.caller, p.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
+		return platform.Cond{}, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+	}
+	_, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.SpaceManager, platform.OrgManager)
+	return platform.In("space_guid", role.SpaceGUID), err
+}
+
+// memberOf refuses roles in spaces for those who have none in the organization.
+func memberOf(tx platform.Tx, role *platform.Role) error {
+	if role.SpaceGUID == "" {
+		return nil
+	}
+	space, err := tx.Spaces().Get(role.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", space.OrgGUID)))
+	if err == nil && n == 0 {
+		err = fault.New(fault.Unprocessable, "Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+	}
+	return err
+}
+
+// knownUser refuses guids of nobody the caller can see. Those found by name exist at the
+// authorization server; the platform learns of them now.
+func (a *API) knownUser(p *presenter, guid string, byName bool) error {
+	if byName {
+		return nil
+	}
+	_, err := find(p.caller, p.tx.Users(), guid, "User")
+	return notAccessible(err, "Invalid user. Ensure that the user exists and you have access to it.")
+}
+
+func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "role.delete", func(p *presenter) error {
+		role, err := find(p.caller, p.tx.Roles(), web.Param(r, "guid"), "Role")
+		if err != nil {
+			return err
+		}
+		if role.SpaceGUID != "" {
+			if _, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.SpaceManager, platform.OrgManager); err != nil {
+				return err
+			}
+			return a.platform.TakeRole(p.tx, p.caller.actor(), role)
+		}
+		if err := p.caller.mayInOrg(p.tx, role.OrgGUID, platform.OrgManager); err != nil {
+			return err
+		}
+		if err := a.lastOrgRole(p.tx, role); err != nil {
+			return err
+		}
+		return a.platform.TakeRole(p.tx, p.caller.actor(), role)
+	})
+}
+
+// lastOrgRole refuses to take the last role in an organization from somebody
+// who still has roles in its spaces.
+func (a *API) lastOrgRole(tx platform.Tx, role *platform.Role) error {
+	others, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", role.OrgGUID)))
+	if err != nil || others > 1 {
+		return err
+	}
+	inOrg, _, err := tx.Spaces().List(platform.Where("organization_guid", role.OrgGUID))
+	if err != nil {
+		return err
+	}
+	left, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).
+		And(platform.InStrings("space_guid", guidsOf(inOrg, func(s *platform.Space) string { return s.GUID }))))
+	if err == nil && left > 0 {
+		err = fault.New(fault.Unprocessable, "Cannot delete organization_user role while user has roles in spaces in that organization.")
+	}
+	return err
+}
+
+type roleBody struct {
+	resourceBody
+	Type          platform.RoleType `json:"type"`
+	Relationships map[string]any    `json:"relationships"`
+	Links         links             `json:"links"`
+}
+
+func presentRole(p *presenter, r *platform.Role) roleBody {
+	b := roleBody{
+		resourceBody: presentResource(&r.Resource), Type: r.Type,
+		Relationships: map[string]any{"user": toOne(r.UserGUID), "organization": toOne(r.OrgGUID), "space": toOne(r.SpaceGUID)},
+		Links:         links{"self": p.v3("/roles/", escape(r.GUID)), "user": p.v3("/users/", escape(r.UserGUID))},
+	}
+	if r.OrgGUID != "" {
+		b.Links["organization"] = p.v3("/organizations/", escape(r.OrgGUID))
+	}
+	if r.SpaceGUID != "" {
+		b.Links["space"] = p.v3("/spaces/", escape(r.SpaceGUID))
+	}
+	return b
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+
+	"ingot/internal/base/version"
+	"ingot/internal/base/web"
+)
+
+func (a *API) rootRoutes(g *web.Group) {
+	const discovery = "clients read it before they can log in"
+	g.Handle(http.MethodGet, "/", web.Public(discovery), a.root)
+	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
+	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
+	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
+	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
+}
+
+// root tells a client where everything is. A link that is null names something
+// a client may ask for and we do not have.
+func (a *API) root(w http.ResponseWriter, r *http.Request) error {
+	base, auth := baseURL(r), a.authURL(r)
+	type meta struct {
+		Version string `json:"version"`
+	}
+	var ssh *link
+	if a.sshAddress != "" {
+		ssh = &link{Href: sshHref(a.sshAddress, base), Meta: map[string]string{"host_key_fingerprint": a.sshFingerprint, "oauth_client": "ssh-proxy"}}
+	}
+	links := map[string]*link{
+		"self":                href(base),
+		"cloud_controller_v2": nil,
+		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
+		"network_policy_v0":   nil,
+		"network_policy_v1":   nil,
+		"login":               href(auth),
+		"uaa":                 href(auth),
+		"credhub":             nil,
+		"routing":             nil,
+		"logging":             nil,
+		"log_cache":           href(base),
+		"log_stream":          href(base),
+		"app_ssh":             ssh,
+	}
+	if a.notificationsURL != "" {
+		// Not in Cloud Foundry: there the service is an app whose address one knows.
+		links["notifications"] = href(a.notificationsURL)
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
+	return nil
+}
+
+// sshHref is where the ssh gateway is for a client that knows us by base.
+func sshHref(address, base string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "" {
+		return address
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// v3 lists the resources there are.
+func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
+	v3 := baseURL(r) + "/v3"
+	links := map[string]*link{"self": href(v3)}
+	for _, resource := range []string{
+		"apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
+		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes", "resource_matches", "roles", "routes",
+		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings", "service_plans", "service_route_bindings", "space_quotas", "spaces", "stacks", "tasks", "users",
+	} {
+		links[resource] = href(v3, "/", resource)
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
+	return nil
+}
+
+// v2Info is all there is of the v2 API: service brokers are told of it, and find
+// the authorization server by it.
+func (a *API) v2Info(w http.ResponseWriter, r *http.Request) error {
+	auth := a.authURL(r)
+	body := map[string]any{
+		"name": "Ingot", "build": version.Version, "version": 0, "support": "", "description": "A Cloud Foundry compatible application platform",
+		"authorization_endpoint": auth, "token_endpoint": auth, "min_cli_version": nil, "min_recommended_cli_version": nil, "osbapi_version": "2.17",
+	}
+	if a.sshAddress != "" {
+		body["app_ssh_endpoint"], body["app_ssh_host_key_fingerprint"], body["app_ssh_oauth_client"] = sshHref(a.sshAddress, baseURL(r)), a.sshFingerprint, "ssh-proxy"
+	}
+	web.WriteJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// info describes the platform.
+func (a *API) info(w http.ResponseWriter, r *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]any{
+		"name":           "Ingot",
+		"build":          version.Version,
+		"version":        0,
+		"description":    "A Cloud Foundry compatible application platform",
+		"osbapi_version": "2.17",
+		"cli_version":    map[string]string{"minimum": "", "recommended": ""},
+		"custom":         map[string]any{},
+		"rate_limits":    map[string]any{"enabled": false, "general_limit": 0, "reset_interval_in_minutes": 0},
+		"links": map[string]*link{
+			"self":    href(baseURL(r), "/v3/info"),
+			"support": href(""),
+		},
+	})
+	return nil
+}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var servicePlans = resource[platform.ServicePlan, planBody]{
+	noun: "Service plan", repo: platform.Tx.ServicePlans, present: presentPlans,
+	list: listing{
+		filters: map[string]filter{
+			"names": byText("name"), "available": byFlag("available"), "broker_catalog_ids": byText("catalog_id"),
+			"service_offering_guids": byText("offering_guid"), "service_offering_names": byText("offering_name"),
+			"service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"), "service_instance_guids": byText("instance_guid"),
+			"space_guids": byText("usable_in_space_guid"), "organization_guids": byText("usable_in_organization_guid"),
+		},
+		orders: []string{"name"}, includes: []string{"service_offering", "space.organization"}, fields: []string{"service_offering.service_broker"},
+	},
+	include: includeOfPlans,
+}
+
+func includeOfPlans(p *presenter, l *list, items []*platform.ServicePlan) (map[string]any, error) {
+	c := &chain{p, l, map[string]any{}}
+	offerings := guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
+	if slices.Contains(l.include, "service_offering") {
+		more, err := included(p, "service_offerings", serviceOfferings, offerings)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(c.out, more)
+	}
+	if slices.Contains(l.include, "space.organization") {
+		spaceOf, err := spacesOfPlans(p.tx, items)
+		if err != nil {
+			return nil, err
+		}
+		more, err := includePlaces(p, l, guidsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(c.out, more)
+	}
+	err := c.catalog("", "service_offering.service_broker", offerings)
+	return c.done(), err
+}
+
+// spacesOfPlans are the spaces of the brokers of plans, by offering; those of
+// brokers for all are absent.
+func spacesOfPlans(tx platform.Tx, items []*platform.ServicePlan) (map[string]string, error) {
+	offerings, _, err := tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{
+		platform.InStrings("guid", guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	brokers, _, err := tx.ServiceBrokers().List(platform.Query{Where: []platform.Cond{
+		platform.InStrings("guid", guidsOf(offerings, func(o *platform.ServiceOffering) string { return o.BrokerGUID })), {Field: "space_guid", Op: platform.OpNotNull},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, o := range offerings {
+		if i := slices.IndexFunc(brokers, func(b *platform.ServiceBroker) bool { return b.GUID == o.BrokerGUID }); i >= 0 {
+			out[o.GUID] = brokers[i].SpaceGUID
+		}
+	}
+	return out, nil
+}
+
+func (a *API) servicePlanRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/service_plans", read, servicePlans.lister(a))
+	g.Handle(http.MethodGet, "/v3/service_plans/{guid}", read, servicePlans.getter(a))
+	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", write, a.updatePlan)
+	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}", write, a.deletePlan)
+	g.Handle(http.MethodGet, "/v3/service_plans/{guid}/visibility", read, a.getVisibility)
+	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}/visibility", write, a.setVisibility(false))
+	g.Handle(http.MethodPost, "/v3/service_plans/{guid}/visibility", write, a.setVisibility(true))
+	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}/visibility/{organization}", write, a.hidePlan)
+}
+
+// planFor is the plan of the path, with its broker, for those who may change it.
+func (a *API) planFor(p *presenter) (*platform.ServicePlan, *platform.ServiceBroker, error) {
+	plan, err := find(p.caller, p.tx.ServicePlans(), web.Param(p.r, "guid"), "Service plan")
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := p.tx.ServiceBrokers().Get(o.BrokerGUID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return plan, b, p.mayChangeCatalog(b)
+}
+
+func (a *API) updatePlan(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if err := metadataOnly(body.Metadata); err != nil {
+		return err
+	}
+	return answer(a, w, r, servicePlans, http.StatusOK, func(p *presenter) (*platform.ServicePlan, error) {
+		plan, _, err := a.planFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&plan.Metadata); err != nil {
+			return nil, err
+		}
+		return plan, p.tx.ServicePlans().Update(plan)
+	})
+}
+
+func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		plan, _, err := a.planFor(p)
+		if err != nil {
+			return nil, err
+		}
+		used, err := p.tx.ServiceInstances().Count(platform.Where("plan_guid", plan.GUID))
+		if err != nil {
+			return nil, err
+		}
+		if used > 0 {
+			return nil, fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_plans: there are %d instances of '%s'.", used, plan.Name)
+		}
+		return nil, p.tx.ServicePlans().Delete(plan.GUID)
+	})
+}
+
+type planBody struct {
+	resourceBody
+	Name          string              `json:"name"`
+	Visibility    platform.Visibility `json:"visibility_type"`
+	Available     bool                `json:"available"`
+	Free          bool                `json:"free"`
+	Costs         []cost              `json:"costs"`
+	Description   string              `json:"description"`
+	Maintenance   map[string]any      `json:"maintenance_info"`
+	Catalog       map[string]any      `json:"broker_catalog"`
+	Schemas       map[string]any      `json:"schemas"`
+	Relationships map[string]any      `json:"relationships"`
+	Metadata      metadata            `json:"metadata"`
+	Links         links               `json:"links"`
+}
+
+type cost struct {
+	Amount   json.Number `json:"amount"`
+	Currency string      `json:"currency"`
+	Unit     string      `json:"unit"`
+}
+
+// costsOf reads the prices that a broker states, an entry for each currency.
+func costsOf(catalog map[string]any) []cost {
+	out := []cost{}
+	list, _ := catalog["costs"].([]any)
+	for _, entry := range list {
+		one, _ := entry.(map[string]any)
+		amounts, _ := one["amount"].(map[string]any)
+		unit, _ := one["unit"].(string)
+		for _, currency := range slices.Sorted(maps.Keys(amounts)) {
+			if n, ok := amounts[currency].(json.Number); ok {
+				out = append(out, cost{n, strings.ToUpper(currency), unit})
+			}
+		}
+	}
+	return out
+}
+
+func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, error) {
+	spaceOf, err := spacesOfPlans(p.tx, items)
+	if err != nil {
+		return nil, err
+	}
+	return presentAll(items, func(plan *platform.ServicePlan) planBody {
+		self := "/service_plans/" + escape(plan.GUID)
+		b := planBody{
+			resourceBody: presentResource(&plan.Resource), Name: plan.Name, Visibility: plan.Visibility, Available: plan.Available, Free: plan.Free,
+			Costs: costsOf(plan.CatalogMetadata), Description: plan.Description, Maintenance: map[string]any{},
+			Catalog: map[string]any{
+				"id": plan.CatalogID, "metadata": notNullObject(plan.CatalogMetadata), "maximum_polling_duration": nil,
+				"features": map[string]bool{"bindable": plan.Bindable, "plan_updateable": plan.PlanUpdateable},
+			},
+			Schemas: presentSchemas(plan.Schemas), Metadata: presentMetadata(&plan.Metadata),
+			Relationships: map[string]any{"service_offering": toOne(plan.OfferingGUID)},
+			Links: links{
+				"self": p.v3(self), "service_offering": p.v3("/service_offerings/", escape(plan.OfferingGUID)), "visibility": p.v3(self, "/visibility"),
+			},
+		}
+		if plan.MaxPollingSeconds > 0 {
+			b.Catalog["maximum_polling_duration"] = plan.MaxPollingSeconds
+		}
+		if plan.MaintenanceVersion != "" {
+			b.Maintenance = map[string]any{"version": plan.MaintenanceVersion, "description": plan.MaintenanceDescription}
+		}
+		if space := spaceOf[plan.OfferingGUID]; space != "" {
+			b.Relationships["space"] = toOne(space)
+			b.Links["space"] = p.v3("/spaces/", escape(space))
+		}
+		return b
+	}), nil
+}
+
+// presentSchemas gives every action its parameters, which may be empty.
+func presentSchemas(schemas map[string]any) map[string]any {
+	of := func(thing, action string) map[string]any {
+		things, _ := schemas[thing].(map[string]any)
+		actions, _ := things[action].(map[string]any)
+		parameters, _ := actions["parameters"].(map[string]any)
+		return map[string]any{"parameters": notNullObject(parameters)}
+	}
+	return map[string]any{
+		"service_instance": map[string]any{"create": of("service_instance", "create"), "update": of("service_instance", "update")},
+		"service_binding":  map[string]any{"create": of("service_binding", "create")},
+	}
+}

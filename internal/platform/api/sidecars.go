@@ -1,0 +1,140 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+var sidecars = resource[platform.Sidecar, sidecarBody]{
+	noun: "Sidecar", repo: platform.Tx.Sidecars, present: each(presentSidecar), list: listing{noLabels: true},
+}
+
+func (a *API) sidecarRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/sidecars", read, listerOf(a, sidecars, platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", write, a.createSidecar)
+	g.Handle(http.MethodGet, "/v3/processes/{guid}/sidecars", read, a.processSidecars)
+	g.Handle(http.MethodGet, "/v3/sidecars/{guid}", read, sidecars.getter(a))
+	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", write, a.updateSidecar)
+	g.Handle(http.MethodDelete, "/v3/sidecars/{guid}", write, a.deleteSidecar)
+}
+
+// processSidecars lists those that run beside one process.
+func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
+	return sidecars.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
+		process, err := find(p.caller, p.tx.Processes(), web.Param(r, "guid"), "Process")
+		if err != nil {
+			return nil, err
+		}
+		all, _, err := p.tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
+		mine := slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) })
+		return []platform.Cond{platform.InStrings("guid", guidsOf(mine, func(s *platform.Sidecar) string { return s.GUID }))}, err
+	})(w, r)
+}
+
+type sidecarRequest struct {
+	Name         *string              `json:"name"`
+	Command      *string              `json:"command"`
+	ProcessTypes []string             `json:"process_types"`
+	MemoryMB     optional[whole[int]] `json:"memory_in_mb"` // null means not set
+}
+
+func (b *sidecarRequest) apply(s *platform.Sidecar) {
+	if b.Name != nil {
+		s.Name = *b.Name
+	}
+	if b.Command != nil {
+		s.Command = *b.Command
+	}
+	if b.ProcessTypes != nil {
+		s.ProcessTypes = slices.Clone(b.ProcessTypes)
+	}
+	if b.MemoryMB.set {
+		s.MemoryMB = b.MemoryMB.value.value
+		if b.MemoryMB.given && s.MemoryMB == 0 {
+			s.MemoryMB = -1 // not "not set": refused
+		}
+	}
+}
+
+func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
+	var body sidecarRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*platform.Sidecar, error) {
+		app, err := a.appFor(p)
+		if err != nil {
+			return nil, err
+		}
+		s := &platform.Sidecar{}
+		body.apply(s)
+		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
+	})
+}
+
+func (a *API) sidecarFor(p *presenter) (*platform.Sidecar, *platform.App, error) {
+	s, err := find(p.caller, p.tx.Sidecars(), web.Param(p.r, "guid"), "Sidecar")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, s.AppGUID)
+	return s, app, err
+}
+
+func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
+	var body sidecarRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	var warning string
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusOK, func(p *presenter) (*platform.Sidecar, error) {
+		s, app, err := a.sidecarFor(p)
+		if err != nil {
+			return nil, err
+		}
+		body.apply(s)
+		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
+	})
+}
+
+func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
+		s, _, err := a.sidecarFor(p)
+		if err != nil {
+			return nil, err
+		}
+		return nil, p.tx.Sidecars().Delete(s.GUID)
+	})
+}
+
+type sidecarBody struct {
+	GUID          string         `json:"guid"`
+	Name          string         `json:"name"`
+	Command       string         `json:"command"`
+	ProcessTypes  []string       `json:"process_types"`
+	MemoryMB      *int           `json:"memory_in_mb"`
+	Origin        string         `json:"origin"`
+	Relationships map[string]any `json:"relationships"`
+	Created       string         `json:"created_at"`
+	Updated       string         `json:"updated_at"`
+}
+
+func presentSidecar(_ *presenter, s *platform.Sidecar) sidecarBody {
+	b := sidecarBody{
+		GUID: s.GUID, Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Origin: s.Origin,
+		Relationships: map[string]any{"app": toOne(s.AppGUID)}, Created: timestamp(s.Created), Updated: timestamp(s.Updated),
+	}
+	slices.Sort(b.ProcessTypes)
+	if s.MemoryMB > 0 {
+		b.MemoryMB = &s.MemoryMB
+	}
+	return b
+}

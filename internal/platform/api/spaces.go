@@ -1,0 +1,254 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var spaces = resource[platform.Space, spaceBody]{
+	noun: "Space", repo: platform.Tx.Spaces, present: presentSpaces,
+	list: listing{
+		filters:  map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
+		orders:   []string{"name"},
+		includes: []string{"org", "organization"},
+	},
+	include: func(p *presenter, l *list, items []*platform.Space) (map[string]any, error) {
+		if len(l.include) == 0 {
+			return nil, nil
+		}
+		return included(p, "organizations", organizations, guidsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
+	},
+}
+
+func (a *API) spaceRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/spaces", web.Scope(readers...), spaces.lister(a))
+	g.Handle(http.MethodPost, "/v3/spaces", web.Scope(writers...), a.createSpace)
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}", web.Scope(readers...), spaces.getter(a))
+	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", web.Scope(writers...), a.updateSpace)
+	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", web.Scope(writers...), a.deleteSpace)
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/relationships/isolation_segment", web.Scope(readers...), a.noIsolationSegment(spaceExists))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", web.Scope(readers...), usageOf(a, platform.Tx.Spaces, "Space", "space_guid"))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", web.Scope(readers...), a.listSpaceFeatures)
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", web.Scope(readers...), a.getSpaceFeature)
+	g.Handle(http.MethodPatch, "/v3/spaces/{guid}/features/{name}", web.Scope(writers...), a.setSpaceFeature)
+}
+
+type spaceRequest struct {
+	Name          *string        `json:"name"`
+	Metadata      *metadataPatch `json:"metadata"`
+	Relationships *struct {
+		Organization relation `json:"organization"`
+	} `json:"relationships"`
+}
+
+func (b *spaceRequest) apply(s *platform.Space) error {
+	if b.Name != nil {
+		s.Name = *b.Name
+	}
+	if err := b.Metadata.apply(&s.Metadata); err != nil {
+		return err
+	}
+	return validateName(s.Name)
+}
+
+func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
+	var body spaceRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships == nil || body.Relationships.Organization.Data == nil {
+		return fault.Invalid("Relationships 'relationships' must include 'organization'")
+	}
+	return answer(a, w, r, spaces, http.StatusCreated, func(p *presenter) (*platform.Space, error) {
+		space := &platform.Space{OrgGUID: body.Relationships.Organization.Data.GUID}
+		if err := body.apply(space); err != nil {
+			return nil, err
+		}
+		if _, err := find(p.caller, p.tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
+			return nil, notAccessible(err, "Invalid organization. Ensure the organization exists and you have access to it.")
+		}
+		if err := p.caller.mayInOrg(p.tx, space.OrgGUID, platform.OrgManager); err != nil {
+			return nil, err
+		}
+		return space, a.platform.CreateSpace(p.tx, p.caller.actor(), space)
+	})
+}
+
+// notAccessible makes of a relationship that the caller cannot see an error of
+// the request.
+func notAccessible(err error, message string) error {
+	if fault.Is(err, fault.NotFound) {
+		return fault.Wrap(err, fault.Unprocessable, "%s", message)
+	}
+	return err
+}
+
+func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
+	var body spaceRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Relationships != nil {
+		return fault.Invalid("Unknown field(s): 'relationships'")
+	}
+	return answer(a, w, r, spaces, http.StatusOK, func(p *presenter) (*platform.Space, error) {
+		space, err := a.spaceFor(p, platform.SpaceManager, platform.OrgManager)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.apply(space); err != nil {
+			return nil, err
+		}
+		return space, a.platform.UpdateSpace(p.tx, p.caller.actor(), space)
+	})
+}
+
+// spaceFor is the space of the path, for callers with one of roles.
+func (a *API) spaceFor(p *presenter, roles ...platform.RoleType) (*platform.Space, error) {
+	space, err := find(p.caller, p.tx.Spaces(), web.Param(p.r, "guid"), "Space")
+	if err != nil {
+		return nil, err
+	}
+	return p.caller.mayInSpace(p.tx, space.GUID, roles...)
+}
+
+func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
+	var gone []string
+	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	return a.conclude(w, r, "space.delete", func(p *presenter) (*platform.Job, error) {
+		space, err := a.spaceFor(p, platform.OrgManager)
+		if err != nil {
+			return nil, err
+		}
+		if gone, err = appsOf(p.tx, "space_guid", space.GUID); err != nil {
+			return nil, err
+		}
+		return a.services.DeleteSpace(p.tx, p.caller.actor(), space)
+	})
+}
+
+// appsOf are the guids of the apps of a space or organization.
+func appsOf(tx platform.Tx, field, guid string) ([]string, error) {
+	apps, _, err := tx.Apps().List(platform.Where(field, guid))
+	return guidsOf(apps, func(app *platform.App) string { return app.GUID }), err
+}
+
+type spaceBody struct {
+	resourceBody
+	Name          string         `json:"name"`
+	Suspended     bool           `json:"suspended"`
+	Relationships map[string]any `json:"relationships"`
+	Metadata      metadata       `json:"metadata"`
+	Links         links          `json:"links"`
+}
+
+// presentSpaces reads the organizations of the whole page at once: a space is
+// suspended with its organization.
+func presentSpaces(p *presenter, items []*platform.Space) ([]spaceBody, error) {
+	orgs, _, err := p.tx.Organizations().List(platform.Query{Where: []platform.Cond{
+		platform.InStrings("guid", guidsOf(items, func(s *platform.Space) string { return s.OrgGUID })), platform.In("suspended", true),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return presentAll(items, func(s *platform.Space) spaceBody {
+		b := presentSpace(p, s)
+		b.Suspended = slices.ContainsFunc(orgs, func(o *platform.Organization) bool { return o.GUID == s.OrgGUID })
+		return b
+	}), nil
+}
+
+func presentSpace(p *presenter, s *platform.Space) spaceBody {
+	self := "/spaces/" + escape(s.GUID)
+	b := spaceBody{
+		resourceBody: presentResource(&s.Resource), Name: s.Name, Metadata: presentMetadata(&s.Metadata),
+		Relationships: map[string]any{"organization": toOne(s.OrgGUID), "quota": toOne(s.QuotaGUID)},
+		Links: links{
+			"self": p.v3(self), "organization": p.v3("/organizations/", escape(s.OrgGUID)), "features": p.v3(self, "/features"),
+			"apply_manifest": {Href: p.v3(self, "/actions/apply_manifest").Href, Method: http.MethodPost},
+		},
+	}
+	if s.QuotaGUID != "" {
+		b.Links["quota"] = p.v3("/space_quotas/", escape(s.QuotaGUID))
+	}
+	return b
+}
+
+type featureBody struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Enabled     bool   `json:"enabled"`
+}
+
+func sshFeature(s *platform.Space) featureBody {
+	return featureBody{"ssh", "Enable SSHing into apps in the space.", s.SSHAllowed}
+}
+
+func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "guid"), "Space")
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"resources": []featureBody{sshFeature(space)}}, nil
+	})
+}
+
+func (a *API) getSpaceFeature(w http.ResponseWriter, r *http.Request) error {
+	return a.show(w, r, func(p *presenter) (any, error) {
+		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "guid"), "Space")
+		if err == nil && web.Param(r, "name") != "ssh" {
+			err = fault.New(fault.NotFound, "Feature not found")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return sshFeature(space), nil
+	})
+}
+
+type featureRequest struct {
+	Enabled *bool `json:"enabled"`
+}
+
+func (b *featureRequest) check() error {
+	if b.Enabled == nil {
+		return fault.Invalid("Enabled must be a boolean")
+	}
+	return nil
+}
+
+func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
+	var body featureRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
+		space, err := a.spaceFor(p, platform.SpaceManager, platform.OrgManager)
+		if err == nil && web.Param(r, "name") != "ssh" {
+			err = fault.New(fault.NotFound, "Feature not found")
+		}
+		if err != nil {
+			return nil, err
+		}
+		space.SSHAllowed = *body.Enabled
+		return sshFeature(space), a.platform.UpdateSpace(p.tx, p.caller.actor(), space)
+	})
+}
+
+func organizationExists(p *presenter) error {
+	_, err := find(p.caller, p.tx.Organizations(), web.Param(p.r, "guid"), "Organization")
+	return err
+}
+
+func spaceExists(p *presenter) error {
+	_, err := find(p.caller, p.tx.Spaces(), web.Param(p.r, "guid"), "Space")
+	return err
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+var stacks = resource[platform.Stack, stackBody]{
+	noun: "Stack", repo: platform.Tx.Stacks, present: each(presentStack),
+	list: listing{filters: map[string]filter{"names": byText("name"), "default": byFlag("default")}, orders: []string{"name"}},
+}
+
+func (a *API) stackRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/stacks", web.Scope(readers...), stacks.lister(a))
+	g.Handle(http.MethodGet, "/v3/stacks/{guid}", web.Scope(readers...), stacks.getter(a))
+	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), a.updateStack)
+	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
+		s, err := find(p.caller, p.tx.Stacks(), web.Param(p.r, "guid"), "Stack")
+		if err != nil {
+			return nil, err
+		}
+		return []platform.Cond{platform.In("stack", s.Name)}, nil
+	}))
+	// Stacks are what the machine has: they come with the server.
+	refuse := func(http.ResponseWriter, *http.Request) error {
+		return fault.Invalid("Stacks come with the platform and cannot be created or deleted")
+	}
+	g.Handle(http.MethodPost, "/v3/stacks", web.Scope(scopeAdmin), refuse)
+	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", web.Scope(scopeAdmin), refuse)
+}
+
+func (a *API) updateStack(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, stacks, http.StatusOK, func(p *presenter) (*platform.Stack, error) {
+		s, err := find(p.caller, p.tx.Stacks(), web.Param(r, "guid"), "Stack")
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&s.Metadata); err != nil {
+			return nil, err
+		}
+		return s, p.tx.Stacks().Update(s)
+	})
+}
+
+type stackBody struct {
+	resourceBody
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	State       string   `json:"state"`
+	StateReason *string  `json:"state_reason"`
+	RunImage    string   `json:"run_rootfs_image"`
+	BuildImage  string   `json:"build_rootfs_image"`
+	Default     bool     `json:"default"`
+	Metadata    metadata `json:"metadata"`
+	Links       links    `json:"links"`
+}
+
+func presentStack(p *presenter, s *platform.Stack) stackBody {
+	return stackBody{
+		resourceBody: presentResource(&s.Resource), Name: s.Name, Description: s.Description, State: "ACTIVE", RunImage: s.Name, BuildImage: s.Name,
+		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": p.v3("/stacks/", escape(s.GUID))},
+	}
+}

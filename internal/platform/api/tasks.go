@@ -1,0 +1,238 @@
+package api
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+// tasks are shown without their commands: the list of all crosses spaces, and
+// commands may hold secrets.
+var tasks = resource[platform.Task, taskBody]{
+	noun: "Task", repo: platform.Tx.Tasks, present: each(presentTask),
+	list: listing{filters: map[string]filter{
+		"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id"), "app_guids": byText("app_guid"),
+		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	}},
+}
+
+// tasksWhole are shown with their commands to those who may see them.
+var tasksWhole = resource[platform.Task, taskBody]{noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole}
+
+// tasksOfApp are within one app, so there is no need to ask for others.
+var tasksOfApp = resource[platform.Task, taskBody]{
+	noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole,
+	list: listing{filters: map[string]filter{"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id")}},
+}
+
+func (a *API) taskRoutes(g *web.Group) {
+	read, write := web.Scope(readers...), web.Scope(writers...)
+	g.Handle(http.MethodGet, "/v3/tasks", read, tasks.lister(a))
+	g.Handle(http.MethodGet, "/v3/tasks/{guid}", read, tasksWhole.getter(a))
+	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, a.updateTask)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, platform.Tx.Apps, "App", "app_guid"))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
+	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
+	// Clients up to now use the older ways.
+	g.Handle(http.MethodPut, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
+	g.Handle(http.MethodPut, "/v3/tasks/{guid}/cancel", write, a.cancelTask)
+}
+
+type taskRequest struct {
+	Command  *string       `json:"command"`
+	Name     *string       `json:"name"`
+	MemoryMB *whole[int]   `json:"memory_in_mb"`
+	DiskMB   *whole[int]   `json:"disk_in_mb"`
+	LogRate  *whole[int64] `json:"log_rate_limit_in_bytes_per_second"`
+	Droplet  string        `json:"droplet_guid"`
+	Template *struct {
+		Process *relationData `json:"process"`
+	} `json:"template"`
+	Metadata *metadataPatch `json:"metadata"`
+}
+
+// sequenceTries is how often a task tries to get a number when others take it.
+const sequenceTries = 10
+
+func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
+	var body taskRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.Template != nil && (body.Template.Process == nil || body.Template.Process.GUID == "") {
+		return fault.Invalid("Template must have a process with a guid")
+	}
+	name, err := taskName(body.Name)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
+			// A command is code: those who merely operate an app may not give one.
+			app, err := a.appFor(p)
+			if err != nil {
+				return nil, err
+			}
+			if err := a.needFlag(p, "task_creation"); err != nil {
+				return nil, err
+			}
+			task, err := a.taskOf(p, app, &body)
+			if err != nil {
+				return nil, err
+			}
+			task.Name = name
+			return task, a.platform.CreateTask(p.tx, p.caller.actor(), app, task)
+		})
+		if fault.Is(err, fault.Conflict) && try < sequenceTries {
+			continue // another one has taken the number
+		}
+		if err == nil {
+			a.signals.TasksChanged()
+		}
+		return err
+	}
+}
+
+// taskName is the one that is asked for, or one that is made up.
+func taskName(asked *string) (string, error) {
+	if asked != nil {
+		return *asked, nil
+	}
+	random := make([]byte, 4)
+	_, err := rand.Read(random)
+	return hex.EncodeToString(random), err
+}
+
+// taskOf is the task that a request describes: what it does not say is the
+// template's, if there is one, or the default.
+func (a *API) taskOf(p *presenter, app *platform.App, body *taskRequest) (*platform.Task, error) {
+	memory, err := a.platform.DefaultMemory(p.tx, app)
+	if err != nil {
+		return nil, err
+	}
+	task := &platform.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.platform.DiskMB, LogRate: platform.DefaultLogRate}
+	if body.Template != nil {
+		process, err := lookup(p.tx.Processes(), body.Template.Process.GUID, "Process")
+		if err != nil {
+			return nil, err
+		}
+		if process.AppGUID != app.GUID {
+			return nil, fault.New(fault.NotFound, "Process not found")
+		}
+		if task.Command, err = commandOf(p.tx, process); err != nil {
+			return nil, err
+		}
+		task.MemoryMB, task.DiskMB, task.LogRate = process.MemoryMB, process.DiskMB, process.LogRate
+	}
+	if body.Command != nil {
+		task.Command = *body.Command
+	}
+	if body.MemoryMB != nil {
+		task.MemoryMB = body.MemoryMB.value
+	}
+	if body.DiskMB != nil {
+		task.DiskMB = body.DiskMB.value
+	}
+	if body.LogRate != nil {
+		task.LogRate = body.LogRate.value
+	}
+	return task, body.Metadata.apply(&task.Metadata)
+}
+
+// taskFor is the task of the path and its app, for callers with one of roles;
+// developers if none is given.
+func (a *API) taskFor(p *presenter, roles ...platform.RoleType) (*platform.Task, *platform.App, error) {
+	task, err := find(p.caller, p.tx.Tasks(), web.Param(p.r, "guid"), "Task")
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := a.appNamed(p, task.AppGUID, roles...)
+	return task, app, err
+}
+
+func (a *API) updateTask(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, tasksWhole, http.StatusOK, func(p *presenter) (*platform.Task, error) {
+		task, _, err := a.taskFor(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&task.Metadata); err != nil {
+			return nil, err
+		}
+		return task, p.tx.Tasks().Update(task)
+	})
+}
+
+func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
+	err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
+		task, app, err := a.taskFor(p, manages...)
+		if err != nil {
+			return nil, err
+		}
+		return task, a.platform.CancelTask(p.tx, p.caller.actor(), app, task)
+	})
+	if err == nil {
+		a.signals.TasksChanged()
+	}
+	return err
+}
+
+type taskBody struct {
+	resourceBody
+	Sequence int    `json:"sequence_id"`
+	Name     string `json:"name"`
+	// Command is absent where it is not shown.
+	Command       *string            `json:"command,omitempty"`
+	User          *string            `json:"user"`
+	State         platform.TaskState `json:"state"`
+	MemoryMB      int                `json:"memory_in_mb"`
+	DiskMB        int                `json:"disk_in_mb"`
+	LogRate       int64              `json:"log_rate_limit_in_bytes_per_second"`
+	Result        map[string]any     `json:"result"`
+	Droplet       string             `json:"droplet_guid"`
+	Relationships map[string]any     `json:"relationships"`
+	Metadata      metadata           `json:"metadata"`
+	Links         links              `json:"links"`
+}
+
+func presentTask(p *presenter, t *platform.Task) taskBody {
+	self := "/tasks/" + escape(t.GUID)
+	return taskBody{
+		resourceBody: presentResource(&t.Resource), Sequence: t.Sequence, Name: t.Name, State: t.State,
+		MemoryMB: t.MemoryMB, DiskMB: t.DiskMB, LogRate: t.LogRate, Result: map[string]any{"failure_reason": orNull(t.Reason)}, Droplet: t.DropletGUID,
+		Relationships: map[string]any{"app": toOne(t.AppGUID)}, Metadata: presentMetadata(&t.Metadata),
+		Links: links{
+			"self": p.v3(self), "app": p.v3("/apps/", escape(t.AppGUID)), "droplet": p.v3("/droplets/", escape(t.DropletGUID)),
+			"cancel": {Href: p.v3(self, "/actions/cancel").Href, Method: http.MethodPost},
+		},
+	}
+}
+
+// presentTasksWhole shows commands to those who may see them.
+func presentTasksWhole(p *presenter, items []*platform.Task) ([]taskBody, error) {
+	shows := map[string]bool{} // by app
+	for _, guid := range guidsOf(items, func(t *platform.Task) string { return t.AppGUID }) {
+		show, err := p.showsSecrets(guid)
+		if err != nil {
+			return nil, err
+		}
+		shows[guid] = show
+	}
+	return presentAll(items, func(t *platform.Task) taskBody {
+		b := presentTask(p, t)
+		if shows[t.AppGUID] {
+			b.Command = &t.Command
+		}
+		return b
+	}), nil
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+)
+
+const (
+	defaultUpload = 1 << 30
+	// around is what may surround an upload. A body that is larger is read on
+	// without being kept, up to maxDrained: cf shows an answer only if it could
+	// send everything before it.
+	around     = 1 << 20
+	maxDrained = 16 << 30
+	// maxResources is the longest list of what need not be uploaded.
+	maxResources = 16 << 20
+)
+
+// bitsPath is what Cloud Foundry's web server calls the file that it has stored
+// an upload in. From a client it would name any file of the server, so it is
+// refused, wherever it stands.
+const bitsPath = "bits_path"
+
+var errBitsPath = fault.Invalid("Bits path is invalid")
+
+// errTooMuch is that an upload is larger than is taken.
+var errTooMuch = errors.New("the upload is too large")
+
+var (
+	uploads   = web.Limits{Body: maxDrained, Read: time.Hour, Write: time.Hour}
+	downloads = web.Limits{Body: 1 << 20, Read: time.Minute, Write: time.Hour}
+)
+
+// upload is a multipart upload, its file on disk.
+type upload struct {
+	resources string   // what the server has already, as JSON
+	file      *os.File // nil when there was none
+	size      int64
+	filename  string
+	scratch   string
+}
+
+// bounded fails once more was read than allowed.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooMuch
+	}
+	return n, err
+}
+
+// Close removes the file.
+func (u *upload) Close() {
+	if u.file != nil {
+		_ = u.file.Close()
+	}
+}
+
+// readUpload streams a multipart body: the part "bits" (or "file") into a
+// temporary file below scratch that has no name, so that it is gone whatever
+// happens.
+func (a *API) readUpload(r *http.Request) (*upload, error) {
+	if r.URL.Query().Has(bitsPath) {
+		return nil, errBitsPath
+	}
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
+		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")
+	}
+	most := a.maxUpload + around
+	if r.ContentLength > most {
+		// Who asks before sending is told at once.
+		if r.Header.Get("Expect") == "" {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		return nil, a.uploadFault(errTooMuch)
+	}
+	u := &upload{scratch: a.scratch}
+	parts := multipart.NewReader(&bounded{r.Body, most}, params["boundary"])
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return u, nil
+		}
+		if err == nil {
+			err = u.take(part)
+		} else if err = a.uploadFault(err); !errors.As(err, new(*fault.Error)) {
+			err = fault.Wrap(err, fault.BadRequest, "The upload is not valid multipart/form-data")
+		}
+		if err != nil {
+			u.Close()
+			_, _ = io.Copy(io.Discard, r.Body)
+			return nil, a.uploadFault(err)
+		}
+	}
+}
+
+func (u *upload) take(part *multipart.Part) error {
+	switch part.FormName() {
+	case "bits", "file":
+		if u.file != nil {
+			return fault.New(fault.BadRequest, "The upload has more than one file")
+		}
+		file, err := os.CreateTemp(u.scratch, "upload-")
+		if err != nil {
+			return err
+		}
+		_ = os.Remove(file.Name())
+		u.file, u.filename = file, part.FileName()
+		if u.size, err = io.Copy(file, part); err != nil {
+			return err
+		}
+		_, err = file.Seek(0, io.SeekStart)
+		return err
+	case bitsPath:
+		return errBitsPath
+	case "resources":
+		text, err := io.ReadAll(io.LimitReader(part, maxResources+1))
+		if err == nil && len(text) > maxResources {
+			err = fault.New(fault.TooLarge, "The list of resources is larger than the %d MB that are allowed", maxResources>>20)
+		}
+		u.resources = string(text)
+		return err
+	default:
+		_, err := io.Copy(io.Discard, part) // never kept: it may be large
+		return err
+	}
+}
+
+func (a *API) uploadFault(err error) error {
+	var drained *http.MaxBytesError
+	var known *fault.Error
+	switch {
+	case errors.Is(err, errTooMuch), errors.As(err, &drained):
+		return fault.New(fault.TooLarge, "The upload is larger than the %d MB that are allowed. Nothing was stored; a .cfignore file keeps what the app does not need out of the next one.", a.maxUpload>>20)
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.Wrap(err, fault.BadRequest, "The upload ended early")
+	case isDiskFull(err):
+		return fault.Wrap(err, fault.InsufficientStorage, "The disk of the server is full; nothing was stored")
+	}
+	return err
+}
+
+// serveBlob sends a file, with ranges for those who resume.
+func serveBlob(w http.ResponseWriter, r *http.Request, file io.ReadSeeker, name, kind string) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	http.ServeContent(w, r, name, time.Time{}, file)
+	return nil
+}

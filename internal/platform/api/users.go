@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"unicode/utf8"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+)
+
+// users are shown with the names the authorization server knows them by.
+func (a *API) users() resource[platform.User, userBody] {
+	return resource[platform.User, userBody]{
+		noun: "User", repo: platform.Tx.Users, present: a.presentUsers,
+		list: listing{extra: []string{"usernames", "origins"}},
+	}
+}
+
+func (a *API) userRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/users", web.Scope(readers...), a.listUsers)
+	g.Handle(http.MethodPost, "/v3/users", web.Scope(scopeAdmin), a.createUser)
+	g.Handle(http.MethodGet, "/v3/users/{guid}", web.Scope(readers...), a.users().getter(a))
+	g.Handle(http.MethodPatch, "/v3/users/{guid}", web.Scope(scopeAdmin), a.updateUser)
+	g.Handle(http.MethodDelete, "/v3/users/{guid}", web.Scope(scopeAdmin), a.deleteUser)
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/users", web.Scope(readers...), a.membersOf(organizationExists, "organization_guid"))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", web.Scope(readers...), a.membersOf(spaceExists, "space_guid"))
+}
+
+// listUsers looks names up in the directory first: they are not ours.
+func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	var where []platform.Cond
+	if q.Has("origins") && !q.Has("usernames") {
+		return badQuery("Origins filter cannot be provided without usernames filter.")
+	}
+	if q.Has("usernames") {
+		found, err := a.directory.UsersByName(r.Context(), splitValues(q.Get("usernames")), origins(q.Get("origins")))
+		if err != nil {
+			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+		}
+		guids := []string{}
+		for _, u := range found {
+			guids = append(guids, u.ID)
+		}
+		where = append(where, platform.InStrings("guid", guids))
+	}
+	return a.users().listerWhere(a, func(*presenter) ([]platform.Cond, error) { return where, nil })(w, r)
+}
+
+func origins(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return splitValues(value)
+}
+
+// membersOf lists the users with a role in the organization or space of the
+// path.
+func (a *API) membersOf(exists func(*presenter) error, field string) web.Handler {
+	return a.users().listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
+		if err := exists(p); err != nil {
+			return nil, err
+		}
+		roles, _, err := p.tx.Roles().List(platform.Where(field, web.Param(p.r, "guid")))
+		return []platform.Cond{platform.InStrings("guid", guidsOf(roles, func(r *platform.Role) string { return r.UserGUID }))}, err
+	})
+}
+
+type userRequest struct {
+	GUID     *string        `json:"guid"`
+	Username *string        `json:"username"`
+	Origin   *string        `json:"origin"`
+	Metadata *metadataPatch `json:"metadata"`
+}
+
+func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
+	var body userRequest
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.GUID == nil && body.Username != nil {
+		found, err := a.directoryUser(r.Context(), *body.Username, body.Origin)
+		if err != nil {
+			return err
+		}
+		body.GUID = &found.ID
+	}
+	if body.GUID == nil || *body.GUID == "" || utf8.RuneCountInString(*body.GUID) > 200 {
+		return fault.Invalid("Guid must be between 1 and 200 characters")
+	}
+	return answer(a, w, r, a.users(), http.StatusCreated, func(p *presenter) (*platform.User, error) {
+		u := &platform.User{Resource: platform.Resource{GUID: *body.GUID}}
+		if err := body.Metadata.apply(&u.Metadata); err != nil {
+			return nil, err
+		}
+		err := p.tx.Users().Insert(u)
+		if fault.Is(err, fault.Conflict) {
+			return nil, fault.Wrap(err, fault.Unprocessable, "User with guid '%s' already exists.", u.GUID)
+		}
+		return u, err
+	})
+}
+
+func (a *API) updateUser(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Metadata *metadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, a.users(), http.StatusOK, func(p *presenter) (*platform.User, error) {
+		u, err := find(p.caller, p.tx.Users(), web.Param(r, "guid"), "User")
+		if err != nil {
+			return nil, err
+		}
+		if err := body.Metadata.apply(&u.Metadata); err != nil {
+			return nil, err
+		}
+		return u, p.tx.Users().Update(u)
+	})
+}
+
+// deleteUser forgets the user here; the authorization server's record is the
+// caller's to delete.
+func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
+	return a.finish(w, r, "user.delete", func(p *presenter) error {
+		u, err := find(p.caller, p.tx.Users(), web.Param(r, "guid"), "User")
+		if err != nil {
+			return err
+		}
+		if _, err := p.tx.Roles().DeleteAll(platform.Where("user_guid", u.GUID)); err != nil {
+			return err
+		}
+		return p.tx.Users().Delete(u.GUID)
+	})
+}
+
+type userBody struct {
+	resourceBody
+	Username         *string  `json:"username"`
+	PresentationName string   `json:"presentation_name"`
+	Origin           *string  `json:"origin"`
+	Metadata         metadata `json:"metadata"`
+	Links            links    `json:"links"`
+}
+
+func (a *API) presentUsers(p *presenter, users []*platform.User) ([]userBody, error) {
+	names := a.names(p.r.Context(), guidsOf(users, func(u *platform.User) string { return u.GUID })...)
+	return presentAll(users, func(u *platform.User) userBody {
+		b := userBody{
+			resourceBody: presentResource(&u.Resource), PresentationName: u.GUID, Metadata: presentMetadata(&u.Metadata),
+			Links: links{"self": p.v3("/users/", escape(u.GUID))},
+		}
+		if named, ok := names[u.GUID]; ok {
+			b.Username, b.Origin, b.PresentationName = &named.UserName, &named.Origin, named.UserName
+		}
+		return b
+	}), nil
+}
+
+// names asks the directory. While it is away users are shown without their
+// names, as Cloud Foundry does: their guids are what counts.
+func (a *API) names(ctx context.Context, guids ...string) map[string]DirectoryUser {
+	if len(guids) == 0 {
+		return nil
+	}
+	found, err := a.directory.UsersByID(ctx, guids)
+	if err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "users are shown without names: the authorization server could not be asked", "error", err)
+	}
+	return found
+}
+
+// directoryUser finds the one user of a name. Without an origin the name must
+// be unique among all.
+func (a *API) directoryUser(ctx context.Context, name string, origin *string) (DirectoryUser, error) {
+	var wanted []string
+	if origin != nil && *origin != "" {
+		wanted = []string{*origin}
+	}
+	found, err := a.directory.UsersByName(ctx, []string{name}, wanted)
+	switch {
+	case err != nil:
+		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+	case len(found) == 0 && origin != nil && *origin != "":
+		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "' and origin '" + *origin + "'.")
+	case len(found) == 0:
+		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "'.")
+	case len(found) > 1:
+		return DirectoryUser{}, fault.Invalid("Ambiguous user. User with username '" + name + "' exists in several origins. Specify an origin.")
+	}
+	return found[0], nil
+}

@@ -1,0 +1,217 @@
+package platform
+
+import "time"
+
+// AppState is what the user wants of an app.
+type AppState string
+
+// The states of an app.
+const (
+	AppStarted AppState = "STARTED"
+	AppStopped AppState = "STOPPED"
+)
+
+// Lifecycle says how an app is made runnable.
+type Lifecycle struct {
+	Type       string   `json:"type"` // buildpack, docker
+	Buildpacks []string `json:"buildpacks,omitempty"`
+	Stack      string   `json:"stack,omitempty"`
+}
+
+// App is what users push.
+type App struct {
+	Resource
+	Metadata
+	Name        string
+	SpaceGUID   string
+	State       AppState
+	Lifecycle   Lifecycle
+	DropletGUID string
+	// Env is the user's environment; it may hold secrets and is encrypted.
+	Env map[string]string
+	// Features are switches that differ from their defaults.
+	Features map[string]bool
+}
+
+// CheckType is a kind of health or readiness check.
+type CheckType string
+
+// The kinds of check.
+const (
+	CheckPort    CheckType = "port"
+	CheckProcess CheckType = "process"
+	CheckHTTP    CheckType = "http"
+)
+
+// HealthCheck tells whether an instance is well. Zero durations (in seconds)
+// mean the defaults.
+type HealthCheck struct {
+	Type              CheckType `json:"type"`
+	Endpoint          string    `json:"endpoint,omitempty"`
+	Timeout           int       `json:"timeout,omitempty"` // to become healthy at first
+	InvocationTimeout int       `json:"invocation_timeout,omitempty"`
+	Interval          int       `json:"interval,omitempty"`
+}
+
+// Process is a process type of an app. The guid of the web process is the
+// app's: ssh clients rely on it.
+type Process struct {
+	Resource
+	Metadata
+	AppGUID string
+	Type    string
+	// Command is what the user set; empty means that of the droplet.
+	Command   string
+	User      string
+	Instances int
+	MemoryMB  int
+	DiskMB    int
+	LogRate   int64 // bytes a second; -1 means no limit
+	Health    HealthCheck
+	Readiness HealthCheck
+	// Version changes with everything that needs new instances.
+	Version string
+	// DropletGUID is the droplet its instances run. It follows the app's at
+	// start and restart.
+	DropletGUID string
+}
+
+// Defaults of a new process.
+const (
+	DefaultMemoryMB = 1024
+	DefaultDiskMB   = 1024
+	DefaultLogRate  = -1
+	DefaultPort     = 8080
+	WebProcess      = "web"
+)
+
+// Sidecar is an extra process in the instances of some process types.
+type Sidecar struct {
+	Resource
+	AppGUID      string
+	Name         string
+	Command      string
+	ProcessTypes []string
+	MemoryMB     int    // 0 means not set
+	Origin       string // user, buildpack
+}
+
+// Package is the source of an app.
+type Package struct {
+	Resource
+	Metadata
+	AppGUID  string
+	Type     string // bits, docker
+	State    string
+	Error    string
+	Checksum string // SHA-256
+	Image    string
+	Username string
+	Password string // encrypted
+}
+
+// The states of packages and droplets.
+const (
+	AwaitingUpload   = "AWAITING_UPLOAD"
+	ProcessingUpload = "PROCESSING_UPLOAD"
+	Ready            = "READY"
+	Failed           = "FAILED"
+	Copying          = "COPYING"
+	Expired          = "EXPIRED"
+	Staging          = "STAGING"
+	Staged           = "STAGED"
+)
+
+// Build makes a droplet of a package.
+type Build struct {
+	Resource
+	Metadata
+	AppGUID     string
+	PackageGUID string
+	DropletGUID string
+	State       string // STAGING, STAGED, FAILED
+	Error       string
+	Lifecycle   Lifecycle
+	MemoryMB    int
+	DiskMB      int
+	LogRate     int64
+	CreatorGUID string
+	CreatorName string
+	CreatorMail string
+}
+
+// Droplet is a runnable app.
+type Droplet struct {
+	Resource
+	Metadata
+	AppGUID           string
+	PackageGUID       string
+	BuildGUID         string
+	State             string
+	Error             string
+	Lifecycle         string
+	Checksum          string // SHA-256
+	Size              int64
+	Stack             string
+	Image             string
+	Buildpacks        []DropletBuildpack
+	ProcessTypes      map[string]string
+	Sidecars          []DropletSidecar
+	ExecutionMetadata string
+}
+
+// DropletBuildpack is a buildpack that took part.
+type DropletBuildpack struct {
+	Name          string `json:"name"`
+	DetectOutput  string `json:"detect_output"`
+	Version       string `json:"version"`
+	BuildpackName string `json:"buildpack_name"`
+}
+
+// DropletSidecar is a sidecar a buildpack asks for.
+type DropletSidecar struct {
+	Name         string   `json:"name"`
+	Command      string   `json:"command"`
+	ProcessTypes []string `json:"process_types"`
+	MemoryMB     int      `json:"memory,omitempty"`
+}
+
+// InstanceState is the state of one instance, as users see it.
+type InstanceState string
+
+// The states of an instance.
+const (
+	InstanceStarting InstanceState = "STARTING"
+	InstanceRunning  InstanceState = "RUNNING"
+	InstanceStopping InstanceState = "STOPPING"
+	InstanceCrashed  InstanceState = "CRASHED"
+	InstanceDown     InstanceState = "DOWN"
+)
+
+// Instance is one running copy of a process: what is, beside what is wanted.
+// The controller owns it.
+type Instance struct {
+	Resource     // the guid is the engine's id
+	AppGUID      string
+	ProcessGUID  string
+	Index        int
+	Version      string // of the process when it was started
+	State        InstanceState
+	Ready        bool
+	Since        time.Time
+	Crashes      int
+	CrashedAt    time.Time
+	RestartAt    time.Time // when a crashed one is started again
+	Details      string    // for the user: why it is not running
+	Host         string
+	InternalIP   string
+	Ports        []InstancePort
+	RecordsAfter uint64 // the last record that was taken over
+}
+
+// InstancePort is where a port of an instance is reached.
+type InstancePort struct {
+	Inside  int    `json:"inside"`
+	Listens int    `json:"listens"`
+	Address string `json:"address"`
+}

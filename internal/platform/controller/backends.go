@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+
+	"ingot/internal/platform"
+)
+
+// Backend is an instance that takes requests.
+type Backend struct {
+	InstanceGUID string
+	ProcessGUID  string
+	Index        int
+	// Ports are those that it opened when it was started.
+	Ports []platform.InstancePort
+	Ready bool
+}
+
+// Backends are the instances of a process that run and are ready, by index. The
+// answer is from memory and must not be changed.
+func (c *Controller) Backends(appGUID, processType string) []Backend {
+	c.routing.RLock()
+	defer c.routing.RUnlock()
+	return c.backends[appGUID][processType]
+}
+
+// publish makes the backends of the app those of the pass and tells of a
+// change. It comes before anything is done to an instance.
+//
+// With more, it only adds: that is done before rows are written, so that who
+// reads there that an instance runs reaches it.
+func (p *pass) publish(more bool) {
+	var now map[string][]Backend
+	for at, s := range p.slots {
+		kind := p.typeOf(at)
+		if !s.routable() || kind == "" {
+			continue
+		}
+		if now == nil {
+			now = map[string][]Backend{}
+		}
+		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, ProcessGUID: at.process, Index: at.index, Ports: s.ports, Ready: true})
+	}
+	if more && now == nil {
+		return
+	}
+	p.routing.Lock()
+	before := p.backends[p.app.guid]
+	p.routing.Unlock()
+	if more {
+		now = together(before, now)
+	}
+	for _, all := range now {
+		slices.SortFunc(all, func(x, y Backend) int {
+			return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.InstanceGUID, y.InstanceGUID))
+		})
+	}
+	changed := !reflect.DeepEqual(before, now)
+	p.routing.Lock()
+	if now == nil {
+		delete(p.backends, p.app.guid)
+	} else {
+		p.backends[p.app.guid] = now
+	}
+	p.routing.Unlock()
+	if changed && p.sink != nil {
+		p.sink.AppChanged(p.app.guid)
+	}
+}
+
+// together are the backends of both; what is in now is the newer.
+func together(before, now map[string][]Backend) map[string][]Backend {
+	all := maps.Clone(now)
+	for kind, old := range before {
+		all[kind] = slices.Clone(now[kind])
+		for _, b := range old {
+			if !slices.ContainsFunc(now[kind], func(n Backend) bool { return n.InstanceGUID == b.InstanceGUID }) {
+				all[kind] = append(all[kind], b)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,24 @@
+package controller
+
+import (
+	"time"
+
+	"ingot/internal/base/background"
+)
+
+// Clock tells the time and wakes up. Tests have their own.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in its own goroutine when d has passed, unless stop is
+	// called before.
+	AfterFunc(d time.Duration, f func()) (stop func())
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) AfterFunc(d time.Duration, f func()) func() {
+	t := background.AfterFunc("controller timer", d, f)
+	return func() { t.Stop() }
+}

@@ -1,0 +1,544 @@
+package controller
+
+import (
+	"fmt"
+	"time"
+
+	"ingot/internal/platform"
+)
+
+// The life of a place: a process and an index, where one instance is at a time.
+// step is the whole of it: events in, actions out, no clock and no I/O, so that
+// every path can be tested.
+//
+//	           wanted                  created                healthy
+//	absent ─────────────▶ creating ──────────────▶ starting ──────────▶ running
+//	  ▲                    │   │                       │  │              │   │
+//	  │      cannot be     │   │ not wanted,           │  │ not wanted,  │   │
+//	  │      started       │   │ replaced, restart     │  │ replaced,    │   │
+//	  │                    │   │ (the start is         │  │ restart      │   │
+//	  │                    │   │ cancelled)            ▼  │ (signal)     │   │
+//	  │                    │   └──────────────▶ stopping ◀┼──────────────┘   │
+//	  │                    │                       │      │                  │
+//	  │                    │                 ended,│      │ ended: a crash   │
+//	  │                    │             grace over│      └────────┬─────────┘
+//	  │                    │                       ▼               ▼
+//	  │ not wanted         │                    clearing (being removed)
+//	  ├──────────────────────────────────────────── │ removed
+//	  │                    ▼                        │
+//	  ├─────────────── waiting ◀────── crashed ─────┤
+//	  │                    │ due, restart           │ wanted anew
+//	  │                    └────────▶ creating ◀────┘
+//	  │                               ▲
+//	  └─────────────── givenUp ───────┘ restart, new version
+//	                      ▲
+//	                      └── instead of waiting, after maxCrashes
+//
+// A place that the engine refuses waits too, and is tried again and again without
+// being counted: it is shown as DOWN until there is room.
+//
+// Every start has a new guid: its records begin at one, and its crash belongs to
+// it alone. How often it crashed goes along from one to the next.
+type state int
+
+const (
+	absent   state = iota // nothing is there, no row either
+	creating              // it has a row, and the engine was asked to start it
+	starting              // it runs and is not healthy yet
+	running               // it is healthy
+	stopping              // it was told to go
+	clearing              // it ended, and what is left is being removed
+	waiting               // it crashed or could not be started, and will be again
+	givenUp               // it crashed too often
+)
+
+var stateNames = [...]string{"absent", "creating", "starting", "running", "stopping", "clearing", "waiting", "given up"}
+
+func (s state) String() string { return stateNames[s] }
+
+type eventKind int
+
+const (
+	evDesire   eventKind = iota // version is wanted, "" for nothing
+	evCreated                   // the engine runs it
+	evFailed                    // the engine could not start it; text says why
+	evRefused                   // the engine has no room for it, or is held back; text says why
+	evChecking                  // all its members run
+	evHealthy                   //
+	evReady                     //
+	evNotReady                  //
+	evFailing                   // a member exited or the check failed: the end will follow
+	evEnded                     // it is over, and all it had to say was read
+	evLost                      // the engine knows no such instance
+	evRemoved                   // the engine has removed it
+	evStuck                     // the engine could not remove it; text says why
+	evDue                       // time passed
+	evRestart                   // somebody asked for a new one
+)
+
+var eventNames = [...]string{
+	"desire", "created", "failed", "refused", "checking", "healthy", "ready", "not ready",
+	"failing", "ended", "lost", "removed", "stuck", "due", "restart",
+}
+
+func (k eventKind) String() string { return eventNames[k] }
+
+type event struct {
+	kind    eventKind
+	version string // evDesire
+	gently  bool   // evDesire: when it has to go, its requests may end before
+	text    string // why
+	status  int    // evEnded: the exit status, 0 also when there was none
+	seq     uint64 // of the record that told it, if one did
+	// Of evCreated:
+	host, internal string
+	ports          []platform.InstancePort
+}
+
+type actionKind int
+
+const (
+	doCreate   actionKind = iota // start the instance; evCreated or evFailed comes of it
+	doCancel                     // give up the start that is under way
+	doFollow                     // read its records
+	doSignal                     // tell it to go
+	doRemove                     // evRemoved or evStuck comes of it
+	doLine                       // say text in the app's log
+	doCrash                      // record the crash: log lines and audit events
+	doReady                      // record that it became ready
+	doNotReady                   // record that it is not any more
+)
+
+var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready"}
+
+func (k actionKind) String() string { return actionNames[k] }
+
+type action struct {
+	kind   actionKind
+	id     string // of the instance: that of the place may be another already
+	text   string
+	crash  crash
+	gently bool // doSignal: not before its requests have ended
+}
+
+// crash is what is told of one.
+type crash struct {
+	id, version, description string
+	status, count            int
+	at                       time.Time
+}
+
+// failure is why there is no instance although one is wanted.
+type failure int
+
+const (
+	sound    failure = iota
+	crashed          // it ended
+	unplaced         // it could not be started
+	refused          // the engine did not try: there is no room, or it is held back
+)
+
+var failureNames = [...]string{"sound", "crashed", "unplaced", "refused"}
+
+func (f failure) String() string { return failureNames[f] }
+
+// slot is a place.
+type slot struct {
+	state   state
+	id      string // of the instance
+	version string // of the instance
+	wanted  string // version, "" for nothing
+
+	ready   bool
+	failing bool // it is about to end: no more requests
+	failed  failure
+	details string // for the user
+
+	since     time.Time // of what the user sees
+	crashes   int
+	crashedAt time.Time
+	restartAt time.Time // in clearing and waiting after a failure
+	deadline  time.Time // in stopping and clearing: when to stop being patient
+
+	seen           uint64 // the last record that had an effect
+	host, internal string
+	ports          []platform.InstancePort
+}
+
+const (
+	immediateRestarts = 3
+	firstPause        = 30 * time.Second
+	longestPause      = 16 * time.Minute
+	maxCrashes        = 200
+	soundAfter        = 5 * time.Minute  // running that long forgives crashes
+	stopSlack         = 5 * time.Second  // beyond the grace of the instance
+	removePause       = 5 * time.Second  // before removing is tried again
+	placePause        = 10 * time.Second // before the engine is asked for room again
+)
+
+// pause is how long to wait after the n-th crash in a row.
+func pause(n int) time.Duration {
+	if n <= immediateRestarts {
+		return 0
+	}
+	d := firstPause
+	for range n - immediateRestarts - 1 {
+		if d *= 2; d >= longestPause {
+			return longestPause
+		}
+	}
+	return d
+}
+
+// visible is what the user sees. A CRASHED instance makes clients give up, so
+// one that is started again at once is STARTING; one that could not be placed
+// is DOWN.
+func (s slot) visible() platform.InstanceState {
+	switch s.state {
+	case creating, starting:
+		if s.failed == refused {
+			return platform.InstanceDown
+		}
+		return platform.InstanceStarting
+	case running:
+		return platform.InstanceRunning
+	case givenUp:
+		return platform.InstanceCrashed
+	case clearing, waiting:
+		switch {
+		case s.failed == sound:
+			return platform.InstanceStopping
+		case s.failed == refused:
+			return platform.InstanceDown
+		case s.crashes > immediateRestarts:
+			return platform.InstanceCrashed
+		case s.failed == unplaced:
+			return platform.InstanceDown
+		}
+		return platform.InstanceStarting
+	default:
+		return platform.InstanceStopping
+	}
+}
+
+// routable tells whether requests may go to it.
+func (s slot) routable() bool { return s.state == running && s.ready && !s.failing }
+
+// due is when the place wants to hear evDue; zero means never.
+func (s slot) due() time.Time {
+	switch s.state {
+	case stopping, clearing:
+		return s.deadline
+	case waiting:
+		return s.restartAt
+	}
+	return time.Time{}
+}
+
+// rules are what the machine needs to know besides.
+type rules struct {
+	now   time.Time
+	grace time.Duration // what instances have between SIGTERM and SIGKILL
+	cell  string
+	newID func() string
+}
+
+// step returns the place after an event, and what is to be done, in order. An
+// event that means nothing in the present state changes nothing.
+func (r rules) step(s slot, e event) (slot, []action) {
+	before := s.visible()
+	id := s.id
+	s.seen = max(s.seen, e.seq)
+	var do []action
+	switch e.kind {
+	case evDesire:
+		s.wanted = e.version
+		do = r.desire(&s, e.gently)
+	case evCreated:
+		do = r.created(&s, e)
+	case evFailed:
+		do = r.failed(&s, e)
+	case evRefused:
+		do = r.refused(&s, e)
+	case evChecking:
+		if s.state == starting {
+			do = append(do, r.line(s, "Starting health monitoring of container"))
+		}
+	case evHealthy:
+		if s.state == starting {
+			s.state, s.details = running, ""
+			do = append(do, r.line(s, "Container became healthy"))
+		}
+	case evReady:
+		if s.state == running && !s.ready && !s.failing {
+			s.ready = true
+			do = append(do, action{kind: doReady, id: s.id})
+		}
+	case evNotReady:
+		if s.state == running && s.ready {
+			s.ready = false
+			do = append(do, action{kind: doNotReady, id: s.id, text: e.text})
+		}
+	case evFailing:
+		if s.state == starting || s.state == running {
+			s.failing, s.ready = true, false
+		}
+	case evEnded:
+		do = r.ended(&s, e)
+	case evLost:
+		do = r.lost(&s)
+	case evRemoved:
+		if s.state == clearing {
+			do = append(do, r.line(s, "Cell %s successfully destroyed container for instance %s", r.cell, s.id))
+			do = append(do, r.cleared(&s)...)
+		}
+	case evStuck:
+		if s.state == clearing {
+			s.deadline = r.now.Add(removePause)
+		}
+	case evDue:
+		do = r.passed(&s)
+	case evRestart:
+		do = r.restart(&s)
+	}
+	if s.visible() != before || s.id != id {
+		s.since = r.now
+	}
+	return s, do
+}
+
+func (r rules) line(s slot, format string, args ...any) action {
+	return action{kind: doLine, id: s.id, text: fmt.Sprintf(format, args...)}
+}
+
+// desire makes the place go where it should.
+func (r rules) desire(s *slot, gently bool) []action {
+	switch s.state {
+	case absent:
+		if s.wanted != "" {
+			return r.create(s)
+		}
+	case creating, starting, running:
+		if s.wanted != s.version {
+			return r.stop(s, gently)
+		}
+	case waiting, givenUp:
+		if s.wanted != s.version {
+			return r.cleared(s)
+		}
+	}
+	return nil
+}
+
+// create begins a new instance. Of the one before it only the crashes stay, and
+// why it failed, until the new one is healthy.
+func (r rules) create(s *slot) []action {
+	next := slot{state: creating, id: r.newID(), version: s.wanted, wanted: s.wanted}
+	if s.failed != sound && s.version == s.wanted {
+		next.crashes, next.crashedAt, next.details = s.crashes, s.crashedAt, s.details
+		if s.failed == refused {
+			// It is the same attempt, and was told of.
+			next.failed = refused
+			*s = next
+			return []action{{kind: doCreate, id: s.id}}
+		}
+	}
+	*s = next
+	return []action{
+		r.line(*s, "Cell %s creating container for instance %s", r.cell, s.id),
+		{kind: doCreate, id: s.id},
+	}
+}
+
+func (r rules) created(s *slot, e event) []action {
+	switch s.state {
+	case creating:
+		if s.failed == refused {
+			s.details = ""
+		}
+		s.state, s.failed = starting, sound
+		s.host, s.internal, s.ports = e.host, e.internal, e.ports
+		return []action{
+			r.line(*s, "Cell %s successfully created container for instance %s", r.cell, s.id),
+			{kind: doFollow, id: s.id},
+		}
+	case stopping: // it was too late to give up the start
+		return r.clear(s)
+	}
+	return nil
+}
+
+func (r rules) failed(s *slot, e event) []action {
+	switch s.state {
+	case creating:
+		r.count(s, unplaced, e.text)
+		s.state = waiting
+		do := []action{r.line(*s, "Cell %s failed to create container for instance %s: %s", r.cell, s.id, e.text)}
+		return append(do, r.settle(s)...)
+	case stopping:
+		return r.cleared(s)
+	}
+	return nil
+}
+
+// refused waits for room. It is no crash: nothing is wrong with the app, however
+// long it takes. What is told once is not told again.
+func (r rules) refused(s *slot, e event) []action {
+	switch s.state {
+	case creating:
+		told := s.failed == refused && s.details == e.text
+		s.state, s.failed, s.details = waiting, refused, e.text
+		s.restartAt = r.now.Add(placePause)
+		if told {
+			return nil
+		}
+		return []action{r.line(*s, "Cell %s cannot place instance %s: %s", r.cell, s.id, e.text)}
+	case stopping:
+		return r.cleared(s)
+	}
+	return nil
+}
+
+// count notes a failure and when to try again.
+func (r rules) count(s *slot, f failure, details string) {
+	if s.state == running && r.now.Sub(s.since) >= soundAfter {
+		s.crashes = 0
+	}
+	s.crashes++
+	s.failed, s.details, s.crashedAt = f, details, r.now
+	s.restartAt = r.now.Add(pause(s.crashes))
+	s.ready, s.failing = false, false
+}
+
+// settle is where a place goes after a failure, when nothing is left of it.
+func (r rules) settle(s *slot) []action {
+	switch {
+	case s.wanted != s.version:
+		return r.cleared(s)
+	case s.crashes >= maxCrashes:
+		s.state, s.restartAt = givenUp, time.Time{}
+		return []action{r.line(*s, "Cell %s does not start the instance again: it failed %d times in a row. Restart the app to try again", r.cell, s.crashes)}
+	case !r.now.Before(s.restartAt):
+		return r.create(s)
+	}
+	s.state = waiting
+	return nil
+}
+
+func (r rules) ended(s *slot, e event) []action {
+	switch s.state {
+	case starting, running:
+		text := e.text
+		if text == "" {
+			text = "Instance ended without a reason"
+		}
+		r.count(s, crashed, text)
+		do := []action{{kind: doCrash, id: s.id, crash: crash{
+			id: s.id, version: s.version, description: text, status: e.status, count: s.crashes, at: s.crashedAt,
+		}}}
+		return append(do, r.clear(s)...)
+	case stopping:
+		return r.clear(s)
+	}
+	return nil
+}
+
+// clear removes what is left of an instance that ended.
+func (r rules) clear(s *slot) []action {
+	s.state, s.deadline = clearing, time.Time{}
+	return []action{
+		r.line(*s, "Cell %s destroying container for instance %s", r.cell, s.id),
+		{kind: doRemove, id: s.id},
+	}
+}
+
+// cleared is where a place goes when nothing is left of its instance.
+func (r rules) cleared(s *slot) []action {
+	switch {
+	case s.wanted == "":
+		*s = slot{}
+		return nil
+	case s.failed != sound && s.wanted == s.version && s.state == clearing:
+		return r.settle(s)
+	}
+	return r.create(s)
+}
+
+// lost is when the engine does not have the instance that the row tells of.
+func (r rules) lost(s *slot) []action {
+	switch s.state {
+	case creating: // the server died before it started it, or it is out of date
+		if s.wanted == "" {
+			*s = slot{}
+			return nil
+		}
+		if s.crashes > 0 {
+			s.failed = crashed // it goes on counting
+		}
+		return r.create(s)
+	case starting, running:
+		r.count(s, crashed, "Instance disappeared")
+		do := []action{{kind: doCrash, id: s.id, crash: crash{
+			id: s.id, version: s.version, description: s.details, count: s.crashes, at: s.crashedAt,
+		}}}
+		s.state = waiting
+		return append(do, r.settle(s)...)
+	case stopping, clearing:
+		return r.cleared(s)
+	}
+	return nil
+}
+
+// stop begins to end the instance.
+func (r rules) stop(s *slot, gently bool) []action {
+	wasCreating := s.state == creating
+	s.state, s.ready, s.failing, s.failed = stopping, false, false, sound
+	s.details = ""
+	do := []action{r.line(*s, "Cell %s stopping instance %s", r.cell, s.id)}
+	if wasCreating {
+		s.deadline = time.Time{} // the start ends, one way or the other
+		return append(do, action{kind: doCancel, id: s.id})
+	}
+	s.deadline = r.now.Add(r.grace + stopSlack)
+	if gently {
+		s.deadline = s.deadline.Add(drainLimit)
+	}
+	return append(do, action{kind: doSignal, id: s.id, gently: gently})
+}
+
+// passed looks whether something is due.
+func (r rules) passed(s *slot) []action {
+	due := s.due()
+	if due.IsZero() || r.now.Before(due) {
+		return nil
+	}
+	switch s.state {
+	case stopping:
+		return r.clear(s)
+	case clearing:
+		s.deadline = time.Time{}
+		return []action{{kind: doRemove, id: s.id}}
+	case waiting:
+		if s.wanted == s.version {
+			return r.create(s)
+		}
+	}
+	return nil
+}
+
+// restart replaces the instance, whatever became of it, and forgives crashes.
+func (r rules) restart(s *slot) []action {
+	if s.wanted == "" {
+		return nil
+	}
+	switch s.state {
+	case creating, starting, running:
+		return r.stop(s, false)
+	case clearing:
+		s.failed, s.details = sound, ""
+	case waiting, givenUp:
+		s.failed, s.details = sound, ""
+		return r.create(s)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// exitPayload is what is told of a crash in the app's log, in this order.
+type exitPayload struct {
+	Instance        string `json:"instance"`
+	Index           int    `json:"index"`
+	CellID          string `json:"cellid"`
+	Reason          string `json:"reason"`
+	ExitDescription string `json:"exitdescription"`
+	CrashCount      int    `json:"crashcount"`
+	CrashTimestamp  int64  `json:"crashtimestamp"` // nanoseconds
+	Version         string `json:"version"`
+}
+
+const reasonCrashed = "CRASHED"
+
+// crashLines are what is written to the app's log about a crash.
+func (p *pass) crashLines(d placed) []string {
+	x := d.crash
+	var payload bytes.Buffer
+	e := json.NewEncoder(&payload)
+	e.SetEscapeHTML(false)
+	err := e.Encode(exitPayload{
+		Instance: x.id, Index: d.at.index, CellID: p.Cell, Reason: reasonCrashed, ExitDescription: x.description,
+		CrashCount: x.count, CrashTimestamp: x.at.UnixNano(), Version: x.version,
+	})
+	if err != nil {
+		panic(err) // plain fields only
+	}
+	return []string{
+		`Process has crashed with type: "` + p.typeOf(d.at) + `"`,
+		"App instance exited with guid " + p.app.guid + " payload: " + string(bytes.TrimSpace(payload.Bytes())),
+	}
+}
+
+// checksReadiness reports whether the process has a readiness check of its own.
+// Without one ready is just another word for healthy.
+func (p *pass) checksReadiness(at place) bool {
+	process := p.goal.processes[at.process]
+	return process != nil && process.Readiness.Type != platform.CheckProcess && process.Readiness.Type != ""
+}
+
+// readyLine is what is written to the app's log when a readiness check of its
+// own passes or fails.
+func (p *pass) readyLine(d placed) string {
+	switch {
+	case !p.checksReadiness(d.at):
+		return ""
+	case d.kind == doReady:
+		return "Container passed the readiness health check. Container marked ready and added to route pool."
+	case d.text != "":
+		return "Container failed the readiness health check. Container marked not ready and removed from route pool: " + d.text
+	}
+	return "Container failed the readiness health check. Container marked not ready and removed from route pool."
+}
+
+// typeOf is the process type of a place.
+func (p *pass) typeOf(at place) string {
+	if process := p.goal.processes[at.process]; process != nil {
+		return process.Type
+	}
+	return p.app.types[at.process]
+}
+
+// audit is an event to record.
+type audit struct {
+	kind string
+	by   actions.Actor
+	data map[string]any
+}
+
+// audits are the events that the actions of the pass amount to.
+func (p *pass) audits() []audit {
+	if p.goal.app == nil {
+		return nil
+	}
+	var all []audit
+	for _, d := range p.actions {
+		by := actions.Actor{GUID: d.at.process, Type: "process", Name: p.typeOf(d.at)}
+		switch d.kind {
+		case doCrash:
+			x := d.crash
+			all = append(all, audit{"audit.app.process.crash", by, map[string]any{
+				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "reason": reasonCrashed, "exit_description": x.description,
+				"crash_count": x.count, "crash_timestamp": x.at.UnixNano(), "version": x.version,
+			}})
+			data := map[string]any{
+				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "exit_description": x.description, "reason": reasonCrashed,
+			}
+			if x.status != 0 {
+				data["exit_status"] = x.status
+			}
+			all = append(all, audit{"app.crash", actions.Actor{GUID: p.goal.app.GUID, Type: "app", Name: p.goal.app.Name}, data})
+		case doReady, doNotReady:
+			if !p.checksReadiness(d.at) {
+				continue
+			}
+			kind := "audit.app.process.ready"
+			if d.kind == doNotReady {
+				kind = "audit.app.process.not-ready"
+			}
+			all = append(all, audit{kind, by, map[string]any{
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "version": d.before.version,
+			}})
+		}
+	}
+	return all
+}
+
+// record writes audit events. An app or space that has been deleted meanwhile
+// has no need of them.
+func (p *pass) record(tx platform.Tx, audits []audit) error {
+	if len(audits) == 0 {
+		return nil
+	}
+	app, err := tx.Apps().Get(p.app.guid)
+	for i := 0; i < len(audits) && err == nil; i++ {
+		err = p.Platform.RecordApp(tx, audits[i].kind, audits[i].by, app, audits[i].data)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,323 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/initproto"
+)
+
+// LabelApp is the label of instances that names their app.
+const LabelApp = "app"
+
+// The labels of instances. Others than apps' are none of our business.
+const (
+	labelKind    = "kind"
+	kindApp      = "app"
+	labelProcess = "process"
+	labelType    = "type"
+	labelIndex   = "index"
+	labelVersion = "version"
+	labelSources = "sources" // of the members, a line each
+)
+
+// errOutdated means that something else is wanted by now.
+var errOutdated = errors.New("the process has changed")
+
+// plan is what an instance is made of, as the store has it.
+type plan struct {
+	app      *platform.App
+	process  *platform.Process
+	droplet  *platform.Droplet
+	sidecars []*platform.Sidecar
+	ports    []int
+	env      map[string]string
+	mainMB   int
+	memory   map[string]int // of sidecars, by name
+	// files are the services of the app, if it has them in files.
+	files map[string][]byte
+}
+
+func (c *Controller) planOf(ctx context.Context, at place, version string) (*plan, error) {
+	var p *plan
+	err := c.Store.View(ctx, func(tx platform.Tx) error {
+		p = &plan{}
+		var err error
+		if p.process, err = tx.Processes().Get(at.process); fault.Is(err, fault.NotFound) {
+			return errOutdated
+		} else if err != nil {
+			return err
+		}
+		if err := asVersion(tx, p.process, version); err != nil {
+			return err
+		}
+		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
+			return err
+		}
+		p.droplet, err = tx.Droplets().Get(p.process.DropletGUID)
+		if fault.Is(err, fault.NotFound) {
+			return fault.Wrap(err, fault.Unprocessable, "the droplet of this app no longer exists: push or restage it")
+		}
+		if err != nil {
+			return err
+		}
+		if p.sidecars, err = actions.SidecarsOf(tx, p.process); err != nil {
+			return err
+		}
+		if p.ports, err = actions.PortsOf(tx, p.process); err != nil {
+			return err
+		}
+		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
+		where, err := actions.PlaceOf(tx, p.app)
+		if err != nil {
+			return err
+		}
+		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
+			return err
+		}
+		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		return err
+	})
+	return p, err
+}
+
+// specOf is what the engine is asked to start.
+func (c *Controller) specOf(ctx context.Context, at place, id, version string) (engine.Spec, error) {
+	p, err := c.planOf(ctx, at, version)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	members, err := c.members(p, at, id)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	ln := initproto.Spec{
+		Instance: id, Members: members, User: c.User, Group: c.Group, Grace: c.Grace, LogRate: p.process.LogRate,
+		Health: check(p.process.Health, p.ports), Readiness: check(p.process.Readiness, p.ports),
+	}
+	if ln.Readiness.Kind == initproto.CheckProcess {
+		ln.Readiness = initproto.Check{} // ready as soon as healthy
+	}
+	if err := ln.Validate(); err != nil {
+		return engine.Spec{}, fault.Wrap(err, fault.Unprocessable, "the instance cannot be started: %v", err)
+	}
+	reach, err := c.reach(ctx, p.app.GUID)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	return engine.Spec{
+		ID: id, Reach: reach,
+		Labels: map[string]string{
+			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
+			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
+		},
+		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p.files)...),
+		Launch: ln,
+		Limits: engine.Limits{
+			Memory: int64(p.process.MemoryMB) << 20, Disk: int64(p.process.DiskMB) << 20,
+			CPU: cpuShares(p.process.MemoryMB), PIDs: c.PIDs, Files: actions.DefaultFiles,
+		},
+		Ports: p.ports,
+	}, nil
+}
+
+// cpuShares: who pays for memory gets processor time in proportion.
+func cpuShares(memoryMB int) int { return min(max(memoryMB, 128), 8192) }
+
+// DropletKey begins the key of a droplet's archive; its checksum follows.
+const DropletKey = "droplet-"
+
+func (c *Config) archive(ctx context.Context, d *platform.Droplet) engine.Archive {
+	a := engine.Archive{Open: func() (io.ReadCloser, error) {
+		r, err := c.Droplets.Open(ctx, d.GUID)
+		if errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.NotFound) {
+			return nil, fault.Wrap(err, fault.Unprocessable, "the files of the droplet no longer exist: push or restage the app")
+		}
+		return r, err
+	}}
+	if d.Checksum != "" {
+		a.Key = DropletKey + d.Checksum
+	}
+	return a
+}
+
+func sourcesOf(s initproto.Spec) []string {
+	all := make([]string, 0, len(s.Members))
+	for _, m := range s.Members {
+		all = append(all, m.Source)
+	}
+	return all
+}
+
+// check translates a health check. A port check looks at all ports, an http
+// check at the first.
+func check(h platform.HealthCheck, ports []int) initproto.Check {
+	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	k := initproto.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout), Interval: seconds(h.Interval)}
+	switch h.Type {
+	case platform.CheckPort:
+		k.Kind, k.Ports = initproto.CheckPort, ports
+	case platform.CheckHTTP:
+		k.Kind, k.Ports, k.Endpoint = initproto.CheckHTTP, ports[:1], h.Endpoint
+		if k.Endpoint == "" {
+			k.Endpoint = "/"
+		}
+	default:
+		k.Kind = initproto.CheckProcess
+	}
+	return k.WithDefaults()
+}
+
+// members are the main process and the sidecars.
+func (c *Controller) members(p *plan, at place, id string) ([]initproto.Member, error) {
+	command := p.process.Command
+	if command == "" {
+		command = p.droplet.ProcessTypes[p.process.Type]
+	}
+	if command == "" {
+		return nil, fault.New(fault.Unprocessable,
+			"there is no start command for the process %q: the droplet names none; give one in the manifest, a Procfile, or with 'cf push -c'", p.process.Type)
+	}
+	source := "APP/PROC/" + strings.ToUpper(p.process.Type)
+	add := func(name, source, command string, memoryMB int) (initproto.Member, error) {
+		env, err := c.environment(p, at, id, memoryMB)
+		return initproto.Member{Name: name, Source: source, Args: initproto.Script(engine.Escape(command)), Env: env, Dir: "{{home}}/app"}, err
+	}
+	first, err := add(p.process.Type, source, command, p.mainMB)
+	if err != nil {
+		return nil, err
+	}
+	all := []initproto.Member{first}
+	for _, s := range p.sidecars {
+		name := s.Name
+		if name == p.process.Type {
+			name = "sidecar/" + name
+		}
+		m, err := add(name, source+"/SIDECAR/"+strings.ToUpper(s.Name), s.Command, p.memory[s.Name])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// environment is that of one member: what all instances have, and what belongs
+// to this one.
+func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]string, error) {
+	env := c.variables(p.app, p.env, id, memoryMB)
+	index := strconv.Itoa(at.index)
+	port := portWord(p.ports[0])
+	// Only PORT can be another number than the one asked for, because only PORT
+	// is asked by the app: the others are fixed in somebody's code.
+	pairs := []string{`{"external":` + port + `,"internal":` + port + `}`}
+	for _, n := range p.ports[1:] {
+		pairs = append(pairs, fmt.Sprintf(`{"external":%d,"internal":%d}`, n, n))
+	}
+	application, err := vcapApplication(p.env["VCAP_APPLICATION"], id, at.index, memoryMB, port)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(env, map[string]string{
+		"PORT": port, "VCAP_APP_PORT": port, "VCAP_APP_HOST": "0.0.0.0",
+		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_PORT": port,
+		"CF_INSTANCE_ADDR":  net.JoinHostPort(c.Host, port),
+		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
+		"VCAP_APPLICATION":  application,
+	})
+	return listed(env), nil
+}
+
+// reach are the addresses of the services of an app.
+func (c *Config) reach(ctx context.Context, app string) ([]netip.AddrPort, error) {
+	if c.Reach == nil {
+		return nil, nil
+	}
+	list, err := c.Reach(ctx, app)
+	if err != nil {
+		return nil, fmt.Errorf("the addresses of the app's services: %w", err)
+	}
+	return list, nil
+}
+
+// variables are those of everything that runs for an app, whatever it is: given
+// is what the store has.
+func (c *Config) variables(app *platform.App, given map[string]string, id string, memoryMB int) map[string]string {
+	env := map[string]string{"PATH": c.Path}
+	maps.Copy(env, c.Variables) // a user may set them otherwise
+	for name, value := range given {
+		env[name] = engine.Escape(value) // the user's: no word of ours
+	}
+	maps.Copy(env, map[string]string{
+		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
+		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
+		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
+	})
+	maps.Copy(env, c.serviceVariables(app))
+	return env
+}
+
+// noPorts are the variables about ports of what has none, as Diego gives them to
+// tasks.
+func noPorts() map[string]string {
+	return map[string]string{"CF_INSTANCE_ADDR": "", "CF_INSTANCE_PORT": "", "CF_INSTANCE_PORTS": "[]"}
+}
+
+// listed are variables as a member has them.
+func listed(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// portWord is replaced by the engine.
+func portWord(n int) string { return "{{port:" + strconv.Itoa(n) + "}}" }
+
+// vcapApplication adds what only the instance knows. The port is a number that
+// the engine fills in, so it cannot pass through the encoder.
+func vcapApplication(common, id string, index, memoryMB int, port string) (string, error) {
+	var all map[string]any
+	if err := json.Unmarshal([]byte(common), &all); err != nil {
+		return "", fmt.Errorf("VCAP_APPLICATION: %w", err)
+	}
+	if limits, ok := all["limits"].(map[string]any); ok {
+		limits["mem"] = memoryMB
+	}
+	all["host"], all["instance_id"], all["instance_index"] = "0.0.0.0", id, index
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	return `{"port":` + port + "," + engine.Escape(string(text[1:])), nil
+}
+
+// reasonOf names the failures of a machine that a user can understand.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk of the platform is full"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it took too long"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		return "the platform has no more room"
+	}
+	return "the platform's log says why"
+}

@@ -1,0 +1,268 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/initproto"
+)
+
+// Why tasks fail, when it is not their command.
+const (
+	reasonCancelled = "task was cancelled"
+	reasonStopped   = "the task was stopped by the platform before it ended; run it again"
+	reasonVanished  = "the instance of the task was lost before the task ended, so its result is not known; look at the app's log before you run it again"
+)
+
+// row reads the task, and writes it when change says so. It is nil when there is
+// none any more.
+func (j *job) row(ctx context.Context, change func(*platform.Task) bool) (*platform.Task, error) {
+	var task *platform.Task
+	do := j.Store.View
+	if change != nil {
+		do = j.Store.Update
+	}
+	err := do(ctx, func(tx platform.Tx) (err error) {
+		task, err = tx.Tasks().Get(j.guid)
+		if err == nil && change != nil && change(task) {
+			err = tx.Tasks().Update(task)
+		}
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		j.gone.Store(true)
+		return nil, nil
+	}
+	return task, err
+}
+
+// neverRan reports that the first process of an instance did not come to say
+// anything: it says who it is before it starts the command.
+func neverRan(in engine.Instance) bool {
+	return !in.Running && in.State.Phase == initproto.Starting && in.State.PID == 0
+}
+
+// failed is a result. Who did not want the task any more gets what he asked for.
+func failed(reason string) func(*platform.Task) {
+	return func(task *platform.Task) {
+		if task.State == platform.TaskCanceling {
+			reason = reasonCancelled
+		}
+		task.State, task.Reason = platform.TaskFailed, reason
+	}
+}
+
+// resultOf is what the end of an instance means. A task that was done before it
+// could be told to stop has succeeded.
+func resultOf(exit *initproto.Exit) func(*platform.Task) {
+	switch {
+	case exit == nil:
+		return failed(reasonVanished)
+	case exit.Status == 0 && !exit.Stopped:
+		return func(task *platform.Task) { task.State, task.Reason = platform.TaskSucceeded, "" }
+	case exit.Description != "":
+		return failed(exit.Description)
+	case exit.Stopped:
+		return failed(reasonStopped)
+	}
+	return failed(fmt.Sprintf("Exited with status %d", exit.Status))
+}
+
+// start asks the engine for the instance, when it is its turn. A reason is why
+// there is none, for the user; an error means that it should be tried again.
+func (j *job) start(ctx context.Context, task *platform.Task) (reason string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer j.whenUnwanted(ctx, func(context.Context) { cancel() })()
+	select {
+	case j.starts <- struct{}{}:
+		defer giveBack(j.starts)()
+	case <-ctx.Done():
+		return j.notStarted(ctx, task, ctx.Err())
+	}
+	// From here on the engine is waited for, and no other task.
+	ctx, late := context.WithTimeout(ctx, startLimit)
+	defer late()
+	var spec engine.Spec
+	err = background.Do("task", func() (err error) {
+		spec, err = j.specOf(ctx, task)
+		return err
+	})
+	if err != nil {
+		var known *fault.Error
+		if ctx.Err() == nil && !errors.As(err, &known) {
+			return "", err
+		}
+		return j.notStarted(ctx, task, err)
+	}
+	if err := background.Do("task", func() error { return j.Engine.Start(ctx, spec) }); err != nil {
+		return j.notStarted(ctx, task, err)
+	}
+	return "", nil
+}
+
+func (j *job) notStarted(ctx context.Context, task *platform.Task, err error) (string, error) {
+	select {
+	case <-j.unwanted:
+		return reasonCancelled, nil
+	default:
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return "", ctx.Err() // the server stops: the next one goes on
+	}
+	j.Log.Warn("a task could not be started", "app", task.AppGUID, "task", j.guid, "error", err)
+	return failureOf(err), nil
+}
+
+// whenUnwanted calls f when the task is to end, if that comes before ctx ends or
+// stop is called. Stop waits for f, whose context it ends.
+func (j *job) whenUnwanted(ctx context.Context, f func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	background.Go("task", func() {
+		defer close(done)
+		select {
+		case <-j.unwanted:
+			f(ctx)
+		case <-ctx.Done():
+		}
+	})
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// specOf is what the engine is asked to start.
+func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, error) {
+	var (
+		app     *platform.App
+		droplet *platform.Droplet
+		env     map[string]string
+		files   map[string][]byte
+	)
+	err := j.Store.View(ctx, func(tx platform.Tx) error {
+		var err error
+		if app, err = tx.Apps().Get(task.AppGUID); err != nil {
+			return err
+		}
+		droplet, err = tx.Droplets().Get(task.DropletGUID)
+		if fault.Is(err, fault.NotFound) {
+			return fault.Wrap(err, fault.Unprocessable, "the droplet of this task no longer exists: push or restage the app and run the task again")
+		}
+		if err != nil {
+			return err
+		}
+		where, err := actions.PlaceOf(tx, app)
+		if err != nil {
+			return err
+		}
+		if files, err = actions.ServiceFiles(tx, app); err != nil {
+			return err
+		}
+		env, err = j.Platform.TaskEnvironment(tx, where, task, j.API)
+		return err
+	})
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	variables := j.variables(app, env, task.GUID, task.MemoryMB)
+	maps.Copy(variables, noPorts())
+	member := initproto.Member{
+		Name: kindTask, Source: task.Source(), Args: initproto.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
+		Env: listed(variables),
+	}
+	reach, err := j.reach(ctx, app.GUID)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	return engine.Spec{
+		ID:     task.GUID,
+		Reach:  reach,
+		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID},
+		Files:  append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
+		Launch: initproto.Spec{
+			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
+		},
+		Limits: engine.Limits{
+			Memory: int64(task.MemoryMB) << 20, Disk: int64(task.DiskMB) << 20,
+			CPU: cpuShares(task.MemoryMB), PIDs: j.PIDs, Files: actions.DefaultFiles,
+		},
+	}, nil
+}
+
+// follow reads the instance to its end, and tells it to go when it is not wanted
+// any more. Nil means that nobody knows how it ended.
+func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit, error) {
+	stop := j.whenUnwanted(ctx, j.terminate)
+	var written atomic.Int64
+	p := pump{
+		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: []string{task.Source()}, last: j.Logs.Position(j.guid),
+		gone: &j.gone, wrote: &written, missed: &j.missed, happened: func([]event) {},
+	}
+	_, ended := p.run(ctx)
+	stop()
+	if !ended {
+		return nil, ctx.Err()
+	}
+	exit := p.exit
+	if exit != nil && exit.Status != 0 && !exit.OOM && exit.Description != "" {
+		// What was killed may have been a child of the command.
+		if u, err := j.Engine.Usage(ctx, j.guid); err == nil && u.OOMKills > 0 {
+			exit.Description += " (out of memory)"
+		}
+	}
+	return exit, nil
+}
+
+// terminate tells the instance to go, and ends it when it does not.
+func (j *job) terminate(ctx context.Context) {
+	if _, err := j.row(ctx, nil); err != nil && ctx.Err() == nil { // whether its app is gone
+		j.Log.Warn("a task cannot be read", "task", j.guid, "error", err)
+	}
+	if err := j.Engine.Signal(ctx, j.guid); err != nil && !errors.Is(err, engine.ErrNotFound) && ctx.Err() == nil {
+		j.Log.Warn("a task cannot be told to go", "task", j.guid, "error", err)
+	}
+	late := make(chan struct{})
+	defer j.Clock.AfterFunc(j.Grace+stopSlack, func() { close(late) })()
+	select {
+	case <-late:
+	case <-ctx.Done():
+		return
+	}
+	for failures := 0; ; failures++ {
+		err := j.Engine.Remove(ctx, j.guid)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		again := pauseAfter(failures)
+		j.Log.Error("a task that does not go cannot be removed", "task", j.guid, "again", again, "error", err)
+		if !rest(ctx, again) {
+			return
+		}
+	}
+}
+
+// dismiss leaves nothing of the instance. One that still runs, because its app
+// was deleted, is told to go before.
+func (j *job) dismiss(ctx context.Context) error {
+	in, err := j.Engine.Get(ctx, j.guid)
+	if err == nil && in.Running && j.Engine.Signal(ctx, j.guid) == nil {
+		j.awaitEnd(ctx, j.guid)
+	}
+	if err := j.Engine.Remove(ctx, j.guid); err != nil {
+		return err
+	}
+	if f, ok := j.Logs.(forgetter); ok {
+		f.Forget(j.guid)
+	}
+	return nil
+}

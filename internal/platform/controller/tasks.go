@@ -1,0 +1,345 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/engine"
+)
+
+const (
+	kindTask = "task"
+	// purgeEvery is how often tasks that have been over for long are deleted.
+	purgeEvery = time.Hour
+	// taskPause is the longest time between attempts to look after a task.
+	taskPause = 10 * time.Second
+)
+
+// Tasks runs the tasks of apps, each in an instance of its own that ends with
+// its command. It is a background.Service.
+//
+//	store ──active rows──▶ look ──▶ a job for each: start, follow, write the result, remove
+//	                        ▲
+//	           Kick, timer ─┘
+//
+// A row is PENDING until its instance exists, and an instance exists before its
+// command runs. So the next server runs what has no instance yet, and follows
+// what has one: nothing is run twice. The result is written once, when all lines
+// are safe in the app's log, and before the instance is removed.
+//
+// A task goes on when its app is stopped, and ends when its app is deleted.
+type Tasks struct {
+	Config
+	part   background.Part
+	kicked chan struct{}
+	starts chan struct{} // a place for each start under way
+	missed atomic.Uint64
+
+	mu     sync.Mutex
+	jobs   map[string]*job // by task
+	purged time.Time
+	looked chan struct{} // closed after the next look
+}
+
+var _ background.Service = (*Tasks)(nil)
+
+// NewTasks returns what runs tasks. It is not running.
+func NewTasks(c Config) *Tasks {
+	c = c.withDefaults()
+	return &Tasks{
+		Config: c, kicked: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts), jobs: map[string]*job{}, looked: make(chan struct{}),
+	}
+}
+
+// Start goes on with the tasks that there are, and begins to work.
+func (t *Tasks) Start(ctx context.Context) error {
+	return t.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { t.loop(work, spawn) })
+		return nil
+	})
+}
+
+// Stop ends the work and leaves the tasks running.
+func (t *Tasks) Stop() { t.part.Halt(nil) }
+
+// Kick has the tasks looked at soon. It never blocks.
+func (t *Tasks) Kick() {
+	select {
+	case t.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// LostLines is how many lines of tasks could not be taken over into the logs,
+// each told of there.
+func (t *Tasks) LostLines() uint64 { return t.missed.Load() }
+
+func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
+	for thorough := true; ; {
+		tick := make(chan struct{})
+		stop := t.Clock.AfterFunc(t.Interval, func() { close(tick) })
+		err := background.Do("look at tasks", func() error { return t.look(ctx, spawn, thorough) })
+		if err != nil && ctx.Err() == nil {
+			t.Log.Error("tasks could not be looked at", "error", err)
+		}
+		t.tellLooked()
+		select {
+		case <-ctx.Done():
+			stop()
+			return
+		case <-t.kicked:
+			stop()
+			thorough = false
+		case <-tick:
+			thorough = true
+		}
+	}
+}
+
+// afterLook returns a channel that is closed after the next look.
+func (t *Tasks) afterLook() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.looked
+}
+
+func (t *Tasks) tellLooked() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.looked)
+	t.looked = make(chan struct{})
+}
+
+// active reads the tasks that are not over, without their commands, and the
+// organization of each app that they are of.
+func (t *Tasks) active(ctx context.Context) (tasks []*platform.Task, orgs map[string]string, err error) {
+	orgs = map[string]string{}
+	err = t.Store.View(ctx, func(tx platform.Tx) error {
+		// This is done whenever any app changes, so it must not cost the
+		// decryption of what is not begun.
+		tasks, _, err = tx.Tasks().List(platform.Query{Where: []platform.Cond{platform.ActiveTasks()}, WithoutSecrets: true})
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		apps, _, err := tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", distinct(tasks, func(t *platform.Task) string { return t.AppGUID }))}, WithoutSecrets: true})
+		if err != nil {
+			return err
+		}
+		spaces, _, err := tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", distinct(apps, func(a *platform.App) string { return a.SpaceGUID }))}})
+		if err != nil {
+			return err
+		}
+		of := map[string]string{}
+		for _, s := range spaces {
+			of[s.GUID] = s.OrgGUID
+		}
+		for _, a := range apps {
+			orgs[a.GUID] = of[a.SpaceGUID]
+		}
+		return nil
+	})
+	return tasks, orgs, err
+}
+
+// distinct are the different keys of rows.
+func distinct[T any](rows []*T, key func(*T) string) []string {
+	all := make([]string, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, key(r))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// look sees that every task that is not over has a job, as far as there is room
+// and its organization has not used up its share, and that jobs know of tasks that are not wanted any more. A thorough one also
+// ends instances that no task tells of.
+func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) error {
+	var found []engine.Instance
+	if thorough {
+		// Before the rows: an instance has a row before it exists.
+		list, err := t.Engine.List(ctx)
+		if err != nil {
+			return err
+		}
+		found = list
+		if err := t.purge(ctx); err != nil {
+			t.Log.Warn("old tasks could not be deleted", "error", err)
+		}
+	}
+	active, orgs, err := t.active(ctx)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := map[string]bool{}
+	for _, task := range active {
+		known[task.GUID] = true
+		j := t.jobs[task.GUID]
+		switch {
+		case j != nil && task.State == platform.TaskCanceling:
+			j.end()
+		case j == nil && task.State != platform.TaskPending:
+			t.begin(ctx, spawn, task.GUID, orgs[task.AppGUID])
+		}
+	}
+	// Those that wait come when all that hold a place are counted.
+	t.beginPending(ctx, spawn, active, orgs)
+	for guid, j := range t.jobs {
+		if !known[guid] {
+			j.end() // deleted with its app, or over just now
+		}
+	}
+	for _, in := range found {
+		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil {
+			t.begin(ctx, spawn, in.ID, "") // which finds that it is not wanted
+		}
+	}
+	return nil
+}
+
+// beginPending makes jobs of those that wait, in their order. One whose
+// organization holds its share is passed over. The lock is held.
+func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*platform.Task, orgs map[string]string) {
+	held, share := map[string]int{}, actions.TaskShare(t.Config.Tasks)
+	for _, j := range t.jobs {
+		held[j.org]++
+	}
+	for _, task := range active {
+		if len(t.jobs) >= t.Config.Tasks {
+			return
+		}
+		org := orgs[task.AppGUID]
+		if task.State != platform.TaskPending || t.jobs[task.GUID] != nil || held[org] >= share {
+			continue
+		}
+		held[org]++
+		t.begin(ctx, spawn, task.GUID, org)
+	}
+}
+
+// begin makes a job. The lock is held.
+func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, org string) {
+	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{})}
+	t.jobs[guid] = j
+	spawn(func() {
+		defer func() {
+			t.mu.Lock()
+			delete(t.jobs, guid)
+			t.mu.Unlock()
+			t.Kick() // there is room for another
+		}()
+		background.Safely("task", func() { j.run(ctx) })
+	})
+}
+
+func (t *Tasks) purge(ctx context.Context) error {
+	now := t.Clock.Now()
+	if !t.purged.IsZero() && now.Sub(t.purged) < purgeEvery {
+		return nil
+	}
+	t.purged = now
+	return t.Store.Update(ctx, t.Platform.PurgeTasks)
+}
+
+// job looks after one task until it is over.
+type job struct {
+	*Tasks
+	guid     string
+	org      string // whose place it holds; empty when nothing tells
+	once     sync.Once
+	unwanted chan struct{} // closed when it is to end
+	gone     atomic.Bool   // its app was deleted: nobody reads the log
+}
+
+func (j *job) end() { j.once.Do(func() { close(j.unwanted) }) }
+
+// pauseAfter is how long to wait after so many failures before this one.
+func pauseAfter(failures int) time.Duration { return min(pumpPause<<min(failures, 8), taskPause) }
+
+// run tries until it has come to an end that is written down.
+func (j *job) run(ctx context.Context) {
+	for failures := 0; ; failures++ {
+		err := background.Do("task", func() error { return j.carryOut(ctx) })
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		again := pauseAfter(failures)
+		j.Log.Error("a task could not be looked after", "task", j.guid, "again", again, "error", err)
+		if !rest(ctx, again) {
+			return
+		}
+	}
+}
+
+// carryOut brings the task from where it is to its end. An error means that it
+// should be tried again.
+func (j *job) carryOut(ctx context.Context) error {
+	task, err := j.row(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if task == nil || task.State.Over() {
+		return j.dismiss(ctx)
+	}
+	in, err := j.Engine.Get(ctx, j.guid)
+	if err == nil && task.State == platform.TaskPending && neverRan(in) {
+		// The server died a moment before it was to begin.
+		if err := j.Engine.Remove(ctx, j.guid); err != nil {
+			return err
+		}
+		err = engine.ErrNotFound
+	}
+	switch {
+	case errors.Is(err, engine.ErrNotFound) && task.State == platform.TaskPending:
+		if reason, err := j.start(ctx, task); err != nil || reason != "" {
+			return j.conclude(ctx, err, failed(reason))
+		}
+	case errors.Is(err, engine.ErrNotFound):
+		return j.conclude(ctx, nil, failed(reasonVanished))
+	case err != nil:
+		return err
+	}
+	task, err = j.row(ctx, func(task *platform.Task) bool {
+		begun := task.State == platform.TaskPending
+		if begun {
+			task.State = platform.TaskRunning
+		}
+		return begun
+	})
+	switch {
+	case err != nil:
+		return err
+	case task == nil || task.State.Over():
+		return j.dismiss(ctx)
+	case task.State == platform.TaskCanceling:
+		j.end()
+	}
+	exit, err := j.follow(ctx, task)
+	return j.conclude(ctx, err, resultOf(exit))
+}
+
+// conclude writes the result, if nothing hindered it.
+func (j *job) conclude(ctx context.Context, err error, result func(*platform.Task)) error {
+	if err != nil {
+		return err
+	}
+	if _, err := j.row(ctx, func(task *platform.Task) bool {
+		if task.State.Over() {
+			return false
+		}
+		result(task)
+		return true
+	}); err != nil {
+		return err
+	}
+	return j.dismiss(ctx)
+}

@@ -1,0 +1,146 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/engine"
+)
+
+// Usage is what an instance uses.
+type Usage struct {
+	Time time.Time
+	// CPU is how much of a processor it uses: 1 is all of one.
+	CPU         float64
+	Memory      int64 // bytes
+	MemoryLimit int64
+	Disk        int64
+	LogRate     int64 // bytes of output a second
+}
+
+const (
+	// usageFresh is how long an answer is good for. Over a shorter time a
+	// rate would say little.
+	usageFresh = time.Second
+	// Memory grows quickly while an instance starts: during its first seconds
+	// (usageYoung) memory and disk are read again after a short while
+	// (usageYoungFresh), so that what a push shows is not from before the start.
+	usageYoung      = 15 * time.Second
+	usageYoungFresh = 50 * time.Millisecond
+	// usageAtOnce bounds how many instances the engine is asked for at once.
+	usageAtOnce = 8
+)
+
+// sample is what was seen last of an instance, and the rates since the one
+// before.
+type sample struct {
+	mu    sync.Mutex
+	at    time.Time
+	read  time.Time // when memory and disk were read
+	began time.Time // when the instance was created
+	cpu   time.Duration
+	bytes int64
+	usage Usage
+	ok    bool
+
+	written  atomic.Int64 // bytes of output since we read it
+	followed atomic.Bool  // somebody counts them
+}
+
+type usageCache struct {
+	mu sync.Mutex
+	of map[string]*sample
+}
+
+func (u *usageCache) get(id string) *sample {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.of[id]
+	if s == nil {
+		s = &sample{}
+		u.of[id] = s
+	}
+	return s
+}
+
+func (u *usageCache) forget(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.of, id)
+}
+
+// drop forgets what was asked for in vain.
+func (u *usageCache) drop(id string, s *sample) {
+	if !s.ok && !s.followed.Load() {
+		u.forget(id)
+	}
+}
+
+// Usage returns what instances use, by guid. Those that the engine cannot say
+// anything about are left out. Rates are those since the question before, at
+// first those since the instance was started.
+func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[string]Usage {
+	var mu sync.Mutex
+	answers := make(map[string]Usage, len(instanceGUIDs))
+	places := make(chan struct{}, usageAtOnce)
+	var all background.WaitGroup
+	for _, id := range instanceGUIDs {
+		places <- struct{}{}
+		all.Go("usage of an instance", func() {
+			defer func() { <-places }()
+			if u, ok := c.usageOf(ctx, id); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				answers[id] = u
+			}
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
+	s := c.usage.get(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := c.Clock.Now()
+	if s.ok && now.Sub(s.at) < usageFresh {
+		if now.Sub(s.began) < usageYoung && now.Sub(s.read) >= usageYoungFresh {
+			if seen, err := c.Engine.Usage(ctx, id); err == nil {
+				s.usage.Memory, s.usage.Disk, s.usage.Time, s.read = seen.Memory, seen.Disk, now, now
+			}
+		}
+		return s.usage, true
+	}
+	seen, err := c.Engine.Usage(ctx, id)
+	if err != nil {
+		c.usage.drop(id, s)
+		return Usage{}, false
+	}
+	since, cpu, bytes := s.at, s.cpu, s.bytes
+	written := s.written.Load()
+	if !s.ok {
+		in, err := c.Engine.Get(ctx, id)
+		if err != nil {
+			c.usage.drop(id, s)
+			return Usage{}, false
+		}
+		since, cpu, bytes = in.Created, 0, 0
+		s.began = in.Created
+	}
+	s.usage = usageBetween(seen, now.Sub(since), seen.CPUTime-cpu, written-bytes)
+	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
+	return s.usage, true
+}
+
+func usageBetween(seen engine.Usage, d time.Duration, cpu time.Duration, bytes int64) Usage {
+	u := Usage{Memory: seen.Memory, MemoryLimit: seen.MemoryLimit, Disk: seen.Disk}
+	if d > 0 {
+		u.CPU = max(0, float64(cpu)/float64(d))
+		u.LogRate = max(0, int64(float64(bytes)/d.Seconds()))
+	}
+	return u
+}

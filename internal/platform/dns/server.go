@@ -1,0 +1,261 @@
+package dns
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/connlimit"
+)
+
+// Config says what a server answers.
+type Config struct {
+	// Listen is where it listens, over UDP and TCP. Port 0 picks a free one.
+	Listen netip.AddrPort
+	// Answer is the address of all names that are ours.
+	Answer netip.Addr
+	// Ours reports whether a name is one of the platform's. It is in lower case
+	// and has no dot at its end.
+	Ours func(name string) bool
+	// May reports whether an address may ask.
+	May func(netip.Addr) bool
+	// Upstreams returns the name servers that know all other names; nil means
+	// those of this machine.
+	Upstreams func() []netip.AddrPort
+	Log       *slog.Logger
+}
+
+// Bounds.
+const (
+	sourceQueries = 64 // of one instance at a time
+	allQueries    = 512
+	sourceClients = 8 // connections of one instance over TCP
+	allClients    = 128
+	upstreamTime  = 3 * time.Second // of one name server
+	clientTime    = 10 * time.Second
+	largestUDP    = 4096
+	ttl           = 5 // seconds; short, because a domain may be deleted
+)
+
+// Server is a name server, a background.Service.
+type Server struct {
+	background.Part
+	config  Config
+	udp     *net.UDPConn
+	tcp     net.Listener
+	queries *connlimit.Limiter
+}
+
+// New returns a server that does not run yet.
+func New(c Config) *Server {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Upstreams == nil {
+		c.Upstreams = machineServers
+	}
+	return &Server{config: c, queries: connlimit.New(connlimit.Limits{PerSource: sourceQueries, Total: allQueries})}
+}
+
+// Start listens.
+func (s *Server) Start(ctx context.Context) error {
+	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		if err := s.listen(ctx); err != nil {
+			return fmt.Errorf("name server of instances: %w", err)
+		}
+		limited := connlimit.Listen(s.tcp, connlimit.Limits{PerSource: sourceClients, Total: allClients}, nil, s.config.Log)
+		spawn(func() { s.serveUDP(work, spawn) })
+		spawn(func() {
+			connlimit.Accept(limited, s.config.Log, func(c net.Conn) { spawn(func() { s.serveTCP(work, c) }) })
+		})
+		return nil
+	})
+}
+
+// listen opens the same port for both.
+func (s *Server) listen(ctx context.Context) error {
+	var listen net.ListenConfig
+	var err error
+	if s.tcp, err = listen.Listen(ctx, "tcp", s.config.Listen.String()); err != nil {
+		return err
+	}
+	port := uint16(s.tcp.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert,gosec // it is one of TCP
+	s.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.config.Listen.Addr(), port)))
+	if err != nil {
+		s.tcp.Close()
+	}
+	return err
+}
+
+// Addr is where the server listens, once started.
+func (s *Server) Addr() netip.AddrPort {
+	return s.tcp.Addr().(*net.TCPAddr).AddrPort() //nolint:forcetypeassert // it is one of TCP
+}
+
+// Stop ends it.
+func (s *Server) Stop() {
+	s.Halt(func() {
+		_ = s.udp.Close()
+		_ = s.tcp.Close()
+	})
+}
+
+func (s *Server) serveUDP(ctx context.Context, spawn func(func())) {
+	buffer := make([]byte, largestUDP)
+	for ctx.Err() == nil {
+		n, from, err := s.udp.ReadFromUDPAddrPort(buffer)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			// An answer that was not taken, for example.
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		source := from.Addr().Unmap()
+		if !s.config.May(source) {
+			continue
+		}
+		slot := s.queries.Take(source.String(), func() {})
+		if slot == nil {
+			continue // the resolver asks again
+		}
+		query := append([]byte(nil), buffer[:n]...)
+		spawn(func() {
+			defer slot.Release()
+			if answer := s.answer(ctx, query, "udp"); answer != nil {
+				_, _ = s.udp.WriteToUDPAddrPort(answer, from) // then it is asked again
+			}
+		})
+	}
+}
+
+func (s *Server) serveTCP(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	stop := background.OnDone(ctx, "name server", func() { c.Close() })
+	defer stop()
+	if !s.config.May(connlimit.Address(c.RemoteAddr())) {
+		return
+	}
+	for {
+		_ = c.SetDeadline(time.Now().Add(clientTime))
+		query, err := readMessage(c)
+		if err != nil {
+			return
+		}
+		answer := s.answer(ctx, query, "tcp")
+		if answer == nil || writeMessage(c, answer) != nil {
+			return
+		}
+	}
+}
+
+// answer returns what is sent back; nil if the query is none.
+func (s *Server) answer(ctx context.Context, query []byte, network string) []byte {
+	var p dnsmessage.Parser
+	header, err := p.Start(query)
+	if err != nil || header.Response {
+		return nil
+	}
+	question, err := p.Question()
+	if err != nil {
+		return reply(header, nil, dnsmessage.RCodeFormatError, netip.Addr{})
+	}
+	name := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))
+	if header.OpCode == 0 && question.Class == dnsmessage.ClassINET && s.config.Ours(name) {
+		return reply(header, &question, dnsmessage.RCodeSuccess, s.config.Answer)
+	}
+	for _, at := range s.config.Upstreams() {
+		if answer, err := ask(ctx, network, at, query); err == nil {
+			return answer
+		}
+	}
+	return reply(header, &question, dnsmessage.RCodeServerFailure, netip.Addr{})
+}
+
+// reply is an answer of our own. Of a name that is ours, all other kinds of
+// records are empty.
+func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, a netip.Addr) []byte {
+	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{
+		ID: to.ID, Response: true, OpCode: to.OpCode, Authoritative: a.IsValid(), RecursionDesired: to.RecursionDesired,
+		RecursionAvailable: true, RCode: code,
+	})
+	err := b.StartQuestions()
+	if q != nil {
+		err = errors.Join(err, b.Question(*q))
+		err = errors.Join(err, b.StartAnswers())
+		if a.IsValid() && (q.Type == dnsmessage.TypeA || q.Type == dnsmessage.TypeALL) {
+			err = errors.Join(err, b.AResource(
+				dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, dnsmessage.AResource{A: a.As4()}))
+		}
+	}
+	out, failed := b.Finish()
+	if err != nil || failed != nil {
+		return nil
+	}
+	return out
+}
+
+// ask passes a query on and returns the answer.
+func ask(ctx context.Context, network string, at netip.AddrPort, query []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, upstreamTime)
+	defer cancel()
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, network, at.String())
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	stop := background.OnDone(ctx, "name server", func() { c.Close() })
+	defer stop()
+	if network == "tcp" {
+		if err := writeMessage(c, query); err != nil {
+			return nil, err
+		}
+		return readMessage(c)
+	}
+	if _, err := c.Write(query); err != nil {
+		return nil, err
+	}
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := c.Read(buffer)
+		if err != nil {
+			return nil, err
+		}
+		// Not an answer to an older question of the same port.
+		if n >= 2 && buffer[0] == query[0] && buffer[1] == query[1] {
+			return buffer[:n], nil
+		}
+	}
+}
+
+// Over TCP a message has its length before it.
+
+func readMessage(r io.Reader) ([]byte, error) {
+	var size [2]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	message := make([]byte, binary.BigEndian.Uint16(size[:]))
+	_, err := io.ReadFull(r, message)
+	return message, err
+}
+
+func writeMessage(w io.Writer, message []byte) error {
+	if len(message) > 1<<16-1 {
+		return errors.New("the message is too long")
+	}
+	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)) //nolint:gosec // checked
+	return err
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package container
+
+import (
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/platform/engine"
+)
+
+// What an instance looks like from inside.
+const (
+	homeInside    = "/home/vcap"
+	controlInside = "/.ingot"
+	initInside    = "/.ingot-init"
+	hostInside    = "/.host" // files that differ by instance; /etc links here
+
+	vcapID  = 2000
+	idRange = 65536
+)
+
+// Limits of instances whose Spec leaves them open.
+const (
+	defaultMemory = 1 << 30
+	defaultDisk   = 1 << 30
+	defaultShares = 1024
+	defaultPIDs   = 1024
+	defaultFiles  = 16384
+
+	pidsOfInit = 16 // threads of ingot-init, on top of the members' limit
+
+	smallestMemory = 8 << 20 // below that runc itself does not come up
+	smallestDisk   = 2 << 20
+)
+
+// withDefaults fills in what a Spec leaves open.
+func withDefaults(l engine.Limits) engine.Limits {
+	set := func(v *int, fallback int) {
+		if *v <= 0 {
+			*v = fallback
+		}
+	}
+	if l.Memory <= 0 {
+		l.Memory = defaultMemory
+	}
+	if l.Disk <= 0 {
+		l.Disk = defaultDisk
+	}
+	l.Memory, l.Disk = max(l.Memory, smallestMemory), max(l.Disk, smallestDisk)
+	set(&l.CPU, defaultShares)
+	set(&l.PIDs, defaultPIDs)
+	set(&l.Files, defaultFiles)
+	l.CPU = max(l.CPU, 2)
+	l.Files = int(min(uint64(l.Files), hardFiles())) //nolint:gosec // both are small and positive
+	return l
+}
+
+// hardFiles is the most open files that we may grant.
+func hardFiles() uint64 {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return defaultFiles
+	}
+	return r.Max
+}
+
+// initCapabilities are all that ingot-init keeps: to become the members' user,
+// to signal their processes, and to give them the pipes of their output.
+var initCapabilities = []string{"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN"}
+
+// bundleOf is what goes into an instance's config.json.
+type bundleOf struct {
+	rootfs   string
+	hostname string
+	cgroup   string
+	base     uint32 // first user id on the host
+	limits   engine.Limits
+	// countsSwap reports whether the machine can limit memory and swap together.
+	countsSwap bool
+	binds      []specs.Mount
+	control    string
+	home       string
+	tmp        string
+	varTmp     string
+	host       string // the directory behind hostInside
+}
+
+func bind(source, inside string, options ...string) specs.Mount {
+	return specs.Mount{
+		Type: "bind", Source: source, Destination: inside,
+		Options: append([]string{"bind", "nosuid", "nodev", "private"}, options...),
+	}
+}
+
+// spec is the OCI specification of an instance.
+func (b bundleOf) spec() *specs.Spec {
+	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: b.base, Size: idRange}}
+	shares, pids := uint64(b.limits.CPU), int64(b.limits.PIDs+pidsOfInit)
+	mounts := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}},
+		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
+		// So that programs see their own limits: the JVM and Node size their
+		// heaps by them.
+		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
+	}
+	mounts = append(mounts, b.binds...)
+	mounts = append(mounts,
+		bind(b.tmp, "/tmp"),
+		bind(b.varTmp, "/var/tmp"),
+		bind(b.home, homeInside),
+		bind(b.control, controlInside, "noexec"),
+		bind(b.host, hostInside, "ro", "noexec"),
+	)
+	return &specs.Spec{
+		Version:  "1.0.2",
+		Hostname: b.hostname,
+		Root:     &specs.Root{Path: b.rootfs, Readonly: true},
+		Process: &specs.Process{
+			Args: []string{initInside, controlInside},
+			Cwd:  "/",
+			Env:  []string{"PATH=" + pathInside},
+			User: specs.User{UID: 0, GID: 0},
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: initCapabilities, Effective: initCapabilities, Permitted: initCapabilities,
+			},
+			NoNewPrivileges: true,
+			Rlimits:         rlimits(b.limits),
+		},
+		Mounts: mounts,
+		Linux: &specs.Linux{
+			CgroupsPath: b.cgroup,
+			UIDMappings: ids,
+			GIDMappings: ids,
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
+				{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.UserNamespace},
+				{Type: specs.CgroupNamespace},
+			},
+			Resources: &specs.LinuxResources{
+				Memory:  b.memory(),
+				CPU:     &specs.LinuxCPU{Shares: &shares},
+				Pids:    &specs.LinuxPids{Limit: &pids},
+				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
+			},
+			// Its own network is the instance's to use: any port, and no IPv6
+			// but on loopback, since the subnet has none.
+			Sysctl: map[string]string{
+				"net.ipv4.ip_unprivileged_port_start": "0",
+				"net.ipv6.conf.default.disable_ipv6":  "1",
+			},
+			Seccomp: seccomp(),
+			MaskedPaths: []string{
+				"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+				"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+			},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+}
+
+// memory limits memory and swap together, so that swap adds nothing to the
+// limit. Where control groups do not count swap (version 1 with swapaccount=0),
+// a swappiness of 0 keeps the instance out of it.
+func (b bundleOf) memory() *specs.LinuxMemory {
+	limit := b.limits.Memory
+	if b.countsSwap {
+		return &specs.LinuxMemory{Limit: &limit, Swap: &limit}
+	}
+	never := uint64(0)
+	return &specs.LinuxMemory{Limit: &limit, Swappiness: &never}
+}
+
+func rlimits(l engine.Limits) []specs.POSIXRlimit {
+	files := uint64(l.Files)
+	return []specs.POSIXRlimit{
+		{Type: "RLIMIT_NOFILE", Hard: files, Soft: files},
+		{Type: "RLIMIT_CORE", Hard: 0, Soft: 0},
+	}
+}

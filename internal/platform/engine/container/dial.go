@@ -1,0 +1,129 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/engine/local"
+)
+
+// Dial connects from inside the instance, also to what listens on its loopback
+// only. A unix socket is named by its path inside.
+func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Conn, error) {
+	in, err := e.running(id)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(network, "unix") {
+		return dialUnix(ctx, in.Init, network, address)
+	}
+	addresses, err := numeric(address)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	var errs []error
+	for _, a := range addresses {
+		conn, err := inNetworkOf(in.Init, func() (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, a)
+		})
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// numeric returns the addresses to try. Names mean something else inside, and
+// looking one up would ask the host's name servers.
+func numeric(address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, fmt.Errorf("port %q is not a number", port)
+	}
+	switch {
+	case host == "" || host == "localhost":
+		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, nil
+	case net.ParseIP(host) == nil:
+		return nil, fmt.Errorf("host %q: an address is needed, or localhost", host)
+	}
+	return []string{address}, nil
+}
+
+// inNetworkOf calls f on a thread that is in a process's network. A socket
+// stays in the network it was made in, wherever it is used.
+func inNetworkOf[T any](p local.ProcessID, f func() (T, error)) (T, error) {
+	var result T
+	err := <-background.Async("engine dial", func() error {
+		runtime.LockOSThread()
+		back, err := visit(p, func() (err error) { result, err = f(); return err })
+		if back {
+			runtime.UnlockOSThread() // else the thread ends with this goroutine
+		}
+		return err
+	})
+	return result, err
+}
+
+// visit is inNetworkOf for a locked thread; back tells whether it has returned.
+func visit(p local.ProcessID, f func() error) (back bool, err error) {
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return true, err
+	}
+	defer home.Close()
+	away, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/ns/net")
+	if err != nil {
+		return true, err
+	}
+	defer away.Close()
+	if !p.Alive() {
+		return true, errEnded
+	}
+	if err := unix.Setns(int(away.Fd()), unix.CLONE_NEWNET); err != nil {
+		return true, os.NewSyscallError("setns", err)
+	}
+	err = f()
+	return unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil, err
+}
+
+// dialUnix connects to a unix socket of the instance. The path is looked up
+// with the instance's root as the root of everything, so that no link in it
+// leads to a socket of the host.
+func dialUnix(ctx context.Context, p local.ProcessID, network, path string) (net.Conn, error) {
+	var d net.Dialer
+	if strings.HasPrefix(path, "@") {
+		return inNetworkOf(p, func() (net.Conn, error) { return d.DialContext(ctx, network, path) })
+	}
+	root, err := os.OpenFile("/proc/"+strconv.Itoa(p.PID)+"/root", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if !p.Alive() {
+		return nil, errEnded
+	}
+	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: &os.PathError{Op: "open", Path: path, Err: err}}
+	}
+	defer unix.Close(fd)
+	return d.DialContext(ctx, network, "/proc/self/fd/"+strconv.Itoa(fd))
+}

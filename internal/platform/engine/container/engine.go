@@ -1,0 +1,496 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/initproto"
+)
+
+const (
+	runDir     = "/run"
+	namePrefix = "ingot-" // of the directory in /run, the control groups and the firewall table
+	linkPrefix = "ig"     // of network links, whose names have 15 bytes at most
+
+	// takedown bounds what has to be done although its caller is gone.
+	takedown = 30 * time.Second
+
+	defaultLayerSpace = 4 << 30
+)
+
+var (
+	errEnded  = errors.New("the instance has ended")
+	errClosed = errors.New("the engine is closed")
+)
+
+// Engine runs instances as Linux containers.
+type Engine struct {
+	root  string // of instances
+	run   string // what does not outlive the machine
+	group string // parent of control groups
+	log   *slog.Logger
+
+	lock   *os.File
+	runc   *runtimeOCI
+	host   *hostFiles // the host's programs
+	groups cgroups
+	net    *network
+	layers *layers
+	users  *users
+	room   *local.Room
+	watch  *watch
+	resolv atomic.Pointer[string]
+
+	options Options
+	// disks is nil until it is known that disks can be limited.
+	disks *disks
+	// sharing reports whether layers can be shared.
+	sharing bool
+
+	ids local.Keyed
+	// open ends with Close, and with it every stream and every Exec.
+	open     context.Context //nolint:containedctx // the life of the engine, not of a call
+	shut     context.CancelFunc
+	work     background.WaitGroup
+	shutOnce sync.Once
+	shutErr  error
+
+	mu        sync.Mutex
+	instances map[string]*instance
+	about     engine.Description
+	held      error // why no instances are started
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// instance is one that was started, running or ended.
+type instance struct {
+	extra
+	dir *local.Dir
+	*watched
+}
+
+// extra is what only this engine knows of an instance.
+type extra struct {
+	Base   uint32          `json:"base"` // its first user id on the host
+	Addr   netip.Addr      `json:"addr"`
+	Init   local.ProcessID `json:"init"`
+	Layers []string        `json:"layers,omitempty"`
+	// Shared is the bytes of its layers: they count as its own.
+	Shared int64 `json:"shared,omitempty"`
+	// Reach is what it may connect to beside others; nil when an older server
+	// started it.
+	Reach []Endpoint `json:"reach"`
+}
+
+func (in *instance) runs() bool {
+	select {
+	case <-in.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// New opens the engine on a directory, cleans up after a server that died
+// there, and takes over its instances. It needs root; see Open. An engine that
+// lacks what new instances need, runc or limits of their disks, is held back:
+// the instances that run go on, and Check tries again.
+func New(ctx context.Context, o Options) (_ *Engine, err error) {
+	e := &Engine{
+		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o,
+		about: engine.Description{Name: "container", Isolated: true, Detail: "Linux containers"},
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	initPath, err := local.InitPath(o.Init)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Root, 0o711); err != nil {
+		return nil, err
+	}
+	root, err := resolved(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(root))
+	hash := hex.EncodeToString(sum[:4])
+	e.root, e.group, e.run = filepath.Join(root, "instances"), namePrefix+hash, filepath.Join(runDir, namePrefix+hash)
+	e.runc = &runtimeOCI{root: filepath.Join(e.run, "runc")}
+	if e.room, err = local.NewRoom(root, o.Overcommit); err != nil {
+		return nil, err
+	}
+	e.open, e.shut = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if e.lock, err = lockDir(root); err != nil {
+		return nil, err
+	}
+	if e.groups, err = findCgroups(); err != nil {
+		return nil, err
+	}
+	// Others have to pass, for the first thing a container does is to look up
+	// its root as the user that it is.
+	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, err
+		}
+	}
+	if e.watch, err = newWatch(); err != nil {
+		return nil, err
+	}
+	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	if _, err := e.host.refresh(); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	text := resolvConf(o.Egress)
+	e.resolv.Store(&text)
+	if o.LayerSpace <= 0 {
+		o.LayerSpace = defaultLayerSpace
+	}
+	if e.layers, err = openLayers(filepath.Join(root, "layers"), o.LayerSpace); err != nil {
+		return nil, err
+	}
+	e.net, err = openNetwork(linkPrefix+hash, e.group, filepath.Join(root, "network.json"), root, o.Egress, o.Allow)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.net.protect(); err != nil {
+		return nil, err
+	}
+	if err := removeOrphans(ctx, e.groups); err != nil {
+		e.log.Warn("cleaning up after engines whose directory is gone", "err", err)
+	}
+	if err := e.able(ctx); err != nil {
+		e.hold(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// lockDir sees that one server uses a directory at a time.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(int(f.Fd())); err != nil {
+		_ = f.Close() // nothing was written
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s is in use by another server", dir)
+		}
+		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return f, nil
+}
+
+// flock locks a file, and waits a little for a server that is just leaving.
+func flock(fd int) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || wait > 500*time.Millisecond {
+			return err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// Describe says that instances are kept apart, and why none are started.
+func (e *Engine) Describe() engine.Description {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.about
+	if e.held != nil {
+		d.Held = e.held.Error()
+	}
+	return d
+}
+
+// enter begins something that Close waits for.
+func (e *Engine) enter() (leave func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open.Err() != nil {
+		return nil, errClosed
+	}
+	e.work.Add(1)
+	return e.work.Done, nil
+}
+
+// find returns an instance.
+func (e *Engine) find(id string) (*instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in, ok := e.instances[id]
+	if !ok {
+		return nil, engine.ErrNotFound
+	}
+	return in, nil
+}
+
+// running returns an instance that runs.
+func (e *Engine) running(id string) (*instance, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if !in.runs() {
+		return nil, fmt.Errorf("instance %s: %w", id, errEnded)
+	}
+	return in, nil
+}
+
+// Signal asks ingot-init to stop its members.
+func (e *Engine) Signal(_ context.Context, id string) error {
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if hasState(in.dir) {
+		return in.terminate()
+	}
+	// Before ingot-init has begun, nobody there understands the signal.
+	leave, err := e.enter()
+	if err != nil {
+		return err
+	}
+	background.Go("engine signal", func() {
+		defer leave()
+		for wait := time.Millisecond; !hasState(in.dir); wait = min(2*wait, 50*time.Millisecond) {
+			select {
+			case <-time.After(wait):
+			case <-in.gone:
+				return
+			case <-e.open.Done():
+				return
+			}
+		}
+		if err := in.terminate(); err != nil {
+			e.log.Warn("stopping an instance", "instance", id, "err", err)
+		}
+	})
+	return nil
+}
+
+func (in *instance) terminate() error {
+	err := in.Init.Signal(syscall.SIGTERM)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil // it has ended by itself
+	}
+	return err
+}
+
+func hasState(d *local.Dir) bool {
+	_, err := os.Lstat(filepath.Join(d.Control(), initproto.StateFile))
+	return err == nil
+}
+
+// List returns all instances, by id.
+func (e *Engine) List(context.Context) ([]engine.Instance, error) {
+	e.mu.Lock()
+	all := slices.Collect(maps.Values(e.instances))
+	e.mu.Unlock()
+	list := make([]engine.Instance, 0, len(all))
+	for _, in := range all {
+		list = append(list, e.present(in))
+	}
+	slices.SortFunc(list, func(a, b engine.Instance) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return list, nil
+}
+
+// Get returns one instance.
+func (e *Engine) Get(_ context.Context, id string) (engine.Instance, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return engine.Instance{}, err
+	}
+	return e.present(in), nil
+}
+
+func (e *Engine) present(in *instance) engine.Instance {
+	// Whether it runs is asked first: an instance that does not run must show
+	// its last state.
+	runs := in.runs()
+	m := in.dir.Meta()
+	state := in.dir.State()
+	if !runs {
+		e.explainEnd(&state, filepath.Join(e.group, m.ID))
+	}
+	return engine.Instance{
+		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
+		Host: e.net.gateway().String(), Internal: in.Addr.String(),
+	}
+}
+
+// explainEnd adds the kernel's evidence to how an instance ended. ingot-init may
+// not have seen its own group's count, or was killed before it could tell.
+func (e *Engine) explainEnd(state *initproto.State, group string) {
+	killed := 128 + int(syscall.SIGKILL)
+	if x := state.Exit; x != nil && (x.OOM || x.Stopped || x.Status != killed) {
+		return
+	}
+	kills, err := e.groups.oomKills(group)
+	if err != nil || kills == 0 {
+		return
+	}
+	if state.Exit == nil {
+		state.Exit = &initproto.Exit{Status: killed, Description: "Instance was killed (out of memory)"}
+	}
+	exit := *state.Exit
+	exit.OOM = true
+	state.Exit = &exit
+}
+
+// Records streams from the instance's record files.
+func (e *Engine) Records(ctx context.Context, id string, after engine.Position) (engine.Stream, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.open.Err() != nil {
+		return nil, errClosed
+	}
+	return in.dir.Records(ctx, after, local.Follow{Closed: e.open.Done(), Gone: func(ctx context.Context) error {
+		select {
+		case <-in.gone:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.open.Done():
+			return errClosed
+		}
+	}})
+}
+
+// Usage reads the instance's control groups and its disk.
+func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return engine.Usage{}, err
+	}
+	group := filepath.Join(e.group, id)
+	u := engine.Usage{Time: time.Now(), MemoryLimit: in.dir.Meta().Limits.Memory}
+	var errs [4]error
+	u.CPUTime, errs[0] = e.groups.cpu(group)
+	u.Memory, errs[1] = e.groups.memory(group)
+	u.OOMKills, errs[2] = e.groups.oomKills(group)
+	u.Disk, errs[3] = e.diskUse(ctx, in)
+	for i, err := range errs {
+		// After the machine was started anew there are no groups any more.
+		if errors.Is(err, os.ErrNotExist) {
+			errs[i] = nil
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		if _, gone := e.find(id); gone != nil {
+			return engine.Usage{}, gone // removed meanwhile
+		}
+		return engine.Usage{}, err
+	}
+	return u, nil
+}
+
+func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
+	point := filepath.Join(e.bundle(in.dir.ID()), "disk")
+	// Of an instance that is just being removed the disk may be gone; then the
+	// file system at that place is the server's own.
+	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil && isMounted(point) {
+		used, err := diskUsed(point)
+		return used + in.Shared, err
+	}
+	used, err := local.Size(ctx, point)
+	return used + in.Shared, err
+}
+
+// Collect writes files of the instance's home.
+func (e *Engine) Collect(ctx context.Context, id, path string, w io.Writer) error {
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	return in.dir.Collect(ctx, path, homeInside, w)
+}
+
+// Close ends streams and Execs. Instances go on; if there are none, nothing of
+// the engine is left but its directory.
+func (e *Engine) Close() error {
+	e.shutOnce.Do(func() { e.shutErr = e.close() })
+	return e.shutErr
+}
+
+func (e *Engine) close() error {
+	e.mu.Lock()
+	e.shut()
+	e.mu.Unlock()
+	e.work.Wait()
+	e.users.close()
+	var errs []error
+	if e.watch != nil {
+		errs = append(errs, e.watch.close())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lock == nil {
+		return errors.Join(errs...) // another server's
+	}
+	if dirs, err := os.ReadDir(e.root); len(e.instances) == 0 && len(dirs) == 0 && (err == nil || errors.Is(err, os.ErrNotExist)) {
+		ctx, cancel := context.WithTimeout(context.Background(), takedown)
+		defer cancel()
+		errs = append(errs, e.dismantle(ctx))
+	}
+	// A process that is being started may hold a copy of the file for a moment,
+	// so closing alone does not unlock it.
+	return errors.Join(append(errs, unix.Flock(int(e.lock.Fd()), unix.LOCK_UN), e.lock.Close())...)
+}
+
+// dismantle takes away what instances have in common.
+func (e *Engine) dismantle(ctx context.Context) error {
+	var errs []error
+	if e.net != nil {
+		errs = append(errs, e.net.remove())
+	}
+	errs = append(errs, e.groups.remove(ctx, e.group))
+	if err := unmountBelow(e.run); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, os.RemoveAll(e.run))...)
+}

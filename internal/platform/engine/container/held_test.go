@@ -1,0 +1,166 @@
+//go:build linux
+
+package container_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/container/containertest"
+	"ingot/internal/platform/engine/enginetest"
+)
+
+// holdable is a directory of an engine with a runc of its own, which a test can
+// break, and an instance "a" that a server before has left.
+func holdable(t *testing.T, dir string) (o container.Options, set func(script string)) {
+	t.Helper()
+	need(t)
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = container.Options{Root: filepath.Join(dir, "root"), Init: enginetest.InitPath(), Runc: filepath.Join(enginetest.TempDir(t), "runc")}
+	set = func(script string) {
+		// A new file each time: the old one may still be run.
+		_ = os.Remove(o.Runc)
+		if err := os.WriteFile(o.Runc, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", runc)+"\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	set(good)
+	e, err := container.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, e, idle("a"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return o, set
+}
+
+const good = `exec RUNC "$@"`
+
+func reopened(t *testing.T, o container.Options) *container.Engine {
+	t.Helper()
+	e, err := container.Reopen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, id := range []string{"a", "b"} {
+			if err := e.Remove(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := leftovers(t, o.Root); len(left) > 0 {
+			t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+		}
+	})
+	return e
+}
+
+// isHeld sees that an engine starts nothing, and that its instance goes on.
+func isHeld(t *testing.T, e *container.Engine, root, why string) {
+	t.Helper()
+	if d := e.Describe(); !strings.Contains(d.Held, why) || !d.Isolated {
+		t.Errorf("held for %q, not for %q", d.Held, why)
+	}
+	var refused *engine.PlacementError
+	if err := e.Start(t.Context(), idle("b")); !errors.As(err, &refused) || strings.Contains(refused.Reason, "/") {
+		t.Errorf("Start: %v", err)
+	}
+	list, err := e.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != "a" || !list[0].Running {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if u, err := e.Usage(t.Context(), "a"); err != nil || u.Memory == 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if err := e.Check(t.Context()); err == nil {
+		t.Error("nothing has changed, and it works again")
+	}
+	for _, thing := range containertest.Of(root).Left(t) {
+		if strings.Contains(thing, "trial") || strings.HasSuffix(thing, "/b") {
+			t.Errorf("left of what did not start: %s", thing)
+		}
+	}
+}
+
+// An engine whose containers do not work any more takes over the instances that
+// run, starts none, and starts them again when it can.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, why string }{
+		"fails":   {"echo broken >&2; exit 1", "--version"},
+		"creates": {`case "$*" in *create*) echo broken >&2; exit 1;; esac; exec RUNC "$@"`, "broken"},
+		"missing": {"", "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, set := holdable(t, enginetest.TempDir(t))
+			if set(c.script); name == "missing" {
+				if err := os.Remove(o.Runc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if e, err := container.Open(t.Context(), o); err == nil {
+				t.Errorf("Open: no error, %v", e.Close())
+			}
+			e := reopened(t, o)
+			isHeld(t, e, o.Root, c.why)
+			set(good)
+			if err := e.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d := e.Describe(); d.Held != "" {
+				t.Errorf("still held: %s", d.Held)
+			}
+			start(t, e, idle("b"))
+			if out, status := inside(t, e, "a", "echo hello"); out != "hello" || status != 0 {
+				t.Errorf("%q, %d", out, status)
+			}
+		})
+	}
+}
+
+// A full disk holds instances back as well: none runs without a limit of its
+// own.
+func TestHeldByFullDisk(t *testing.T) {
+	t.Parallel()
+	need(t)
+	dir := enginetest.TempDir(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m,mode=711"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	o, _ := holdable(t, dir)
+	filler := filepath.Join(dir, "filler")
+	if out, err := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=1M").CombinedOutput(); err == nil {
+		t.Fatalf("the disk is not full: %s", out)
+	}
+	e := reopened(t, o)
+	isHeld(t, e, o.Root, "no space left")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	start(t, e, idle("b"))
+}

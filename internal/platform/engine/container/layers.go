@@ -1,0 +1,269 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+)
+
+// layers keeps archives unpacked that instances share. Each is a directory of
+// package local, whose home holds the files as the home of an instance would,
+// owned by vcap's plain number: every instance maps it to its own.
+type layers struct {
+	root  string
+	space int64 // bytes that unused ones may take
+
+	mu    sync.Mutex
+	using map[string]int // by how many Starts under way
+	keyed local.Keyed
+	grew  atomic.Bool // since prune
+}
+
+// layer is one of them.
+type layer struct {
+	ID   string
+	path string
+	Size int64 `json:"size"`
+	// Key is the archive's; empty in those made by older versions.
+	Key string `json:"key,omitempty"`
+}
+
+// openLayers opens the directory of layers, and removes what is half-made.
+func openLayers(root string, space int64) (*layers, error) {
+	if err := os.MkdirAll(root, 0o711); err != nil {
+		return nil, err
+	}
+	if err := local.Recover(root, nil); err != nil {
+		return nil, err
+	}
+	return &layers{root: root, space: space, using: map[string]int{}}, nil
+}
+
+func layerID(a engine.Archive) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %v", a.Key, filepath.Clean(a.Target), a.ReadOnly))
+	return hex.EncodeToString(sum[:16])
+}
+
+// get returns the layer of an archive, unpacking it if need be. It stays until
+// release is called, and as long as an instance names it: whoever starts one
+// makes it known first, and then calls release. With an error there is nothing
+// to release.
+func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer, func(), error) {
+	id := layerID(a)
+	l.mu.Lock()
+	l.using[id]++
+	l.mu.Unlock()
+	release := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.using[id]--; l.using[id] <= 0 {
+			delete(l.using, id)
+		}
+	}
+	kept := false
+	defer func() {
+		if !kept { // also when it panics
+			release()
+		}
+	}()
+	found, err := l.find(ctx, id, a, limit)
+	if err != nil {
+		return layer{}, nil, err
+	}
+	kept = true
+	return found, release, nil
+}
+
+// find returns a layer that is in use, unpacking it if need be.
+func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit int64) (layer, error) {
+	unlock, err := l.keyed.Lock(ctx, id)
+	if err != nil {
+		return layer{}, err
+	}
+	defer unlock()
+	d, err := local.Open(l.root, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		d, err = l.unpack(ctx, id, a, limit)
+	} else if err == nil {
+		now := time.Now()
+		_ = os.Chtimes(d.Path(), now, now) // its last use, for prune
+	}
+	if err != nil {
+		return layer{}, err
+	}
+	return asLayer(d)
+}
+
+func asLayer(d *local.Dir) (layer, error) {
+	var found layer
+	if err := json.Unmarshal(d.Meta().Engine, &found); err != nil {
+		return layer{}, fmt.Errorf("layer %s: %w", d.ID(), err)
+	}
+	found.ID, found.path = d.ID(), d.Home()
+	return found, nil
+}
+
+func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit int64) (_ *local.Dir, err error) {
+	d, err := local.Create(l.root, id)
+	if err != nil {
+		return nil, err
+	}
+	made := false
+	defer func() {
+		if !made { // also when it panics
+			err = errors.Join(err, d.Remove())
+		}
+	}()
+	if err := d.Unpack(ctx, []engine.Archive{a}, limit); err != nil {
+		return nil, err
+	}
+	if err := d.Own(vcapID, vcapID); err != nil {
+		return nil, err
+	}
+	size, err := local.Size(ctx, d.Home())
+	if err != nil {
+		return nil, err
+	}
+	about, err := json.Marshal(layer{Size: size, Key: a.Key})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Commit(local.Meta{Created: time.Now().UTC(), Engine: about}); err != nil {
+		return nil, err
+	}
+	l.grew.Store(true)
+	made = true
+	return d, nil
+}
+
+// prune removes the unused layers that were asked for longest ago, until the
+// rest fit into the space for them. named tells whether an instance names one.
+func (l *layers) prune(named func(id string) bool) error {
+	return l.remove(named, func(_ layer, unused int64) bool { return unused > l.space })
+}
+
+// trim removes the unused layers that are not wanted.
+func (l *layers) trim(named func(id string) bool, wanted func(key string) bool) error {
+	return l.remove(named, func(c layer, _ int64) bool { return !wanted(c.Key) })
+}
+
+// remove removes unused layers, those asked for longest ago first. drop is given
+// each, and the bytes of all that are left.
+func (l *layers) remove(named func(id string) bool, drop func(c layer, unused int64) bool) error {
+	l.grew.Store(false)
+	dirs, err := local.List(l.root)
+	if err != nil {
+		return err
+	}
+	type candidate struct {
+		dir *local.Dir
+		layer
+		last time.Time
+	}
+	var unused []candidate
+	var sum int64
+	for _, d := range dirs {
+		if named(d.ID()) {
+			continue
+		}
+		found, err := asLayer(d)
+		info, statErr := os.Stat(d.Path())
+		if err != nil || statErr != nil {
+			continue
+		}
+		unused = append(unused, candidate{d, found, info.ModTime()})
+		sum += found.Size
+	}
+	slices.SortFunc(unused, func(a, b candidate) int { return a.last.Compare(b.last) })
+	var errs []error
+	for _, c := range unused {
+		if !drop(c.layer, sum) {
+			continue
+		}
+		// Whoever wants it now waits, and unpacks it again.
+		unlock, err := l.keyed.Lock(context.Background(), c.dir.ID())
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		using := l.using[c.dir.ID()]
+		l.mu.Unlock()
+		if using == 0 && !named(c.dir.ID()) {
+			errs = append(errs, c.dir.Remove())
+			sum -= c.Size
+		}
+		unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// overlay mounts the layers, the later ones over the earlier, below a writable
+// directory. scratch is a directory for mounts that only live for the moment;
+// users is the user namespace whose owners are meant. Paths of upper, work and
+// scratch must be free of colons and commas.
+func overlay(point string, lower []layer, upper, work, scratch string, users *os.File) (err error) {
+	options := "lowerdir="
+	defer func() { err = errors.Join(err, unmountBelow(scratch)) }()
+	for i, l := range slices.Backward(lower) {
+		at := filepath.Join(scratch, strconv.Itoa(i))
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+		if err := mountMapped(l.path, at, users); err != nil {
+			return err
+		}
+		if i < len(lower)-1 {
+			options += ":"
+		}
+		options += at
+	}
+	options += ",upperdir=" + upper + ",workdir=" + work
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME
+	// Volatile: nobody needs these files to survive a crash of the machine.
+	err = unix.Mount("overlay", point, "overlay", flags, options+",volatile")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("overlay", point, "overlay", flags, options)
+	}
+	if err != nil {
+		return &os.PathError{Op: "overlay", Path: point, Err: err}
+	}
+	return nil
+}
+
+// mountMapped mounts a directory read-only with its owners mapped.
+func mountMapped(from, at string, users *os.File) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return &os.PathError{Op: "open_tree", Path: from, Err: err}
+	}
+	defer unix.Close(tree)
+	attr := unix.MountAttr{
+		Attr_set:    unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOSUID,
+		Propagation: unix.MS_PRIVATE,
+		Userns_fd:   uint64(users.Fd()),
+	}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return &os.PathError{Op: "mount_setattr", Path: from, Err: err}
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return &os.PathError{Op: "move_mount", Path: at, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"ingot/internal/platform/engine"
+)
+
+// tarOf packs files of the given size, and the links among them.
+func tarOf(t *testing.T, headers ...*tar.Header) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	w := tar.NewWriter(z)
+	for _, h := range headers {
+		h.Mode = 0o755
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(make([]byte, h.Size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+func archiveOf(content []byte) engine.Archive {
+	return engine.Archive{Key: "droplet", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }}
+}
+
+// Whatever is wrong with an archive is an error of this one call, and the layer
+// is not held after it.
+func TestLayerThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("layers are owned by another user: needs root")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	good := tarOf(t, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: 100})
+	unreadable := errors.New("the blob is gone")
+	for name, test := range map[string]struct {
+		ctx     context.Context //nolint:containedctx // of one case
+		archive engine.Archive
+		panics  bool
+	}{
+		"larger than the disk": {t.Context(), archiveOf(tarOf(t, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: 2 << 20})), false},
+		"an entry below a link": {t.Context(), archiveOf(tarOf(t,
+			&tar.Header{Name: "./app/l", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+			&tar.Header{Name: "./app/l/passwd", Typeflag: tar.TypeReg, Size: 1})), false},
+		"cut off":           {t.Context(), archiveOf(good[:len(good)/2]), false},
+		"no archive at all": {t.Context(), archiveOf([]byte("hello")), false},
+		"stopped meanwhile": {ended, archiveOf(good), false},
+		"unreadable": {t.Context(), engine.Archive{Key: "droplet", Open: func() (io.ReadCloser, error) {
+			return nil, unreadable
+		}}, false},
+		"panics": {t.Context(), engine.Archive{Key: "droplet", Open: func() (io.ReadCloser, error) { panic("here") }}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := openLayers(t.TempDir(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() {
+					if p := recover(); (p != nil) != test.panics {
+						t.Errorf("it panicked: %v", p)
+					}
+				}()
+				if _, _, err = l.get(test.ctx, test.archive, 1<<20); err == nil {
+					t.Error("no error")
+				}
+			}()
+			if len(l.using) != 0 {
+				t.Errorf("still in use: %v", l.using)
+			}
+			// The next one gets it.
+			_, release, err := l.get(t.Context(), archiveOf(good), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(l.using) != 1 {
+				t.Errorf("in use: %v", l.using)
+			}
+			release()
+			if err := l.prune(func(string) bool { return false }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("while another unpacks", func(t *testing.T) {
+		t.Parallel()
+		l, err := openLayers(t.TempDir(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := l.keyed.Lock(t.Context(), layerID(archiveOf(good)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		if _, _, err := l.get(ended, archiveOf(good), 1<<20); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if len(l.using) != 0 {
+			t.Errorf("still in use: %v", l.using)
+		}
+	})
+}

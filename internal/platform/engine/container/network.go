@@ -1,0 +1,539 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/platform/engine/local"
+)
+
+// network is an engine's bridge, the addresses on it, and its firewall.
+//
+//	instance ─eth0══cable─┐ isolated ports: no instance hears another
+//	instance ─eth0══cable─┤
+//	                 bridge (gateway) ── host
+type network struct {
+	name   string // of the bridge, and the beginning of its cables'
+	table  string // of the firewall
+	file   string // what was chosen, for the next server
+	egress bool
+	root   string // of the engine, to tell whose the bridge is
+
+	bridge int // its index
+	chosen netChoice
+
+	mu       sync.Mutex
+	taken    map[netip.Addr]string // by instance id
+	next     netip.Addr
+	allow    []Endpoint // for all instances, over TCP
+	allowUDP []Endpoint
+	reach    map[netip.Addr][]Endpoint // for single ones, by their address
+}
+
+// netChoice is remembered in the engine's root.
+type netChoice struct {
+	Subnet netip.Prefix `json:"subnet"`
+}
+
+const (
+	subnetBits = 20 // 4093 instances
+
+	// What bridges are marked with, before the engine's root.
+	closedMark = "ingot "
+	egressMark = "ingot-egress "
+)
+
+// pools are where subnets are chosen from, the least used of the private ranges
+// first.
+var pools = []netip.Prefix{
+	netip.MustParsePrefix("10.128.0.0/9"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("10.0.0.0/9"),
+}
+
+// openNetwork brings up the bridge, or takes over the one that a server before
+// left for its instances. The firewall follows when these are known; until then
+// it is as that server left it.
+func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
+	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, reach: map[netip.Addr][]Endpoint{}, allow: allow}
+	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := n.openBridge(); err != nil {
+		return nil, err
+	}
+	if egress {
+		if err := startForwarding(); err != nil {
+			return nil, fmt.Errorf("forwarding: %w", err)
+		}
+	}
+	n.next = n.gateway().Next()
+	return n, nil
+}
+
+// mark is what tells whose the bridge is, and whether it needs forwarding.
+func (n *network) mark() string {
+	if n.egress {
+		return egressMark + n.root
+	}
+	return closedMark + n.root
+}
+
+// gateway is the host's address on the bridge.
+func (n *network) gateway() netip.Addr { return n.chosen.Subnet.Addr().Next() }
+
+func (n *network) openBridge() error {
+	link, err := netlink.LinkByName(n.name)
+	if err == nil && n.chosen.Subnet.IsValid() {
+		n.bridge = link.Attrs().Index
+		return n.configure(link)
+	}
+	if err == nil {
+		if err := netlink.LinkDel(link); err != nil {
+			return fmt.Errorf("old bridge %s: %w", n.name, err)
+		}
+	}
+	for try := range 64 {
+		subnet := n.chosen.Subnet
+		used, err := usedPrefixes(n.name)
+		if err != nil {
+			return err
+		}
+		if !subnet.IsValid() || overlapsAny(subnet, used) {
+			if subnet, err = freeSubnet(n.name, try, used); err != nil {
+				return err
+			}
+		}
+		if subnet != n.chosen.Subnet { // else a full disk is no reason to fail
+			n.chosen.Subnet = subnet
+			if err := local.WriteJSON(n.file, n.chosen); err != nil {
+				return err
+			}
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.HardwareAddr = n.name, hardware(n.gateway())
+		snooping := false
+		bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
+		if err := netlink.LinkAdd(bridge); err != nil {
+			return fmt.Errorf("bridge %s: %w", n.name, err)
+		}
+		n.bridge = bridge.Index
+		if err := n.configure(bridge); err != nil {
+			return errors.Join(err, netlink.LinkDel(bridge))
+		}
+		// Another server may have chosen the same at the same time. Both see
+		// each other now; the one whose name comes first stays.
+		used, err = usedPrefixes("")
+		if err != nil {
+			return errors.Join(err, netlink.LinkDel(bridge))
+		}
+		if !n.mustYield(used) {
+			return nil
+		}
+		n.chosen.Subnet = netip.Prefix{}
+		if err := netlink.LinkDel(bridge); err != nil {
+			return err
+		}
+	}
+	return errors.New("no free subnet: others were always faster")
+}
+
+// configure gives the bridge its address and puts it up.
+func (n *network) configure(link netlink.Link) error {
+	// No IPv6 at all on this side; where the host has none there is no file.
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+n.name+"/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := netlink.LinkSetAlias(link, n.mark()); err != nil {
+		return fmt.Errorf("bridge %s: %w", n.name, err)
+	}
+	addr := &netlink.Addr{IPNet: ipNet(n.gateway(), subnetBits)}
+	if err := netlink.AddrReplace(link, addr); err != nil {
+		return fmt.Errorf("address %v of bridge %s: %w", addr, n.name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bridge %s: %w", n.name, err)
+	}
+	return nil
+}
+
+// used is a subnet in use on this machine, and by which interface.
+type used struct {
+	prefix netip.Prefix
+	link   string
+}
+
+// usedPrefixes are the subnets of all interfaces but one, and of all routes
+// that do not lead everywhere.
+func usedPrefixes(but string) ([]used, error) {
+	links, err := listLinks()
+	if err != nil {
+		return nil, err
+	}
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Attrs().Index] = l.Attrs().Name
+	}
+	var list []used
+	note := func(n *net.IPNet, index int) {
+		if n == nil {
+			return
+		}
+		p, ok := prefix(n)
+		if ok && p.Bits() > 0 && names[index] != but {
+			list = append(list, used{p, names[index]})
+		}
+	}
+	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addrs {
+		note(a.IPNet, a.LinkIndex)
+	}
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range routes {
+		note(r.Dst, r.LinkIndex)
+	}
+	return list, nil
+}
+
+func listLinks() ([]netlink.Link, error) { return whole(netlink.LinkList) }
+
+// whole asks the kernel for a list until it was not changed meanwhile.
+func whole[T any](ask func() ([]T, error)) (list []T, err error) {
+	for range 100 {
+		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return list, err
+}
+
+func overlapsAny(p netip.Prefix, list []used) bool {
+	for _, u := range list {
+		if p.Overlaps(u.prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// mustYield tells whether another engine's bridge, with a lesser name, has our
+// subnet too.
+func (n *network) mustYield(list []used) bool {
+	for _, u := range list {
+		if u.link != n.name && n.chosen.Subnet.Overlaps(u.prefix) && (u.link < n.name || !strings.HasPrefix(u.link, linkPrefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// freeSubnet looks for one from a place that depends on the name, so that
+// engines seldom meet.
+func freeSubnet(name string, try int, list []used) (netip.Prefix, error) {
+	h := fnv.New32a()
+	fmt.Fprint(h, name, try)
+	for _, pool := range pools {
+		count := uint32(1) << (subnetBits - pool.Bits())
+		for i := range count {
+			p := nthSubnet(pool, (h.Sum32()+i)%count)
+			if !overlapsAny(p, list) {
+				return p, nil
+			}
+		}
+	}
+	return netip.Prefix{}, errors.New("no free subnet in 10/8, 100.64/10 and 172.16/12: every one has a route already")
+}
+
+func nthSubnet(pool netip.Prefix, i uint32) netip.Prefix {
+	b := pool.Masked().Addr().As4()
+	v := new(big.Int).SetBytes(b[:])
+	v.Add(v, big.NewInt(int64(i)<<(32-subnetBits)))
+	var out [4]byte
+	v.FillBytes(out[:])
+	return netip.PrefixFrom(netip.AddrFrom4(out), subnetBits)
+}
+
+func prefix(n *net.IPNet) (netip.Prefix, bool) {
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if !ok || bits == 0 {
+		return netip.Prefix{}, false
+	}
+	a = a.Unmap()
+	return netip.PrefixFrom(a, ones-(bits-a.BitLen())).Masked(), true
+}
+
+func ipNet(a netip.Addr, bits int) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, 32)}
+}
+
+// hardware is the MAC address of an IP address. It never changes, so that
+// nobody remembers a wrong one when an address is used again.
+func hardware(a netip.Addr) net.HardwareAddr {
+	b := a.As4()
+	return net.HardwareAddr{0x0a, 0x58, b[0], b[1], b[2], b[3]}
+}
+
+// take reserves an address for an instance, not soon one that was just given
+// back.
+func (n *network) take(id string) (netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for range 1 << (32 - subnetBits) {
+		a := n.next
+		n.next = n.next.Next()
+		if !n.chosen.Subnet.Contains(n.next.Next()) { // the last is for broadcasts
+			n.next = n.gateway().Next()
+		}
+		if _, ok := n.taken[a]; !ok {
+			n.taken[a] = id
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("all addresses of %v are taken", n.chosen.Subnet)
+}
+
+// adopt notes the address of an instance of a server before, and what it may
+// connect to.
+func (n *network) adopt(a netip.Addr, id string, reach []Endpoint) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.taken[a] = id
+	if len(reach) > 0 {
+		n.reach[a] = reach
+	}
+}
+
+// protect puts the firewall in place.
+func (n *network) protect() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.writeFirewall(); err != nil {
+		return fmt.Errorf("firewall (nftables): %w", err)
+	}
+	return nil
+}
+
+func (n *network) release(a netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.taken, a)
+}
+
+// cable is the name of the host's end of an instance's network.
+func (n *network) cable(a netip.Addr) string {
+	b := a.As4()
+	return fmt.Sprintf("%s-%04x", n.name, (uint(b[2])<<8|uint(b[3]))&(1<<(32-subnetBits)-1))
+}
+
+// connect lays the cable from the bridge into a process's network namespace,
+// where it becomes eth0 with the address.
+func (n *network) connect(p local.ProcessID, a netip.Addr) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MasterIndex, attrs.Flags = n.cable(a), n.bridge, net.FlagUp
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a), PeerNamespace: netlink.NsPid(p.PID)}
+	err := netlink.LinkAdd(veth)
+	if errors.Is(err, unix.EEXIST) { // left over by a server that died
+		if err := n.disconnect(a); err != nil {
+			return err
+		}
+		err = netlink.LinkAdd(veth)
+	}
+	if err != nil {
+		return fmt.Errorf("network cable %s: %w", attrs.Name, err)
+	}
+	if err := netlink.LinkSetIsolated(veth, true); err != nil {
+		return fmt.Errorf("isolating %s: %w", attrs.Name, err)
+	}
+	_, err = inNetworkOf(p, func() (struct{}, error) { return struct{}{}, n.address(a) })
+	return err
+}
+
+// address sets up eth0. It runs inside.
+func (n *network) address(a netip.Addr) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	eth0, err := h.LinkByName("eth0")
+	if err != nil {
+		return fmt.Errorf("eth0: %w", err)
+	}
+	if err := h.AddrAdd(eth0, &netlink.Addr{IPNet: ipNet(a, subnetBits)}); err != nil {
+		return fmt.Errorf("address of eth0: %w", err)
+	}
+	if err := h.LinkSetUp(eth0); err != nil {
+		return fmt.Errorf("eth0: %w", err)
+	}
+	if err := h.RouteAdd(&netlink.Route{LinkIndex: eth0.Attrs().Index, Gw: n.gateway().AsSlice()}); err != nil {
+		return fmt.Errorf("route of eth0: %w", err)
+	}
+	return nil
+}
+
+// disconnect takes an instance's cable away; none is no error.
+func (n *network) disconnect(a netip.Addr) error { return removeLink(n.cable(a)) }
+
+func removeLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	var none netlink.LinkNotFoundError
+	if err == nil || errors.As(err, &none) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return fmt.Errorf("network cable %s: %w", name, err)
+}
+
+// sweep removes cables that belong to no instance.
+func (n *network) sweep() error {
+	links, err := listLinks()
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	known := map[string]bool{}
+	for a := range n.taken {
+		known[n.cable(a)] = true
+	}
+	n.mu.Unlock()
+	var errs []error
+	for _, l := range links {
+		if name := l.Attrs().Name; strings.HasPrefix(name, n.name+"-") && !known[name] {
+			errs = append(errs, removeLink(name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove takes the bridge and the firewall away.
+func (n *network) remove() error {
+	err := errors.Join(removeTable(n.table), removeLink(n.name))
+	if n.egress {
+		err = errors.Join(err, stopForwarding())
+	}
+	return err
+}
+
+const (
+	forwarding = "/proc/sys/net/ipv4/ip_forward"
+	// forwarded exists while the host forwards because of us: of all engines of
+	// the machine, for it is a setting of the whole machine.
+	forwarded = runDir + "/ingot-forwarding"
+)
+
+// startForwarding turns on the host's forwarding. The bridge that needs it has
+// to be there, and marked.
+func startForwarding() error {
+	return withForwarding(func() error {
+		b, err := os.ReadFile(forwarding)
+		if err != nil || strings.TrimSpace(string(b)) != "0" {
+			return err
+		}
+		if err := os.WriteFile(forwarded, nil, 0o600); err != nil {
+			return err
+		}
+		return os.WriteFile(forwarding, []byte("1"), 0)
+	})
+}
+
+// stopForwarding turns it off again, if it was us who turned it on and no other
+// engine needs it.
+func stopForwarding() error {
+	return withForwarding(func() error {
+		if _, err := os.Lstat(forwarded); err != nil {
+			return nil //nolint:nilerr // somebody else's
+		}
+		links, err := listLinks()
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			if l.Type() == "bridge" && strings.HasPrefix(l.Attrs().Alias, egressMark) {
+				return nil
+			}
+		}
+		return errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(forwarded))
+	})
+}
+
+// withForwarding keeps engines of this machine apart while they look and act.
+func withForwarding(f func() error) error {
+	lock, err := os.Open(runDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return os.NewSyscallError("flock", err)
+	}
+	return f() // closing gives the lock back
+}
+
+// removeOrphans takes away bridges of engines whose root is gone and that have
+// no instances: nobody else would.
+func removeOrphans(ctx context.Context, groups cgroups) error {
+	links, err := listLinks()
+	if err != nil {
+		return err
+	}
+	ports := map[int]int{}
+	for _, l := range links {
+		ports[l.Attrs().MasterIndex]++
+	}
+	var errs []error
+	for _, l := range links {
+		a := l.Attrs()
+		root, ours := strings.CutPrefix(a.Alias, closedMark)
+		if !ours {
+			root, ours = strings.CutPrefix(a.Alias, egressMark)
+		}
+		hash, named := strings.CutPrefix(a.Name, linkPrefix)
+		if !ours || !named || l.Type() != "bridge" || ports[a.Index] > 0 || !filepath.IsAbs(root) {
+			continue
+		}
+		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		name := namePrefix + hash
+		run := filepath.Join(runDir, name)
+		if len(groups.children(name)) == 0 {
+			errs = append(errs, groups.remove(ctx, name))
+			if err := unmountBelow(run); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			errs = append(errs, os.RemoveAll(run))
+		}
+		// The bridge comes last: by it the rest is found.
+		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding())
+	}
+	return errors.Join(errs...)
+}

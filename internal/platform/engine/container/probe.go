@@ -1,0 +1,390 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/initproto"
+)
+
+// probeTime bounds a trial: ten times what it takes on a busy machine.
+const probeTime = 20 * time.Second
+
+// wallTime is how long a connection may take to be refused; the firewall answers
+// at once, and one that drops packets is as good.
+const wallTime = 2 * time.Second
+
+// Open is like New, but returns only an engine in which a trial container has
+// run. It decides by running one from its beginning to its end, because no set of
+// single abilities is proof; those only explain a failure. Nothing is left of the
+// trial, nor of an engine that cannot be opened.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if err := ready(o); err != nil {
+		return nil, err
+	}
+	_, err := os.Lstat(o.Root)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	e, err := New(ctx, o)
+	if err == nil {
+		if err = e.why(); err == nil {
+			err = e.try(ctx)
+		}
+		if err == nil {
+			return e, nil
+		}
+		err = errors.Join(err, e.Close())
+	}
+	if fresh {
+		err = errors.Join(err, os.RemoveAll(o.Root))
+	}
+	return nil, unable(err)
+}
+
+// Reopen is like Open, for a directory that has been used already: when no
+// container can run any more, the engine is held back instead. Its instances go
+// on, and Check tries again.
+func Reopen(ctx context.Context, o Options) (*Engine, error) {
+	if err := needsRoot(); err != nil {
+		return nil, err
+	}
+	e, err := New(ctx, o)
+	if err != nil {
+		return nil, unable(err)
+	}
+	if err = e.why(); err == nil {
+		err = e.try(ctx)
+	}
+	if err != nil {
+		e.hold(unable(err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// Check looks whether an engine that is held back can run containers again, and
+// lets it if so. It returns why not.
+func (e *Engine) Check(ctx context.Context) error {
+	if e.why() == nil {
+		return nil
+	}
+	err := e.able(ctx)
+	if err == nil {
+		err = e.try(ctx)
+	}
+	if err != nil {
+		err = unable(err)
+	}
+	if ctx.Err() == nil {
+		e.hold(err)
+	}
+	return err
+}
+
+// hold keeps the engine from starting instances, for a reason; nil lets it.
+func (e *Engine) hold(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = why
+}
+
+// heldText is what users are told: the reason is about the machine.
+const heldText = "the platform starts no instances at the moment because it cannot isolate them; the server's log tells its operator why"
+
+// why is why the engine is held back; nil if it is not.
+func (e *Engine) why() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held
+}
+
+func (e *Engine) heldBack() error {
+	if err := e.why(); err != nil {
+		return &engine.PlacementError{Reason: heldText, Err: err}
+	}
+	return nil
+}
+
+// Probe tells whether containers can run here, as Open does. Options.Root is not
+// used.
+func Probe(ctx context.Context, o Options) error {
+	if err := ready(o); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "ingot-probe")
+	if err != nil {
+		return err
+	}
+	o.Root = dir
+	e, err := Open(ctx, o)
+	if err == nil {
+		err = e.Close()
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func needsRoot() error {
+	if os.Geteuid() != 0 {
+		return errors.New("containers need root: start the server as root")
+	}
+	return nil
+}
+
+// ready looks for what can be had without a trial.
+func ready(o Options) error {
+	if err := needsRoot(); err != nil {
+		return err
+	}
+	if _, err := findRunc(o.Runc); err != nil {
+		return err
+	}
+	_, err := local.InitPath(o.Init)
+	return err
+}
+
+// unable says why a trial failed.
+func unable(err error) error {
+	if reason := explain(); reason != nil {
+		return fmt.Errorf("%w (the trial container said: %w)", reason, err)
+	}
+	return fmt.Errorf("the trial container failed: %w", err)
+}
+
+const (
+	trialMemory = 64 << 20
+	trialDisk   = 16 << 20
+	trialPIDs   = 32
+)
+
+// trialScript is run as the user of members, who must be able to do what apps
+// do and nothing more.
+const trialScript = `
+test "$(id -u)" = 2000 || { echo "user $(id -u)"; exit 1; }
+grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status || { echo "has capabilities"; exit 1; }
+grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status || { echo "may gain privileges"; exit 1; }
+grep -q '^Seccomp:[[:space:]]*2' /proc/self/status || { echo "has no system call filter"; exit 1; }
+echo text >file && echo text >/tmp/file || exit 1
+if touch /usr/ingot-probe 2>/dev/null; then echo "/usr is writable"; exit 1; fi
+echo fine
+exec sleep 60
+`
+
+// try runs a container and sees that it is one.
+func (e *Engine) try(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	// Its own name each time: one may be left of a server that was killed.
+	id := "trial-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
+	err = e.begin(ctx, engine.Spec{
+		ID:     id,
+		Limits: engine.Limits{Memory: trialMemory, Disk: trialDisk, PIDs: trialPIDs},
+		Launch: initproto.Spec{
+			Instance: id, OneOff: true, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
+			Members: []initproto.Member{{
+				Name: "probe", Source: "PROBE", Args: []string{"/bin/sh", "-c", trialScript},
+				Env: []string{"PATH=" + pathInside}, Dir: "{{home}}",
+			}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	in, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if err := e.fine(ctx, id); err != nil {
+		return err
+	}
+	for _, ns := range []string{"pid", "mnt", "net", "ipc", "uts", "user"} {
+		ours, err1 := os.Readlink("/proc/self/ns/" + ns)
+		theirs, err2 := os.Readlink("/proc/" + strconv.Itoa(in.Init.PID) + "/ns/" + ns)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if ours == theirs {
+			return fmt.Errorf("it shares our %s namespace", ns)
+		}
+	}
+	if err := e.limited(id); err != nil {
+		return err
+	}
+	if err := e.walled(ctx, id); err != nil {
+		return err
+	}
+	// Nothing listens there: a refusal is an answer, and proves the way.
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(in.Addr.String(), "1"))
+	if err == nil {
+		return errors.Join(errors.New("somebody else answers under its address"), conn.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("it cannot be reached by network: %w", err)
+	}
+	return nil
+}
+
+// limited sees that every limit of the trial is in force: one that was skipped
+// without an error would not be missed by any app.
+func (e *Engine) limited(id string) error {
+	group := filepath.Join(e.group, id)
+	limit, err := e.groups.memoryLimit(group)
+	if err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	if limit != trialMemory {
+		return fmt.Errorf("its memory limit is %d instead of %d", limit, trialMemory)
+	}
+	if err := e.groups.checkSwap(group, limit); err != nil {
+		return err
+	}
+	pids, err := e.groups.pidsLimit(group)
+	if err != nil {
+		return fmt.Errorf("limit of processes: %w", err)
+	}
+	if pids != trialPIDs+pidsOfInit {
+		return fmt.Errorf("its limit of processes is %d instead of %d", pids, trialPIDs+pidsOfInit)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(filepath.Join(e.bundle(id), "disk"), &st); err != nil {
+		return fmt.Errorf("disk limit: %w", err)
+	}
+	if size := int64(st.Blocks) * st.Bsize; st.Type != unix.EXT4_SUPER_MAGIC || size > imageSize(trialDisk) { //nolint:gosec // far below 2^63
+		return fmt.Errorf("its disk has %d bytes instead of %d", size, trialDisk)
+	}
+	return nil
+}
+
+// walled sees that the firewall keeps the trial from a port of this machine that
+// something listens on.
+func (e *Engine) walled(ctx context.Context, id string) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.gateway().String(), "0"))
+	if err != nil {
+		return fmt.Errorf("firewall: %w", err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithTimeout(ctx, wallTime)
+	defer cancel()
+	conn, err := e.Dial(ctx, id, "tcp", listener.Addr().String())
+	if err == nil {
+		return errors.Join(errors.New("the firewall does not keep it from this machine"), conn.Close())
+	}
+	return nil
+}
+
+// fine waits for the trial's word.
+func (e *Engine) fine(ctx context.Context, id string) error {
+	s, err := e.Records(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var said []string
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			in, _ := e.find(id)
+			return fmt.Errorf("it ended after saying %q%s", said, lastWords(filepath.Join(in.dir.Path(), initSays)))
+		}
+		if err != nil {
+			return fmt.Errorf("waiting for its word: %w", err)
+		}
+		if string(r.Payload) == "fine" {
+			return nil
+		}
+		if r.Kind != initproto.Event {
+			said = append(said, string(r.Payload))
+		}
+	}
+}
+
+// explain looks for the single ability that is missing. It returns nil when all
+// are there and still a container does not run.
+func explain() error {
+	for _, step := range []struct {
+		name, hint string
+		try        func() error
+	}{
+		{"making namespaces", "containers need CAP_SYS_ADMIN; in Docker: --privileged", tryNamespaces},
+		{"making a user namespace", "see /proc/sys/user/max_user_namespaces and kernel.unprivileged_userns_clone", tryUserNamespace},
+		{"control groups", "mount /sys/fs/cgroup writable", tryGroups},
+		{"network links", "containers need CAP_NET_ADMIN and a kernel with bridge and veth", tryLinks},
+		{"firewall", "containers need CAP_NET_ADMIN and a kernel with nftables", tryFirewall},
+	} {
+		if err := step.try(); err != nil {
+			return fmt.Errorf("containers cannot run here: %s: %w; %s", step.name, err, step.hint)
+		}
+	}
+	return nil
+}
+
+func tryNamespaces() error {
+	return runIn(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
+}
+
+func tryUserNamespace() error { return runIn(unix.CLONE_NEWUSER) }
+
+// runIn runs a program that does nothing in new namespaces.
+func runIn(flags uintptr) error {
+	cmd := exec.Command("/bin/true") //nolint:noctx // does nothing
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	if flags&unix.CLONE_NEWUSER != 0 {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstRange * idRange, Size: idRange}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, ids
+	}
+	return cmd.Run()
+}
+
+func tryGroups() error {
+	c, err := findCgroups()
+	if err != nil {
+		return err
+	}
+	dir := c.file("memory", fmt.Sprintf("ingot-try-%d", os.Getpid()), "")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Remove(dir)
+}
+
+func tryLinks() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = fmt.Sprintf("igt%d", os.Getpid())
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	defer func() { _ = netlink.LinkDel(bridge) }()
+	attrs.Name = fmt.Sprintf("igu%d", os.Getpid())
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("igv%d", os.Getpid())}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return fmt.Errorf("veth: %w", err)
+	}
+	return netlink.LinkDel(veth)
+}
+
+func tryFirewall() error {
+	name := fmt.Sprintf("ingot-try-%d", os.Getpid())
+	n := &network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
+	return errors.Join(n.writeFirewall(), removeTable(name))
+}

@@ -1,0 +1,279 @@
+//go:build linux
+
+package container_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/container/containertest"
+	"ingot/internal/platform/engine/enginetest"
+)
+
+const (
+	victimDir  = "INGOT_TEST_VICTIM"
+	victimInit = "INGOT_TEST_VICTIM_INIT"
+	victimIdle = "INGOT_TEST_VICTIM_IDLE"
+)
+
+// victim is a server that starts and removes instances until it is killed.
+func victim(dir string) {
+	e, err := container.New(context.Background(), container.Options{Root: dir, Init: os.Getenv(victimInit)})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintln(os.Stdout, "open")
+	if os.Getenv(victimIdle) != "" {
+		select {} // until it is killed
+	}
+	var wg sync.WaitGroup
+	for worker := range 2 {
+		wg.Go(func() {
+			for i := range 1000 {
+				s := idle(fmt.Sprintf("v-%d-%d-%d", os.Getpid(), worker, i))
+				s.Files = append(s.Files, keyedArchive("victim"))
+				if err := e.Start(context.Background(), s); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				if i%2 == 0 {
+					if err := e.Remove(context.Background(), s.ID); err != nil {
+						fmt.Fprintln(os.Stderr, err)
+						os.Exit(1)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A server that is killed at any moment leaves instances that run, and nothing
+// else that the next one does not clean up.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	need(t)
+	dir := enginetest.TempDir(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted := 0
+	for round := range 5 {
+		var errs bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), self)
+		cmd.Env = append(os.Environ(), victimDir+"="+dir, victimInit+"="+enginetest.InitPath())
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 5)); err != nil {
+			t.Fatalf("%v: %s", err, &errs)
+		}
+		<-time.After(time.Duration(rand.IntN(800)) * time.Millisecond) // any moment will do
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // killed
+		if errs.Len() > 0 {
+			t.Fatalf("before it was killed: %s", &errs)
+		}
+
+		e := open(t, dir)
+		list, err := e.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs, err := os.ReadDir(filepath.Join(dir, "instances"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(dirs) != len(list) {
+			t.Errorf("%d directories for %d instances", len(dirs), len(list))
+		}
+		for _, i := range list {
+			adopted++
+			if !i.Running {
+				t.Errorf("%s does not run", i.ID)
+			}
+			if out, status := inside(t, e, i.ID, `cat app/file`); status != 0 || out != "text" {
+				t.Errorf("%s: %q, %d", i.ID, out, status)
+			}
+			if round%2 == 0 {
+				if err := e.Remove(t.Context(), i.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if round%2 == 0 {
+			if left := leftovers(t, dir); len(left) > 0 {
+				t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+			}
+		}
+	}
+	e := open(t, dir)
+	list, err := e.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range list {
+		if err := e.Remove(t.Context(), i.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+	}
+	t.Logf("%d instances were taken over", adopted)
+}
+
+// opening is a server that has opened an engine and does nothing, to be killed.
+func opening(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), victimDir+"="+dir, victimInit+"="+enginetest.InitPath(), victimIdle+"=1")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+}
+
+// An engine whose server was killed and whose directory is gone is taken away
+// by the next, whoever's that is.
+func TestOrphan(t *testing.T) {
+	t.Parallel()
+	need(t)
+	dir := enginetest.TempDir(t)
+	opening(t, dir)
+	if len(leftovers(t, dir)) == 0 {
+		t.Fatal("nothing was left, so nothing is tested")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	opened(t, container.Options{})
+	// Another engine that was opened at the same time may be at it too.
+	for tries := 0; ; tries++ {
+		left := leftovers(t, dir)
+		if len(left) == 0 {
+			break
+		}
+		if tries == 500 {
+			t.Fatalf("left over:\n%s", strings.Join(left, "\n"))
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// A probe leaves nothing, whether it goes well or not.
+//
+//nolint:paralleltest // it sets where temporary directories are, to find the probe's
+func TestProbe(t *testing.T) {
+	need(t)
+	for name, o := range map[string]container.Options{
+		"Good": {Init: enginetest.InitPath()},
+		// Something that is not ingot-init and ends at once.
+		"Bad": {Init: "/bin/true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tmp := enginetest.TempDir(t)
+			t.Setenv("TMPDIR", tmp)
+			stop, found := make(chan struct{}), make(chan string, 1)
+			go func() {
+				for {
+					if dirs, _ := filepath.Glob(tmp + "/ingot-probe*"); len(dirs) > 0 {
+						found <- dirs[0]
+						return
+					}
+					select {
+					case <-stop:
+						close(found)
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}()
+			began := time.Now()
+			err := container.Probe(t.Context(), o)
+			t.Log(time.Since(began), err)
+			close(stop)
+			if (err == nil) != (name == "Good") {
+				t.Errorf("Probe: %v", err)
+			}
+			dir := <-found
+			if dir == "" {
+				t.Fatal("it made no directory")
+			}
+			if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", dir, err)
+			}
+			if left := leftovers(t, dir); len(left) > 0 {
+				t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+			}
+		})
+	}
+}
+
+// Egress opens the way out, and closing the engine closes it unless somebody
+// else needs it.
+//
+//nolint:paralleltest // it changes a setting of the whole machine
+func TestEgress(t *testing.T) {
+	need(t)
+	const forwarding = "/proc/sys/net/ipv4/ip_forward"
+	before := read(t, forwarding)
+	e, dir := opened(t, container.Options{Egress: true})
+	if got := read(t, forwarding); got != "1\n" {
+		t.Errorf("forwarding: %q", got)
+	}
+	start(t, e, idle("a"))
+	if out, status := inside(t, e, "a", `exec 3<>/dev/tcp/169.254.169.254/80`); status == 0 {
+		t.Errorf("the cloud's own address is reached: %s", out)
+	}
+	if err := e.Remove(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, l := range containertest.Links(t) {
+		if strings.HasPrefix(l.Attrs().Alias, "ingot-egress ") {
+			t.Skipf("%s runs beside that of %s and needs it", l.Attrs().Alias, dir)
+		}
+	}
+	if got := read(t, forwarding); got != before && before == "0\n" {
+		t.Errorf("forwarding: %q, and was %q", got, before)
+	}
+}

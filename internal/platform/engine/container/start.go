@@ -1,0 +1,354 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+)
+
+const (
+	diskImage = "disk.img"
+	initSays  = "init.log" // what runc and ingot-init say that is no record
+)
+
+// bundle is an instance's directory in e.run.
+func (e *Engine) bundle(id string) string { return filepath.Join(e.run, "i", id) }
+
+// Start makes an instance and runs it, unless the engine is held back or the
+// machine has no room for it.
+func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if _, err := e.find(s.ID); err == nil {
+		return nil
+	}
+	if err := e.heldBack(); err != nil {
+		return err
+	}
+	if err := e.room.Take(s.ID, withDefaults(s.Limits)); err != nil {
+		return err
+	}
+	err := e.begin(ctx, s)
+	if err != nil {
+		e.room.Free(s.ID)
+	}
+	return err
+}
+
+// begin is Start without these questions.
+func (e *Engine) begin(ctx context.Context, s engine.Spec) error {
+	if err := local.CheckID(s.ID); err != nil {
+		return err
+	}
+	if len(s.Launch.Members) == 0 {
+		return fmt.Errorf("instance %s has nothing to run", s.ID)
+	}
+	unlock, err := e.ids.Lock(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	leave, err := e.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if _, err := e.find(s.ID); err == nil {
+		return nil
+	}
+	if err := e.start(ctx, s); err != nil {
+		return fmt.Errorf("starting instance %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d, err := local.Create(e.root, s.ID)
+	if errors.Is(err, os.ErrExist) {
+		// Taking it down did not come to its end before.
+		half := filepath.Join(e.root, s.ID)
+		if err := e.takeDown(ctx, s.ID, half, nil); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(half); err != nil {
+			return err
+		}
+		d, err = local.Create(e.root, s.ID)
+	}
+	if err != nil {
+		return err
+	}
+	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...)}}
+	started := false
+	defer func() {
+		if started {
+			return
+		}
+		// Also when ctx is the reason, or a panic, everything is taken down.
+		after := context.WithoutCancel(ctx)
+		down := errors.Join(d.Forget(), e.takeDown(after, s.ID, d.Path(), in))
+		if down == nil {
+			down = d.Remove()
+			e.users.release(in.Base)
+			if in.Addr.IsValid() {
+				e.net.release(in.Addr)
+			}
+		}
+		err = errors.Join(err, down)
+	}()
+	if in.Addr, err = e.net.take(s.ID); err != nil {
+		return err
+	}
+	limits := withDefaults(s.Limits)
+	steps := []any{"instance", s.ID}
+	began := time.Now()
+	lap := func(step string) {
+		now := time.Now()
+		steps = append(steps, step, now.Sub(began))
+		began = now
+	}
+	release, err := e.furnish(ctx, in, s, limits)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := e.writeBundle(in, limits); err != nil {
+		return err
+	}
+	lap("files")
+	if in.Init, err = e.runc.create(ctx, s.ID, e.bundle(s.ID), filepath.Join(d.Path(), initSays)); err != nil {
+		return err
+	}
+	lap("create")
+	if err := errors.Join(e.net.permit(in.Addr, in.Reach), e.net.connect(in.Init, in.Addr)); err != nil {
+		return err
+	}
+	lap("network")
+	if err := e.commit(in, s, limits); err != nil {
+		return err
+	}
+	if err := e.runc.release(ctx, s.ID, in.Init); err != nil {
+		return errors.Join(err, errors.New("ingot-init"+lastWords(filepath.Join(d.Path(), initSays))))
+	}
+	if in.watched, err = e.watch.add(in.Init); err != nil {
+		return err
+	}
+	lap("release")
+	e.log.Debug("instance started", steps...)
+	e.mu.Lock()
+	e.instances[s.ID] = in
+	e.mu.Unlock()
+	started = true
+	if e.layers.grew.Swap(false) {
+		e.work.Go("engine prune", func() {
+			if err := e.prune(); err != nil {
+				e.log.Warn("removing unused layers", "err", err)
+			}
+		})
+	}
+	return nil
+}
+
+// wordsAt are the words of an instance with that address: inside everything is
+// as asked for.
+func wordsAt(ip string) local.Words {
+	return local.Words{Home: homeInside, IP: ip, Port: func(port int) int { return port }}
+}
+
+// commit writes down what the instance is.
+func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error {
+	m := local.Meta{
+		Labels: s.Labels, Limits: limits, Created: time.Now().UTC(),
+		Launch: local.Substitute(s.Launch, wordsAt(in.Addr.String())),
+	}
+	if m.Launch.User == 0 {
+		m.Launch.User = vcapID
+	}
+	if m.Launch.Group == 0 {
+		m.Launch.Group = vcapID
+	}
+	for _, p := range s.Ports {
+		m.Ports = append(m.Ports, engine.Port{
+			Inside: p, Listens: p, Address: net.JoinHostPort(in.Addr.String(), strconv.Itoa(p)),
+		})
+	}
+	var err error
+	if m.Engine, err = json.Marshal(in.extra); err != nil {
+		return err
+	}
+	if err := in.dir.Commit(m); err != nil {
+		return err
+	}
+	// To its own root, who is nobody outside.
+	return filepath.WalkDir(in.dir.Control(), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(in.Base), int(in.Base)) //nolint:gosec // nothing of the instance runs yet
+	})
+}
+
+// furnish gives the instance its disk and its files. Its layers may go when the
+// instance is not known after release.
+//
+//	disk/files/home   what it writes to its home, over its layers
+//	disk/work         overlay's own
+//	disk/tmp, var     /tmp and /var/tmp
+func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
+	held := &holds{}
+	defer held.unlessKept()
+	shared, own, err := e.gather(ctx, s.Files, limits.Disk, held)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.lay(ctx, in, shared, own, limits); err != nil {
+		return nil, err
+	}
+	return held.keep(), nil
+}
+
+// holds are layers that are held together.
+type holds struct{ releases []func() }
+
+func (h *holds) add(release func()) { h.releases = append(h.releases, release) }
+
+// unlessKept releases what is held, unless keep was called. It is deferred, so
+// that an error or a panic leaves nothing held.
+func (h *holds) unlessKept() {
+	for _, release := range h.releases {
+		release()
+	}
+}
+
+// keep hands the layers on to whoever calls the function.
+func (h *holds) keep() (release func()) {
+	kept := &holds{releases: h.releases}
+	h.releases = nil
+	return kept.unlessKept
+}
+
+// lay mounts the instance's disk, and its home over the layers.
+func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
+	bundle := e.bundle(in.dir.ID())
+	disk := filepath.Join(bundle, "disk")
+	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+	}
+	var users *os.File
+	if len(shared) > 0 {
+		if users, err = e.users.namespace(in.Base); err != nil {
+			return err
+		}
+	}
+	for _, l := range shared {
+		in.Layers = append(in.Layers, l.ID)
+		in.Shared += l.Size
+	}
+	if in.Shared >= limits.Disk {
+		return fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
+	}
+	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
+		return fmt.Errorf("disk: %w", err)
+	}
+	base := int(in.Base)
+	for _, dir := range []string{"work", "tmp", "var"} {
+		path := filepath.Join(disk, dir)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return err
+		}
+		if dir == "work" {
+			continue
+		}
+		if err := errors.Join(os.Chmod(path, 0o777|os.ModeSticky), os.Lchown(path, base, base)); err != nil {
+			return err
+		}
+	}
+	files, err := local.Create(disk, "files")
+	if err != nil {
+		return err
+	}
+	if err := files.Unpack(ctx, own, limits.Disk); err != nil {
+		return err
+	}
+	if err := files.Own(base+vcapID, base+vcapID); err != nil {
+		return err
+	}
+	if len(shared) > 0 {
+		return overlay(in.dir.Home(), shared, files.Home(), filepath.Join(disk, "work"), filepath.Join(bundle, "layers"), users)
+	}
+	return bindMount(files.Home(), in.dir.Home())
+}
+
+// gather splits archives into layers and the rest, which goes over them. Order
+// counts: what comes after an archive that cannot be shared is not shared.
+func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64, held *holds) (shared []layer, own []engine.Archive, err error) {
+	for i, a := range files {
+		if a.Key == "" || !e.sharing {
+			return shared, files[i:], nil
+		}
+		l, release, err := e.layers.get(ctx, a, limit)
+		if err != nil {
+			return nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
+		}
+		held.add(release)
+		shared = append(shared, l)
+	}
+	return shared, nil, nil
+}
+
+// writeBundle writes what runc reads, and the files that tell the instance who
+// it is.
+func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
+	id, bundle := in.dir.ID(), e.bundle(in.dir.ID())
+	disk, host := filepath.Join(bundle, "disk"), filepath.Join(bundle, "host")
+	name := hostname(id)
+	for file, text := range map[string]string{
+		"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + in.Addr.String() + " " + name + "\n",
+		"hostname":    name + "\n",
+		"resolv.conf": *e.resolv.Load(),
+	} {
+		if err := os.WriteFile(filepath.Join(host, file), []byte(text), 0o644); err != nil { //nolint:gosec // for everybody inside
+			return err
+		}
+	}
+	binds, err := e.host.refresh()
+	if err != nil {
+		// What was there when the last instance started is as good, most times.
+		e.log.Warn("instances may not see what was installed on this machine just now", "error", err)
+	}
+	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
+		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: binds, control: in.dir.Control(), home: in.dir.Home(),
+		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
+	}.spec())
+}
+
+// hostname is an id as a name of the network: 63 letters, digits and hyphens.
+func hostname(id string) string {
+	b := []byte(id)
+	if len(b) > 63 {
+		b = b[:63]
+	}
+	for i, c := range b {
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !ok {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,194 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ingot/internal/platform/engine"
+)
+
+// Options are what the suite has to know of an engine and the machine.
+type Options struct {
+	// User and Group are whom members run as; 0 means as the engine has it.
+	// The suite expects that they are not root's when they are set.
+	User, Group int
+	// KillInit kills ingot-init of an instance with SIGKILL, from outside.
+	KillInit func(t *testing.T, dir string, e engine.Engine, id string)
+	// Leftovers names what there still is of an engine on that directory:
+	// processes, mounts, control groups, network links. It is called when all
+	// instances were removed and the engine was closed; and it may wait a
+	// little for what ends by itself.
+	Leftovers func(t *testing.T, dir string) []string
+	// Many is how many instances run at once in the test of that; 20 if 0.
+	Many int
+}
+
+// New opens an engine on a directory, which exists and holds what an engine
+// opened on it before has left. The suite closes it.
+type New func(t *testing.T, dir string) engine.Engine
+
+// programs is where Main builds what the suite runs, unless this variable of the
+// environment names a place where it has been built.
+var programs string
+
+// ProgramsVariable is set by tests that run themselves as another process.
+const ProgramsVariable = "ENGINETEST_PROGRAMS"
+
+// Main builds the suite's programs, runs the tests and removes them. It is the
+// TestMain of an engine.
+func Main(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if programs = os.Getenv(ProgramsVariable); programs != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "enginetest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	// Instances of other users start ingot-init.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	programs = dir
+	for name, pkg := range map[string]string{
+		"ingot-init": "ingot/cmd/ingot-init",
+		"member":     "ingot/internal/platform/engine/enginetest/member",
+	} {
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "enginetest: building %s: %v\n%s", pkg, err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// InitPath is the ingot-init that Main has built.
+func InitPath() string { return filepath.Join(programs, "ingot-init") }
+
+// TempDir makes a directory for an engine, with a path short enough for sockets
+// and open for members that run as another user.
+func TempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "eng")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Shared archives are protected, also from us if we are not root.
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
+			if e != nil && e.IsDir() && os.Geteuid() != 0 {
+				_ = os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Run is the suite.
+func Run(t *testing.T, newEngine New, o Options) {
+	t.Helper()
+	if programs == "" {
+		t.Fatal("TestMain has to call enginetest.Main")
+	}
+	if o.Many == 0 {
+		o.Many = 20
+	}
+	s := &suite{o: o, new: newEngine, dir: TempDir(t)}
+	s.Engine = newEngine(t, s.dir)
+	s.about = s.Describe()
+	// One engine for all that does not close it, as in a server.
+	t.Run("One", func(t *testing.T) {
+		for _, c := range s.cases() {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				if c.needs != nil && !c.needs(s.about) {
+					t.Skipf("the %s engine does not do this", s.about.Name)
+				}
+				c.test(s, t)
+			})
+		}
+	})
+	s.nothingLeft(t)
+	// Tests that close theirs.
+	for _, c := range closing {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			own := &suite{o: o, new: newEngine, dir: TempDir(t), about: s.about}
+			own.Engine = newEngine(t, own.dir)
+			c.test(own, t)
+			own.nothingLeft(t)
+		})
+	}
+}
+
+// suite is one engine under test.
+type suite struct {
+	engine.Engine
+	o     Options
+	new   New
+	dir   string
+	about engine.Description
+}
+
+type testCase struct {
+	name  string
+	needs func(engine.Description) bool // nil means of every engine
+	test  func(*suite, *testing.T)
+}
+
+func isolated(d engine.Description) bool { return d.Isolated }
+
+func sharedPorts(d engine.Description) bool { return d.SharedPorts }
+
+func (s *suite) cases() []testCase {
+	return append(append(append(append([]testCase{}, lifeCases...), fileCases...), netCases...), execCases...)
+}
+
+// nothingLeft sees that all tests have cleaned up, closes the engine, and that
+// nothing is left of it.
+func (s *suite) nothingLeft(t *testing.T) {
+	t.Helper()
+	list, err := s.List(context.Background())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, i := range list {
+		t.Errorf("instance %s was left", i.ID)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if s.o.Leftovers != nil {
+		if left := s.o.Leftovers(t, s.dir); len(left) > 0 {
+			t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+// reopen is a restart of the server.
+func (s *suite) reopen(t *testing.T) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	s.Engine = s.new(t, s.dir)
+}

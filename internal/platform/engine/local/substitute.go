@@ -1,0 +1,89 @@
+//go:build linux
+
+package local
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingot/internal/platform/initproto"
+)
+
+const homeWord = "{{home}}"
+
+// Words are what stands for the words in a Spec.
+type Words struct {
+	Home string
+	IP   string
+	Port func(int) int
+}
+
+// word finds the words, and the escape of what only looks like one.
+var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|port:([0-9]{1,5})\}\})`)
+
+// Substitute returns the spec with the words replaced in the arguments,
+// environment and directory of every member, and with the ports of its checks
+// mapped likewise. s itself is not changed.
+func Substitute(s initproto.Spec, w Words) initproto.Spec {
+	s.Members = slices.Clone(s.Members)
+	for i, m := range s.Members {
+		m.Args = w.All(m.Args)
+		m.Env = w.All(m.Env)
+		m.Dir = w.In(m.Dir)
+		s.Members[i] = m
+	}
+	s.Health = mapPorts(s.Health, w.Port)
+	s.Readiness = mapPorts(s.Readiness, w.Port)
+	return s
+}
+
+// All replaces the words in each text.
+func (w Words) All(texts []string) []string {
+	out := slices.Clone(texts)
+	for i := range out {
+		out[i] = w.In(out[i])
+	}
+	return out
+}
+
+// In replaces the words in a text. See engine.Escape for what is none.
+func (w Words) In(text string) string {
+	if !strings.Contains(text, "{{") {
+		return text
+	}
+	return word.ReplaceAllStringFunc(text, func(found string) string {
+		switch found {
+		case "{{{{":
+			return "{{"
+		case "{{home}}":
+			return w.Home
+		case "{{ip}}":
+			return w.IP
+		}
+		n, err := strconv.Atoi(word.FindStringSubmatch(found)[1])
+		if err != nil {
+			return found
+		}
+		return strconv.Itoa(w.Port(n))
+	})
+}
+
+func mapPorts(c initproto.Check, port func(int) int) initproto.Check {
+	c.Ports = slices.Clone(c.Ports)
+	for i, n := range c.Ports {
+		c.Ports[i] = port(n)
+	}
+	return c
+}
+
+// MentionsPort tells whether some member's arguments or environment say
+// {{port:N}}, so that it can be told to listen on another number.
+func MentionsPort(s initproto.Spec, port int) bool {
+	wanted := "{{port:" + strconv.Itoa(port) + "}}"
+	has := func(text string) bool { return slices.Contains(word.FindAllString(text, -1), wanted) }
+	return slices.ContainsFunc(s.Members, func(m initproto.Member) bool {
+		return slices.ContainsFunc(m.Args, has) || slices.ContainsFunc(m.Env, has)
+	})
+}

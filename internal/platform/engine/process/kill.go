@@ -1,0 +1,144 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/initproto"
+)
+
+// kill ends every process of an instance at once and returns when none is left.
+//
+// ingot-init is stopped first, not killed: while it exists, whatever loses its
+// parent becomes its child, so that nothing can get away.
+func (e *Engine) kill(ctx context.Context, d *local.Dir) error {
+	first, err := e.first(d)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	w := wanted{first: first, home: d.Path(), state: d.State()}
+	if err := ignoreDone(first.Signal(syscall.SIGSTOP)); err != nil {
+		return err
+	}
+	if err := w.killAll(ctx); err != nil {
+		return err
+	}
+	if err := ignoreDone(first.Signal(syscall.SIGKILL)); err != nil {
+		return err
+	}
+	if err := e.gone(ctx, d); err != nil {
+		return err
+	}
+	return w.killAll(ctx)
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// wanted is what is known of an instance's processes.
+type wanted struct {
+	first local.ProcessID // ingot-init
+	home  string          // the instance's directory, which is in their environment
+	state initproto.State
+}
+
+// killAll kills all but ingot-init until there is nobody left.
+func (w wanted) killAll(ctx context.Context) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		left, err := w.find()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, s := range left {
+			if err := ignoreDone(s.ID().Signal(syscall.SIGKILL)); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// find returns the instance's processes that are not ended, without ingot-init.
+func (w wanted) find() ([]local.Stat, error) {
+	table, err := local.Processes()
+	if err != nil {
+		return nil, err
+	}
+	var left []local.Stat
+	for _, s := range local.Tree(table, func(s local.Stat) bool { return w.is(s, table) }) {
+		if !s.Zombie() && s.ID() != w.first && s.PID != os.Getpid() {
+			left = append(left, s)
+		}
+	}
+	return left, nil
+}
+
+// is tells whether a process belongs to the instance by itself, whoever its
+// parent is.
+func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
+	if w.first.PID != 0 {
+		if s.ID() == w.first {
+			return true
+		}
+		if s.ID().Boot != w.first.Boot || s.Start < w.first.Start {
+			return false
+		}
+	}
+	return s.PID != os.Getpid() && (w.marked(s.PID) || w.orphan(s, table))
+}
+
+// marked reports whether a process has inherited the environment of the
+// instance: a variable whose value is the instance's directory or leads into it,
+// as HOME does. Where a shell happens to stand says nothing.
+func (w wanted) marked(pid int) bool {
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false // of another user, or ended
+	}
+	for v := range strings.SplitSeq(string(environ), "\x00") {
+		if names(v, w.home) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a variable leads into a directory.
+func names(variable, dir string) bool {
+	name, value, _ := strings.Cut(variable, "=")
+	rest, ok := strings.CutPrefix(value, dir)
+	return ok && (rest == "" || rest[0] == '/') && name != "PWD" && name != "OLDPWD"
+}
+
+// orphan tells whether a process that has cleared its environment was left by a
+// member when ingot-init was killed: it is in the session or process group that
+// the member led. A leader that is there but not ours has the number anew.
+func (w wanted) orphan(s local.Stat, table map[int]local.Stat) bool {
+	if w.first.PID == 0 || w.state.Phase == initproto.Ended || w.first.Alive() {
+		return false
+	}
+	for _, m := range w.state.Members {
+		if m.PID <= 1 || s.Group != m.PID && s.Session != m.PID {
+			continue
+		}
+		leader, ok := table[m.PID]
+		return !ok || leader.Zombie() || w.marked(leader.PID)
+	}
+	return false
+}

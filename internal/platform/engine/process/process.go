@@ -1,0 +1,364 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+)
+
+// Options say where an engine keeps its things.
+type Options struct {
+	// Root is the directory of instances. One server uses it at a time.
+	Root string
+	// Cache is the directory of shared archives; cache beside Root if empty.
+	Cache string
+	// Init is the ingot-init program; see local.InitPath if empty.
+	Init string
+	// Host is the address of this machine to tell; loopback if empty.
+	Host string
+	// Overcommit is how many times the machine's memory the limits of all
+	// instances may add up to; local.DefaultOvercommit if zero.
+	Overcommit int
+	Log        *slog.Logger
+}
+
+// Engine runs instances as plain processes.
+type Engine struct {
+	root, initPath, host string
+
+	log   *slog.Logger
+	cache *local.Cache
+	ports *local.Ports
+	room  *local.Room
+	ids   local.Keyed
+
+	// open ends with Close, and with it every stream and every Exec.
+	open  context.Context //nolint:containedctx // the life of the engine, not of a call
+	close context.CancelFunc
+	execs sync.WaitGroup
+
+	mu       sync.Mutex
+	starting map[string]bool   // not to be seen yet
+	children map[string]*child // the inits that this server process started
+	usage    usageCache
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// cacheUnused is how long an archive that no instance uses stays unpacked.
+const cacheUnused = 7 * 24 * time.Hour
+
+// New opens the engine on a directory and takes over the instances in it.
+func New(o Options) (*Engine, error) {
+	initPath, err := local.InitPath(o.Init)
+	if err != nil {
+		return nil, err
+	}
+	root, err := filepath.Abs(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(root, 0o711); err != nil {
+		return nil, err
+	}
+	if o.Cache == "" {
+		o.Cache = filepath.Join(filepath.Dir(root), "cache")
+	}
+	if o.Cache, err = filepath.Abs(o.Cache); err != nil {
+		return nil, err
+	}
+	cache, err := local.OpenCache(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	room, err := local.NewRoom(root, o.Overcommit)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		room: room, root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache,
+		ports:    local.NewPorts(),
+		starting: map[string]bool{}, children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
+	}
+	if e.host == "" {
+		e.host = loopback
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	e.open, e.close = context.WithCancel(context.Background())
+	if err := e.adopt(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// adopt cleans up after a server that died, and takes over its instances.
+func (e *Engine) adopt() error {
+	if err := local.Recover(e.root, func(d *local.Dir) error { return e.kill(e.open, d) }); err != nil {
+		return err
+	}
+	dirs, err := local.List(e.root)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		e.room.Adopt(d.ID(), d.Meta().Limits)
+		for _, p := range d.Meta().Ports {
+			if err := e.ports.Adopt(p.Listens); err != nil {
+				e.log.Warn("an instance's port is reserved by another server", "instance", d.ID(), "port", p.Listens, "err", err)
+			}
+		}
+	}
+	if err := e.cache.Prune(e.root, cacheUnused); err != nil {
+		e.log.Warn("cleaning the cache of archives", "err", err)
+	}
+	return nil
+}
+
+// Describe says that nothing is kept apart.
+func (e *Engine) Describe() engine.Description {
+	return engine.Description{
+		Name: "process",
+		Detail: "instances are plain processes WITHOUT isolation: they see this machine's files, processes and network; " +
+			"memory, disk and processor limits are not enforced; a fixed port can be used by one instance only",
+		SharedPorts: true,
+	}
+}
+
+// Signal asks ingot-init to stop its members.
+func (e *Engine) Signal(_ context.Context, id string) error {
+	d, err := e.lookup(id)
+	if err != nil {
+		return err
+	}
+	first, err := e.first(d)
+	if err == nil {
+		err = first.Signal(sigTerm)
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil // it has ended by itself
+	}
+	return err
+}
+
+// Remove kills what runs and deletes what there is.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	if local.CheckID(id) != nil {
+		return nil
+	}
+	unlock, err := e.ids.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d, err := local.Open(e.root, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return e.destroy(ctx, d)
+}
+
+// destroy ends and deletes an instance, complete or half-made.
+func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
+	if err := e.kill(ctx, d); err != nil {
+		return fmt.Errorf("instance %s: %w", d.ID(), err)
+	}
+	if err := d.Remove(); err != nil {
+		return fmt.Errorf("instance %s: %w", d.ID(), err)
+	}
+	for _, p := range d.Meta().Ports {
+		e.ports.Release(p.Listens)
+	}
+	e.mu.Lock()
+	delete(e.children, d.ID())
+	e.mu.Unlock()
+	e.usage.forget(d.ID())
+	e.room.Free(d.ID())
+	return nil
+}
+
+// List returns all instances of the directory.
+func (e *Engine) List(context.Context) ([]engine.Instance, error) {
+	dirs, err := local.List(e.root)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]engine.Instance, 0, len(dirs))
+	for _, d := range dirs {
+		if !e.isStarting(d.ID()) {
+			list = append(list, e.instance(d))
+		}
+	}
+	return list, nil
+}
+
+// Get returns one instance.
+func (e *Engine) Get(_ context.Context, id string) (engine.Instance, error) {
+	d, err := e.lookup(id)
+	if err != nil {
+		return engine.Instance{}, err
+	}
+	return e.instance(d), nil
+}
+
+func (e *Engine) instance(d *local.Dir) engine.Instance {
+	// Whether it runs is asked first: it may end in between, and an instance
+	// that does not run must show its last state.
+	running := e.running(d)
+	m := d.Meta()
+	return engine.Instance{
+		ID: m.ID, Labels: m.Labels, State: d.State(), Running: running,
+		Created: m.Created, Ports: m.Ports, Host: e.host, Internal: e.host,
+	}
+}
+
+// Records streams from the instance's record files.
+func (e *Engine) Records(ctx context.Context, id string, after engine.Position) (engine.Stream, error) {
+	d, err := e.lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Records(ctx, after, local.Follow{
+		Closed: e.open.Done(), Gone: func(ctx context.Context) error { return e.gone(ctx, d) },
+	})
+}
+
+// Dial connects to an address of this machine: a port of the Spec on loopback
+// is reached under the number that the instance listens on.
+func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Conn, error) {
+	d, err := e.lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	if !e.running(d) {
+		// What listens on its port now is somebody else.
+		return nil, fmt.Errorf("instance %s has ended", id)
+	}
+	if host, port, err := net.SplitHostPort(address); err == nil && isLoopback(host) {
+		if n, err := strconv.Atoi(port); err == nil {
+			address = net.JoinHostPort(host, strconv.Itoa(listens(d.Meta().Ports)(n)))
+		}
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network, address)
+}
+
+const loopback = "127.0.0.1"
+
+func isLoopback(host string) bool {
+	if host == "" || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Collect writes files of the instance's home.
+func (e *Engine) Collect(ctx context.Context, id, path string, w io.Writer) error {
+	d, err := e.lookup(id)
+	if err != nil {
+		return err
+	}
+	return d.Collect(ctx, path, d.Home(), w)
+}
+
+// Close ends streams and Execs. Instances go on, and those that this server
+// process started are still waited for when they end, so that they leave no
+// zombies.
+func (e *Engine) Close() error {
+	e.close()
+	e.execs.Wait()
+	e.ports.Close()
+	return nil
+}
+
+// first is the instance's ingot-init; os.ErrProcessDone if it was never
+// started.
+func (e *Engine) first(d *local.Dir) (local.ProcessID, error) {
+	var id local.ProcessID
+	err := local.ReadJSON(filepath.Join(d.Control(), firstFile), &id)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	// The server died between starting it and writing this down, or it is
+	// being started now.
+	return e.find(d)
+}
+
+// lookup returns an instance's directory. One that is being started is not there
+// yet: it would look as if it had ended.
+func (e *Engine) lookup(id string) (*local.Dir, error) {
+	if e.isStarting(id) {
+		return nil, engine.ErrNotFound
+	}
+	return local.Open(e.root, id)
+}
+
+func (e *Engine) isStarting(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.starting[id]
+}
+
+func (e *Engine) setStarting(id string, starting bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if starting {
+		e.starting[id] = true
+	} else {
+		delete(e.starting, id)
+	}
+}
+
+func (e *Engine) child(d *local.Dir) *child {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.children[d.ID()]
+}
+
+// running tells whether the instance's ingot-init runs.
+func (e *Engine) running(d *local.Dir) bool {
+	if c := e.child(d); c != nil {
+		return c.running()
+	}
+	first, err := e.first(d)
+	return err == nil && first.Alive()
+}
+
+// gone blocks until the instance's ingot-init has ended, or ctx has.
+func (e *Engine) gone(ctx context.Context, d *local.Dir) error {
+	if c := e.child(d); c != nil {
+		select {
+		case <-c.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	first, err := e.first(d)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return first.Wait(ctx)
+}

@@ -1,0 +1,327 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/initproto"
+)
+
+const (
+	// firstFile in the control directory says which process is ingot-init.
+	firstFile = "init.json"
+	// complaintsFile is what ingot-init has to say that is no record.
+	complaintsFile = "init.log"
+	// marker is an environment variable of ingot-init. Members do not see it: they
+	// are known by HOME.
+	marker = "INGOT_INSTANCE"
+
+	sigTerm = syscall.SIGTERM
+)
+
+// Start makes an instance and runs it.
+func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if err := local.CheckID(s.ID); err != nil {
+		return err
+	}
+	if len(s.Launch.Members) == 0 {
+		return fmt.Errorf("instance %s has nothing to run", s.ID)
+	}
+	unlock, err := e.ids.Lock(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := e.open.Err(); err != nil {
+		return errors.New("the engine is closed")
+	}
+	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
+		return err // exists already, or cannot be read
+	}
+	if err := e.room.Take(s.ID, s.Limits); err != nil {
+		return err
+	}
+	e.setStarting(s.ID, true)
+	defer e.setStarting(s.ID, false)
+	ports, err := e.reserve(s)
+	if err != nil {
+		e.room.Free(s.ID)
+		return err
+	}
+	d, err := e.build(ctx, s, ports)
+	if err == nil {
+		err = e.run(d, s.Limits)
+		if err == nil {
+			return nil
+		}
+	}
+	// Also when ctx is the reason, everything is taken down.
+	err = fmt.Errorf("starting instance %s: %w", s.ID, err)
+	if d != nil {
+		err = errors.Join(err, e.destroy(context.WithoutCancel(ctx), d))
+	}
+	for _, p := range ports {
+		e.ports.Release(p.Listens)
+	}
+	e.room.Free(s.ID)
+	return err
+}
+
+var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
+
+// reserve finds a number of this machine for each port of the spec, and for
+// those that only members speak of. On failure none is kept.
+func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
+	wanted := slices.Clone(s.Ports)
+	for _, m := range s.Launch.Members {
+		for _, text := range slices.Concat(m.Args, m.Env) {
+			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
+				if n, err := strconv.Atoi(match[1]); err == nil {
+					wanted = append(wanted, n)
+				}
+			}
+		}
+	}
+	var ports []engine.Port
+	for _, inside := range wanted {
+		if slices.ContainsFunc(ports, func(p engine.Port) bool { return p.Inside == inside }) {
+			continue
+		}
+		listens := inside
+		var err error
+		if local.MentionsPort(s.Launch, inside) {
+			listens, err = e.ports.Take()
+		} else if err = e.ports.Claim(inside); errors.Is(err, local.ErrPortTaken) {
+			err = fault.Wrap(err, fault.Unprocessable, "port %d is already in use on this machine: the process engine shares the host's ports, "+
+				"so an app with a fixed sidecar port can run one instance only; use the container engine for more", inside)
+		}
+		if err != nil {
+			for _, p := range ports {
+				e.ports.Release(p.Listens)
+			}
+			return nil, err
+		}
+		ports = append(ports, engine.Port{
+			Inside: inside, Listens: listens, Address: net.JoinHostPort(loopback, strconv.Itoa(listens)),
+		})
+	}
+	return ports, nil
+}
+
+// listens maps a port of the spec to the number that the instance listens on.
+// Others are as they are.
+func listens(ports []engine.Port) func(int) int {
+	return func(inside int) int {
+		for _, p := range ports {
+			if p.Inside == inside {
+				return p.Listens
+			}
+		}
+		return inside
+	}
+}
+
+// wordsOf are the words of an instance in a directory.
+func wordsOf(d *local.Dir, ports []engine.Port, ip string) local.Words {
+	return local.Words{Home: d.Home(), IP: ip, Port: listens(ports)}
+}
+
+// build makes the directory of an instance with its files. What it returns,
+// also with an error, has to be destroyed.
+func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) (*local.Dir, error) {
+	d, err := local.Create(e.root, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	return d, background.Do("engine/process start", func() error { return e.fill(ctx, d, s, ports) })
+}
+
+// fill gives an instance its files and writes down what it is.
+func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []engine.Port) error {
+	keys, readOnly, err := e.unpack(ctx, d, s.Files)
+	if err != nil {
+		return err
+	}
+	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
+	for i := range spec.Members {
+		m := &spec.Members[i]
+		if !slices.ContainsFunc(m.Env, func(v string) bool { return names(v, d.Path()) }) {
+			m.Env = append(m.Env, "HOME="+d.Home())
+		}
+	}
+	if os.Geteuid() != 0 {
+		spec.User, spec.Group = 0, 0 // ingot-init could not change to them
+	}
+	if spec.User != 0 || spec.Group != 0 {
+		if err := passable(d.Home(), spec.User, spec.Group); err != nil {
+			return err
+		}
+		if err := d.Own(spec.User, spec.Group, readOnly...); err != nil {
+			return err
+		}
+	}
+	return d.Commit(local.Meta{
+		Labels: s.Labels, Limits: s.Limits, Ports: ports, Launch: spec, Created: time.Now().UTC(), Keys: keys,
+	})
+}
+
+// unpack puts the files in place. A read-only archive with a key and a place of
+// its own is unpacked once for all instances.
+func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archive) (keys, readOnly []string, err error) {
+	for _, a := range files {
+		if a.ReadOnly && a.Target != "" {
+			readOnly = append(readOnly, a.Target)
+		}
+		if a.ReadOnly && a.Key != "" && a.Target != "" {
+			path, err := e.cache.Get(ctx, a, 0)
+			if err != nil {
+				return nil, nil, err
+			}
+			if d.Link(a.Target, path) == nil {
+				keys = append(keys, a.Key)
+				continue
+			}
+			// Something is there already: into that, then.
+		}
+		if err := d.Unpack(ctx, []engine.Archive{a}, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	return keys, readOnly, ctx.Err()
+}
+
+// passable sees that a user gets through to a directory, since otherwise its
+// processes fail in ways that do not tell why.
+func passable(path string, user, group int) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		bit := os.FileMode(0o001)
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			switch {
+			case int(st.Uid) == user:
+				bit = 0o100
+			case int(st.Gid) == group:
+				bit = 0o010
+			}
+		}
+		if info.Mode().Perm()&bit == 0 {
+			return fmt.Errorf("user %d cannot pass through %s (%v): chmod o+x it, or use another data directory", user, dir, info.Mode())
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// child is an ingot-init that this server process has started.
+type child struct {
+	done chan struct{} // closed when it was waited for
+}
+
+func (c *child) running() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// run starts ingot-init in a session of its own, so that nothing that ends this
+// server ends it too.
+func (e *Engine) run(d *local.Dir, limits engine.Limits) error {
+	complaints, err := os.OpenFile(filepath.Join(d.Control(), complaintsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer complaints.Close()
+	args := e.limited(limits, e.initPath, d.Control())
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // outlives every context
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), marker + "=" + d.Path()}
+	cmd.Stdout, cmd.Stderr = complaints, complaints
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c := &child{done: make(chan struct{})}
+	first, err := local.Identify(cmd.Process.Pid) // ours until we wait for it, so the pid is right
+	e.mu.Lock()
+	e.children[d.ID()] = c
+	e.mu.Unlock()
+	background.Go("engine/process wait", func() {
+		defer close(c.done)
+		_ = cmd.Wait() // how it ended is in its records
+	})
+	if err != nil {
+		return err
+	}
+	return local.WriteJSON(filepath.Join(d.Control(), firstFile), first)
+}
+
+// limited puts the bound on open files before a command. Only a process itself
+// can set it before it starts others, so a shell does it and becomes the
+// command.
+func (e *Engine) limited(limits engine.Limits, command ...string) []string {
+	if limits.Files <= 0 {
+		return command
+	}
+	files := uint64(limits.Files)
+	var now unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &now) == nil {
+		files = min(files, now.Max)
+	}
+	return append([]string{"/bin/sh", "-c", `ulimit -n "$0"; exec "$@"`, strconv.FormatUint(files, 10)}, command...)
+}
+
+// find looks for an instance's ingot-init among the processes of this machine:
+// the one program of ours that was told this control directory.
+func (e *Engine) find(d *local.Dir) (local.ProcessID, error) {
+	table, err := local.Processes()
+	if err != nil {
+		return local.ProcessID{}, err
+	}
+	for pid, s := range table {
+		proc := "/proc/" + strconv.Itoa(pid)
+		line, err := os.ReadFile(proc + "/cmdline")
+		if err != nil || !bytes.HasSuffix(line, []byte("\x00"+d.Control()+"\x00")) {
+			continue
+		}
+		program, err := os.Readlink(proc + "/exe")
+		if err == nil && filepath.Base(strings.TrimSuffix(program, " (deleted)")) == filepath.Base(e.initPath) {
+			return s.ID(), nil
+		}
+	}
+	return local.ProcessID{}, os.ErrProcessDone
+}
+
+// user is whom processes of the instance run as, nil for ourselves.
+func user(s initproto.Spec) *syscall.Credential {
+	if s.User == 0 && s.Group == 0 || os.Geteuid() != 0 {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(s.User), Gid: uint32(s.Group)}
+}

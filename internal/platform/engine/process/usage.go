@@ -1,0 +1,96 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/local"
+)
+
+const (
+	// diskFresh is how long the size of a home directory is believed.
+	diskFresh = 10 * time.Second
+	// tableFresh is how long the process table is: many instances are asked
+	// for one after the other.
+	tableFresh = 250 * time.Millisecond
+)
+
+type diskUse struct {
+	bytes int64
+	at    time.Time
+}
+
+// usageCache keeps what is costly to find out.
+type usageCache struct {
+	mu      sync.Mutex
+	disk    map[string]diskUse
+	table   map[int]local.Stat
+	tableAt time.Time
+}
+
+func (c *usageCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.disk, id)
+}
+
+func (c *usageCache) processes() (map[int]local.Stat, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.tableAt) < tableFresh {
+		return c.table, nil
+	}
+	table, err := local.Processes()
+	if err == nil {
+		c.table, c.tableAt = table, time.Now()
+	}
+	return table, err
+}
+
+func (c *usageCache) diskOf(ctx context.Context, d *local.Dir) (int64, error) {
+	c.mu.Lock()
+	known, ok := c.disk[d.ID()]
+	c.mu.Unlock()
+	if ok && time.Since(known.at) < diskFresh {
+		return known.bytes, nil
+	}
+	n, err := local.Size(ctx, d.Home())
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disk[d.ID()] = diskUse{n, time.Now()}
+	return n, nil
+}
+
+// Usage sums up the instance's processes. Memory that several of them share is
+// counted for each, so that it is rather too much. Nothing is killed for it: the
+// limit is only told.
+func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
+	d, err := e.lookup(id)
+	if err != nil {
+		return engine.Usage{}, err
+	}
+	u := engine.Usage{Time: time.Now().UTC(), MemoryLimit: d.Meta().Limits.Memory}
+	if u.Disk, err = e.usage.diskOf(ctx, d); err != nil {
+		return engine.Usage{}, err
+	}
+	first, err := e.first(d)
+	if err := ignoreDone(err); err != nil {
+		return engine.Usage{}, err
+	}
+	table, err := e.usage.processes()
+	if err != nil {
+		return engine.Usage{}, err
+	}
+	for _, s := range local.Tree(table, func(s local.Stat) bool { return s.ID() == first }) {
+		u.CPUTime += s.CPU
+		u.Memory += s.Memory
+	}
+	return u, nil
+}

@@ -1,0 +1,196 @@
+package initproto
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Kind says what a record is.
+type Kind byte
+
+// The kinds of record.
+const (
+	Stdout Kind = 'o'
+	Stderr Kind = 'e'
+	Event  Kind = 'v' // the payload is an EventBody as JSON
+)
+
+// Record is one line of the stream.
+//
+//	o 1794710014123456789 4711 0 the text of the line
+//	│ │                   │    │ └ payload, without line breaks
+//	│ │                   │    └ index of the member
+//	│ │                   └ sequence number, from 1, without gaps: a gap is a loss
+//	│ └ nanoseconds
+//	└ kind
+type Record struct {
+	Kind    Kind
+	Time    time.Time
+	Seq     uint64
+	Member  int
+	Payload []byte
+}
+
+// Append writes the record with its line break to b.
+func (r Record) Append(b []byte) []byte {
+	b = append(b, byte(r.Kind), ' ')
+	b = strconv.AppendInt(b, r.Time.UnixNano(), 10)
+	b = append(b, ' ')
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(r.Member), 10)
+	b = append(b, ' ')
+	b = append(b, r.Payload...)
+	return append(b, '\n')
+}
+
+// ErrRecord means that a line is no record: the stream is damaged there.
+var ErrRecord = errors.New("not a record")
+
+// ParseRecord reads one line, with or without its line break. It takes exactly
+// what Append writes: no signs, spaces or leading zeroes that it would not
+// write. The payload shares line's memory.
+func ParseRecord(line []byte) (Record, error) {
+	if n := len(line); n > 0 && line[n-1] == '\n' {
+		line = line[:n-1]
+	}
+	if len(line) < 2 || line[1] != ' ' || bytes.IndexByte(line, '\n') >= 0 {
+		return Record{}, ErrRecord
+	}
+	kind := Kind(line[0])
+	if kind != Stdout && kind != Stderr && kind != Event {
+		return Record{}, ErrRecord
+	}
+	rest := line[2:]
+	negative := len(rest) > 1 && rest[0] == '-' && rest[1] != '0'
+	if negative {
+		rest = rest[1:]
+	}
+	ns, rest, ok1 := cutNumber(rest, math.MaxInt64)
+	seq, rest, ok2 := cutNumber(rest, math.MaxUint64)
+	member, rest, ok3 := cutNumber(rest, math.MaxInt32)
+	if !ok1 || !ok2 || !ok3 {
+		return Record{}, ErrRecord
+	}
+	at := int64(ns)
+	if negative {
+		at = -at
+	}
+	return Record{Kind: kind, Time: time.Unix(0, at).UTC(), Seq: seq, Member: int(member), Payload: rest}, nil
+}
+
+// cutNumber reads a number and the space after it.
+func cutNumber(b []byte, limit uint64) (n uint64, rest []byte, ok bool) {
+	for i, c := range b {
+		switch {
+		case c == ' ':
+			return n, b[i+1:], i > 0 && (i == 1 || b[0] != '0')
+		case c < '0' || c > '9':
+			return 0, nil, false
+		}
+		digit := uint64(c - '0')
+		if n > (limit-digit)/10 {
+			return 0, nil, false
+		}
+		n = n*10 + digit
+	}
+	return 0, nil, false
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// The events of an instance.
+const (
+	EventStarted   EventKind = "started"   // all members run
+	EventHealthy   EventKind = "healthy"   // the health check passed
+	EventUnhealthy EventKind = "unhealthy" // it failed, for good: members are being stopped
+	EventReady     EventKind = "ready"
+	EventNotReady  EventKind = "not-ready"
+	EventExited    EventKind = "exited"  // one member ended
+	EventDropped   EventKind = "dropped" // output was over the rate limit
+	EventEnded     EventKind = "ended"   // the last record: all members ended
+)
+
+// EventBody is the payload of an Event record. Fields that do not belong to
+// the kind are zero.
+type EventBody struct {
+	Event EventKind `json:"event"`
+	// Exited: of which member, and whether we had told it to go. Ended: Status
+	// and OOM are those of the Exit.
+	Status    int  `json:"status,omitempty"` // exit status; 128 + signal when killed
+	Signaled  bool `json:"signaled,omitempty"`
+	OOM       bool `json:"oom,omitempty"`
+	Cancelled bool `json:"cancelled,omitempty"`
+	Overdue   bool `json:"overdue,omitempty"` // it had to be killed after the grace
+	// Stopped, of Ended: that it was asked to.
+	Stopped bool `json:"stopped,omitempty"`
+	// Unhealthy and NotReady: why. Ended: the exit description.
+	Reason string `json:"reason,omitempty"`
+	// Dropped: how much since the last record.
+	Lines int64 `json:"lines,omitempty"`
+	Bytes int64 `json:"bytes,omitempty"`
+	// Rate, of Dropped: the limit in bytes a second.
+	Rate int64 `json:"rate,omitempty"`
+}
+
+// JSON is the payload of the event.
+func (e EventBody) JSON() []byte {
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // plain fields only
+	}
+	return b
+}
+
+// State is the newest state of an instance, written to StateFile before the
+// record that tells of it, so that a server that comes back knows where things
+// stand without reading the stream from its beginning.
+type State struct {
+	Phase   Phase         `json:"phase"`
+	Ready   bool          `json:"ready"`
+	Since   time.Time     `json:"since"` // of the phase
+	Seq     uint64        `json:"seq"`   // the last record written
+	PID     int           `json:"pid"`   // of ingot-init, as it sees itself
+	Members []MemberState `json:"members"`
+	// Exit says how it ended, in the phase Ended.
+	Exit *Exit `json:"exit,omitempty"`
+}
+
+// MemberState is the state of one member.
+type MemberState struct {
+	Name   string `json:"name"`
+	PID    int    `json:"pid"`
+	Exited bool   `json:"exited"`
+	Status int    `json:"status"`
+}
+
+// Exit is how an instance ended.
+type Exit struct {
+	// Status is the main process's, or that of the member that ended first.
+	Status int `json:"status"`
+	// Description names what exited: "APP/PROC/WEB: Exited with status 137".
+	Description string `json:"description"`
+	// Stopped means that it was asked to.
+	Stopped bool `json:"stopped"`
+	OOM     bool `json:"oom"`
+}
+
+// Phase is how far an instance is.
+//
+//	Starting ──healthy──▶ Running ──┐
+//	    │                           ├──▶ Stopping ──▶ Ended
+//	    └──exit, stop or unhealthy──┘
+type Phase string
+
+// The phases of an instance.
+const (
+	Starting Phase = "starting"
+	Running  Phase = "running"
+	Stopping Phase = "stopping"
+	Ended    Phase = "ended"
+)

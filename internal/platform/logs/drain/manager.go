@@ -1,0 +1,218 @@
+package drain
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/safedial"
+	"ingot/internal/platform/logs"
+)
+
+// Drain is one place that an app's lines are sent to.
+type Drain struct {
+	// ID names it among the drains of its app, for its position: a binding's
+	// guid, for example. It stays when the address changes.
+	ID  string
+	URL string // it may hold secrets
+	// Certificate and Key, in PEM, are shown to the receiver; CA is who signed
+	// the receiver's certificate, when the system does not know that. TLS only.
+	Certificate, Key, CA []byte
+	// Host is the HOSTNAME of messages; see Hostname.
+	Host string
+	// About is what is known of the app: names of org, space and app.
+	About logs.About
+}
+
+// Source knows the drains of all apps, by the apps' guids.
+type Source interface {
+	Drains(ctx context.Context) (map[string][]Drain, error)
+}
+
+// Options of a Manager. Zero fields mean the default.
+type Options struct {
+	Dir      string        // keeps positions; required
+	Interval time.Duration // between looks at the source; 30 s
+	// Guard says which addresses may be sent to; by default the internet only.
+	Guard safedial.Guard
+	Roots *x509.CertPool // of receivers' certificates; nil means the system's
+	// Settle is how long a connection must last after a line for that to count
+	// as taken; 5 s.
+	Settle time.Duration
+	// Backoff is the first pause after a failure; it doubles up to a minute. 1 s.
+	Backoff time.Duration
+	// TellEvery is how often the app's log is told of lines that are given up: a
+	// receiver that takes nothing must not fill the log with that. 30 s.
+	TellEvery time.Duration
+	Log       *slog.Logger
+}
+
+// Manager keeps a worker for every drain.
+type Manager struct {
+	background.Part
+	store   *logs.Store
+	source  Source
+	options Options
+	kick    chan struct{}
+
+	mu      sync.Mutex
+	workers map[workerKey]*worker
+}
+
+type workerKey struct{ app, id string }
+
+var _ background.Service = (*Manager)(nil)
+
+// New returns a manager that is not started.
+func New(store *logs.Store, source Source, o Options) *Manager {
+	o.Interval = cmp.Or(o.Interval, 30*time.Second)
+	o.Settle = cmp.Or(o.Settle, 5*time.Second)
+	o.TellEvery = cmp.Or(o.TellEvery, 30*time.Second)
+	o.Backoff = cmp.Or(o.Backoff, time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Manager{store: store, source: source, options: o, kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
+}
+
+// Kick has the source looked at soon: its drains changed.
+func (m *Manager) Kick() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Start begins to send.
+func (m *Manager) Start(ctx context.Context) error {
+	return m.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		if err := os.MkdirAll(m.options.Dir, 0o700); err != nil {
+			return fmt.Errorf("start the log drains: %w", err)
+		}
+		spawn(func() {
+			tick := time.NewTicker(m.options.Interval)
+			defer tick.Stop()
+			for {
+				m.refresh(work)
+				select {
+				case <-work.Done():
+					m.adjust(work, nil)
+					return
+				case <-tick.C:
+				case <-m.kick:
+				}
+			}
+		})
+		return nil
+	})
+}
+
+// Stop ends all workers; each keeps its position.
+func (m *Manager) Stop() { m.Halt(nil) }
+
+func (m *Manager) refresh(ctx context.Context) {
+	wanted, err := m.source.Drains(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			m.options.Log.WarnContext(ctx, "the log drains of apps cannot be looked up; those known stay", "error", err)
+		}
+		return
+	}
+	m.adjust(ctx, wanted)
+	if ctx.Err() == nil {
+		keep := map[string]bool{}
+		for app, drains := range wanted {
+			for _, d := range drains {
+				keep[positionName(app, d.ID)] = true
+			}
+		}
+		sweep(m.options.Dir, keep)
+	}
+}
+
+// adjust ends workers that are not wanted, or not as they are, and starts those
+// that are missing.
+func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	want := map[workerKey]Drain{}
+	for app, drains := range wanted {
+		for _, d := range drains {
+			want[workerKey{app, d.ID}] = d
+		}
+	}
+	var ending []*worker
+	for key, w := range m.workers {
+		if d, ok := want[key]; ok && reflect.DeepEqual(d, w.drain) {
+			continue
+		}
+		w.cancel()
+		ending = append(ending, w)
+		delete(m.workers, key)
+	}
+	for _, w := range ending {
+		<-w.done // its position is kept now
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	for key, d := range want {
+		if m.workers[key] == nil {
+			m.workers[key] = m.startWorker(ctx, key, d)
+		}
+	}
+}
+
+func (m *Manager) startWorker(ctx context.Context, key workerKey, d Drain) *worker {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &worker{
+		manager: m, app: key.app, drain: d, cancel: cancel, done: make(chan struct{}),
+		stats:    Stat{App: key.app, ID: key.id},
+		position: position{filepath.Join(m.options.Dir, positionName(key.app, key.id))},
+	}
+	background.Go("log drain", func() {
+		defer close(w.done)
+		defer cancel()
+		background.Loop(ctx, "log drain", func() { w.run(ctx) })
+	})
+	return w
+}
+
+// Stat is how a drain is doing.
+type Stat struct {
+	App, ID string
+	Target  string // scheme and host
+	Ready   bool   // it knows where to go on
+	Taken   uint64 // number of the last line that the receiver has
+	Sent    uint64 // lines, since it was started; some perhaps twice
+	Lost    uint64 // lines that were given up
+	Waiting uint64 // lines that are not known to be taken
+	Error   string // what is wrong at the moment
+	// Failures is how often in a row it has failed by now.
+	Failures uint64
+}
+
+// Stats lists all drains.
+func (m *Manager) Stats() []Stat {
+	m.mu.Lock()
+	workers := make([]*worker, 0, len(m.workers))
+	for _, w := range m.workers {
+		workers = append(workers, w)
+	}
+	m.mu.Unlock()
+	out := make([]Stat, 0, len(workers))
+	for _, w := range workers {
+		out = append(out, w.stat())
+	}
+	slices.SortFunc(out, func(a, b Stat) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.ID, b.ID)) })
+	return out
+}

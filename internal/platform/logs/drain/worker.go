@@ -1,0 +1,378 @@
+package drain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/logs"
+)
+
+const (
+	maxBackoff = time.Minute
+	// saveEvery is how often the position is kept while lines go out, and how
+	// often it is looked whether lines that are on their way have been taken.
+	saveEvery = time.Second
+	// patience is how often lines are sent again to a receiver that closes every
+	// connection before they count as taken. From then on fewer are sent at a
+	// time, and waited for.
+	patience = 3
+	// resignation is when it is believed that the receiver closes connections by
+	// habit, and that they need not last so long.
+	resignation = 20
+)
+
+// worker sends the lines of an app to one drain.
+type worker struct {
+	manager  *Manager
+	app      string
+	drain    Drain
+	target   *target
+	cancel   context.CancelFunc
+	done     chan struct{}
+	position position
+
+	taken   uint64 // number of the last line that the receiver has
+	saved   uint64
+	savedAt time.Time
+	read    uint64 // number of the last line that was read
+	failing bool   // the app's log was told
+	owed    uint64 // lines that were given up and not told of yet
+	why     string
+	toldAt  time.Time
+	tried   bool // in this session lines were sent
+	stuck   int  // how often in a row lines were sent and none was known to be taken when the way broke
+
+	mu    sync.Mutex
+	stats Stat
+}
+
+func (w *worker) stat() Stat {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}
+
+func (w *worker) note(change func(*Stat)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.stats)
+}
+
+func (w *worker) run(ctx context.Context) {
+	o := w.manager.options
+	t, err := parseTarget(&w.drain, o.Roots)
+	if err != nil {
+		w.note(func(s *Stat) { s.Error = err.Error() })
+		w.say("Syslog Drain: it cannot be used: %s", err)
+		return
+	}
+	w.target = t
+	w.note(func(s *Stat) { s.Target = t.name })
+	if !t.logs {
+		return
+	}
+	pause := o.Backoff
+	for {
+		before := w.taken
+		err := background.Do("log drain", func() error { return w.session(ctx) })
+		w.save(true)
+		w.tellLosses()
+		if ctx.Err() != nil || errors.Is(err, logs.ErrStopped) {
+			return
+		}
+		switch {
+		case w.taken > before:
+			pause, w.stuck = o.Backoff, 0
+		case w.tried:
+			// A receiver that could not be reached at all does not count: it says
+			// nothing about how many lines it takes at a time.
+			w.stuck++
+		}
+		if err == nil {
+			continue // an idle connection ended
+		}
+		if !errors.Is(err, logs.ErrClosed) { // who was deleted has no log to tell it in
+			w.fail(err)
+		}
+		// Some more or less, so that the drains to one receiver do not all come
+		// back at once.
+		t := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // not a secret
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// begin finds out where to go on, the first time.
+func (w *worker) begin() (*logs.Tail, error) {
+	from := logs.After(w.taken)
+	if w.savedAt.IsZero() {
+		sent, known, err := w.position.load()
+		if err != nil {
+			return nil, err
+		}
+		if from = logs.After(sent); !known {
+			from = logs.Newest(0) // what was said before is not meant for it
+		}
+	}
+	t, err := w.manager.store.Tail(w.app, from)
+	if err != nil {
+		return nil, err
+	}
+	if w.savedAt.IsZero() {
+		w.taken = t.At()
+		w.read = w.taken
+		if err := w.keep(); err != nil {
+			t.Close()
+			return nil, err
+		}
+		w.note(func(s *Stat) { s.Ready, s.Taken = true, w.taken })
+	}
+	return t, nil
+}
+
+// session sends until the way breaks. It returns nil when nothing was on it.
+func (w *worker) session(ctx context.Context) error {
+	t, err := w.begin()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	w.read, w.tried = w.taken, false
+	var s sender
+	defer func() {
+		if s != nil {
+			s.close()
+		}
+	}()
+	for {
+		w.tellLosses()
+		b, err := w.next(ctx, t, s)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if s != nil {
+			w.take(s.taken(time.Now()))
+			select {
+			case <-s.broken():
+				if w.taken == w.read && len(b.Entries) == 0 {
+					return nil
+				}
+				return cause(s, errGone)
+			default:
+			}
+		}
+		if b.Missed > 0 {
+			w.lose(b.Missed, "they were dropped from the log before it took them")
+			w.passOver(b.First - 1)
+		}
+		if len(b.Entries) == 0 {
+			continue
+		}
+		if s == nil {
+			// Only now: a drain of a quiet app needs no connection.
+			if s, err = w.connect(ctx); err != nil {
+				return err
+			}
+		}
+		if err := w.send(ctx, s, b); err != nil {
+			return err
+		}
+	}
+}
+
+// cause is why the way is broken, when it says so within a moment, or err.
+func cause(s sender, err error) error {
+	select {
+	case <-s.broken():
+		return cmp.Or(s.reason(), err)
+	case <-time.After(100 * time.Millisecond):
+		return err
+	}
+}
+
+// next waits for lines; while some are on their way, not for long.
+func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if w.taken < w.read || w.saved < w.taken || w.owed > 0 {
+		waiting, cancel = context.WithTimeout(waiting, min(saveEvery, w.manager.options.Settle))
+		defer cancel()
+	}
+	if s != nil && s.broken() != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		background.Go("log drain", func() {
+			select {
+			case <-s.broken():
+				cancel()
+			case <-stop:
+			}
+		})
+	}
+	b, err := t.Next(waiting)
+	if errors.Is(err, logs.ErrClosed) {
+		// The app's log is gone; should there be another, it begins with 1.
+		w.taken, w.read = 0, 0
+		return b, err
+	}
+	if err != nil && waiting.Err() != nil {
+		err = nil
+	}
+	return b, err
+}
+
+func (w *worker) connect(ctx context.Context) (sender, error) {
+	o := w.manager.options
+	if w.target.url != "" {
+		return newPoster(w.target, o.Guard), nil
+	}
+	return dialSyslog(ctx, w.target, o.Guard, o.Settle>>max(0, w.stuck-resignation))
+}
+
+// portion is how many lines are sent before it is waited for them; 0 means that
+// it is not.
+func (w *worker) portion() int {
+	if w.stuck < patience {
+		return 0
+	}
+	return max(1, 128>>(w.stuck-patience))
+}
+
+// awaitTaken waits until all that was sent is taken.
+func (w *worker) awaitTaken(ctx context.Context, s sender) error {
+	tick := time.NewTicker(min(saveEvery, w.manager.options.Settle) / 4)
+	defer tick.Stop()
+	for w.taken < w.read {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.broken():
+			return cause(s, errGone)
+		case <-tick.C:
+			w.take(s.taken(time.Now()))
+		}
+	}
+	return nil
+}
+
+func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
+	all := parcels(b, &w.drain, w.target.metadata)
+	for len(all) > 0 {
+		part := all
+		if n := w.portion(); n > 0 {
+			part = all[:min(n, len(all))]
+		}
+		w.tried = true
+		err := s.send(ctx, part)
+		var refused *refusedError
+		switch {
+		case errors.As(err, &refused):
+			w.lose(refused.lines, "the receiver refused them: "+refused.reason)
+			w.read = refused.last
+			w.take(refused.last)
+			for len(all) > 0 && all[0].number <= refused.last {
+				all = all[1:]
+			}
+			continue
+		case err != nil:
+			w.take(s.taken(time.Now()))
+			return cause(s, err)
+		}
+		w.read = part[len(part)-1].number
+		w.note(func(st *Stat) { st.Sent += uint64(len(part)) })
+		w.take(s.taken(time.Now()))
+		if w.portion() > 0 {
+			if err := w.awaitTaken(ctx, s); err != nil {
+				return err
+			}
+			w.stuck-- // it takes so many: twice as many next
+		}
+		all = all[len(part):]
+	}
+	w.recovered()
+	return nil
+}
+
+// passOver accounts for lines that are not there to be sent. Those before them
+// may still be on their way.
+func (w *worker) passOver(number uint64) {
+	if w.taken == w.read {
+		w.taken = number
+	}
+	w.read = number
+}
+
+// take remembers up to which line the receiver has them.
+func (w *worker) take(number uint64) {
+	w.taken = max(w.taken, number)
+	w.note(func(s *Stat) { s.Taken, s.Waiting = w.taken, w.read-min(w.read, w.taken) })
+	w.save(false)
+}
+
+func (w *worker) save(now bool) {
+	if w.savedAt.IsZero() || w.saved == w.taken || !now && time.Since(w.savedAt) < saveEvery {
+		return
+	}
+	if err := w.keep(); err != nil {
+		w.manager.options.Log.Warn("a log drain cannot keep its position: lines may be sent again", "app", w.app, "error", err)
+	}
+}
+
+func (w *worker) keep() error {
+	if err := w.position.save(w.app, w.taken); err != nil {
+		return err
+	}
+	w.saved, w.savedAt = w.taken, time.Now()
+	return nil
+}
+
+// fail tells the app's log of the first failure of a row.
+func (w *worker) fail(err error) {
+	w.note(func(s *Stat) { s.Error, s.Failures = err.Error(), s.Failures+1 })
+	if !w.failing {
+		w.failing = true
+		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.", w.target.name, err)
+		w.manager.options.Log.Info("a log drain fails", "app", w.app, "target", w.target.name, "error", err)
+	}
+}
+
+func (w *worker) recovered() {
+	if w.failing {
+		w.failing = false
+		w.note(func(s *Stat) { s.Error, s.Failures = "", 0 })
+		w.say("Syslog Drain: writing to %s works again.", w.target.name)
+	}
+}
+
+// lose tells the app's log of lines that the receiver will not get.
+func (w *worker) lose(n uint64, why string) {
+	w.note(func(s *Stat) { s.Lost += n })
+	w.owed, w.why = w.owed+n, why
+}
+
+func (w *worker) tellLosses() {
+	if w.owed > 0 && time.Since(w.toldAt) >= w.manager.options.TellEvery {
+		w.say("Syslog Drain: %d lines were not sent to %s: %s", w.owed, w.target.name, w.why)
+		w.owed, w.toldAt = 0, time.Now()
+	}
+}
+
+func (w *worker) say(format string, args ...any) {
+	err := w.manager.store.Tell(logs.Entry{
+		App: w.app, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
+	})
+	if err != nil && !errors.Is(err, logs.ErrStopped) {
+		w.manager.options.Log.Warn("what a log drain does could not be written to the app's log", "app", w.app, "error", err)
+	}
+}

@@ -1,0 +1,277 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/web"
+)
+
+// apiVersion is the version of log-cache whose API this is. From 2.0.0 on
+// clients read below /api/v1.
+const apiVersion = "2.12.1"
+
+// seesAll are the scopes that need no further permission.
+var seesAll = []string{
+	"doppler.firehose", "logs.admin",
+	"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor",
+}
+
+// TypeGauge are the measurements of instances.
+const TypeGauge = "GAUGE"
+
+// envelopeTypes are log-cache's; only LOG and GAUGE have anything here.
+var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", TypeGauge, "TIMER", "EVENT"}
+
+type api struct {
+	store   *Store
+	access  Access
+	started time.Time
+
+	measured measured
+	streams  streamCount
+}
+
+// someLogs are the scopes of which one is needed to read any log; which logs it
+// opens, Access decides.
+var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
+
+// Routes registers the log-cache API, the stream of the reverse log proxy's
+// gateway, and the live tail, which is our own. All groups that it is given share
+// the bounds on streams.
+func Routes(s *Store, access Access, groups ...*web.Group) {
+	a := &api{store: s, access: access, started: time.Now(), measured: measured{access: access}}
+	for _, g := range groups {
+		a.routes(g)
+	}
+}
+
+func (a *api) routes(g *web.Group) {
+	g.Handle(http.MethodGet, "/api/v1/info", web.Public("clients ask for the version before they log in"), a.info)
+	g.Handle(http.MethodGet, "/api/v1/read/{source}", web.Scope(someLogs...), a.read)
+	g.Handle(http.MethodGet, "/api/v1/tail/{source}", web.Scope(someLogs...), a.tail)
+	g.Handle(http.MethodGet, "/api/v1/meta", web.Scope(someLogs...), a.meta)
+	g.Handle(http.MethodGet, "/v2/read", web.Scope(someLogs...), a.stream)
+}
+
+func (a *api) info(w http.ResponseWriter, _ *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]string{
+		"version":   apiVersion,
+		"vm_uptime": strconv.FormatInt(int64(time.Since(a.started).Seconds()), 10),
+	})
+	return nil
+}
+
+func (a *api) mayRead(ctx context.Context, app string) (bool, error) {
+	claims := token.FromContext(ctx)
+	if claims == nil {
+		return false, nil
+	}
+	if claims.HasAny(seesAll...) {
+		return true, nil
+	}
+	return a.access.MayRead(ctx, claims, app)
+}
+
+// source is the app that is asked for, or "" when the caller may not read it.
+func (a *api) source(r *http.Request) (string, error) {
+	app, err := url.PathUnescape(web.Param(r, "source"))
+	if err != nil {
+		return "", fault.Wrap(err, fault.BadQuery, "the source id is not well-formed")
+	}
+	if may, err := a.mayRead(r.Context(), app); err != nil || !may {
+		return "", err
+	}
+	return app, nil
+}
+
+func (a *api) read(w http.ResponseWriter, r *http.Request) error {
+	app, err := a.source(r)
+	if err != nil {
+		return err
+	}
+	if app == "" {
+		// As log-cache does: nothing tells it from an app that is not there.
+		w.WriteHeader(http.StatusNotFound)
+		return nil
+	}
+	q, err := parseRead(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	entries, err := a.store.Read(app, q)
+	if err != nil {
+		return err
+	}
+	gauges, err := a.gaugesFor(r.Context(), app, q)
+	if err != nil {
+		return err
+	}
+	body := appendEnvelopes(make([]byte, 0, 64+1024*len(entries)), entries, gauges, q, a.access.About(r.Context(), app))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) //nolint:gosec // JSON and nosniff; a client that went away is not our failure
+	return nil
+}
+
+// parseRead understands the query of a read as log-cache does.
+func parseRead(v url.Values) (ReadQuery, error) {
+	var q ReadQuery
+	for name, into := range map[string]*int64{"start_time": &q.Start, "end_time": &q.End} {
+		if text := v.Get(name); text != "" {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return q, fault.Wrap(err, fault.BadQuery, "%s must be a number of nanoseconds", name)
+			}
+			*into = n
+		}
+	}
+	if q.End != 0 && q.Start > q.End {
+		return q, fault.New(fault.BadQuery, "start_time (%d) must be before end_time (%d)", q.Start, q.End)
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > MaxLimit {
+			return q, fault.New(fault.BadQuery, "limit must be a number from 0 to %d", MaxLimit)
+		}
+		q.Limit = n
+	}
+	if text := v.Get("descending"); text != "" {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return q, fault.New(fault.BadQuery, "descending must be true or false")
+		}
+		q.Descending = b
+	}
+	for _, list := range v["envelope_types"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = strings.ToUpper(strings.TrimSpace(name))
+			// Protocol buffers also take an enum's number.
+			if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(envelopeTypes) {
+				name = envelopeTypes[n]
+			}
+			if !slices.Contains(envelopeTypes, name) {
+				return q, fault.New(fault.BadQuery, "envelope_types must be of %s", strings.Join(envelopeTypes, ", "))
+			}
+			q.Types = append(q.Types, name)
+		}
+	}
+	return q, nil
+}
+
+func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
+	// Protocol buffers write 64-bit numbers as strings.
+	type info struct {
+		Count   uint64 `json:"count,string"`
+		Expired uint64 `json:"expired,string"`
+		Oldest  int64  `json:"oldest_timestamp,string"`
+		Newest  int64  `json:"newest_timestamp,string"`
+	}
+	out := map[string]info{}
+	for app, m := range a.store.Meta() {
+		may, err := a.mayRead(r.Context(), app)
+		if err != nil {
+			return err
+		}
+		if may && m.Count > 0 {
+			out[app] = info{m.Count, m.Expired, m.Oldest.UnixNano(), m.Newest.UnixNano()}
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"meta": out})
+	return nil
+}
+
+// appendEnvelopes writes a read's answer. Clients refuse members that they do
+// not know, so there is nothing in it but what loggregator's envelopes have.
+//
+// Gauges are measured when they are read, so they are younger than any line.
+func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, about *About) []byte {
+	b = append(b, `{"envelopes":{"batch":[`...)
+	begin := len(b)
+	next := func() {
+		if len(b) > begin {
+			b = append(b, ',')
+		}
+	}
+	limit := cmp.Or(q.Limit, DefaultLimit)
+	gauges = gauges[:min(len(gauges), limit)]
+	if len(gauges) > 0 && len(entries)+len(gauges) > limit {
+		if q.Descending {
+			entries = entries[:limit-len(gauges)] // the newest come first
+		} else {
+			gauges = gauges[:max(limit-len(entries), 0)]
+		}
+	}
+	addGauges := func() {
+		for i := range gauges {
+			next()
+			b = appendGauge(b, &gauges[i], about)
+		}
+	}
+	if q.Descending {
+		addGauges()
+	}
+	var previous *Entry
+	var middle []byte // from source_id to the tags: the same for lines of one origin
+	for i := range entries {
+		e := &entries[i]
+		next()
+		if previous == nil || !sameOrigin(previous, e) {
+			middle = appendOriginJSON(middle[:0], e, about)
+			previous = e
+		}
+		b = appendEnvelope(b, e, middle)
+	}
+	if !q.Descending {
+		addGauges()
+	}
+	return append(b, "]}}"...)
+}
+
+// appendEnvelope writes one envelope; middle is what appendOriginJSON makes.
+func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
+	b = append(b, `{"timestamp":"`...)
+	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
+	b = append(b, middle...)
+	b = append(b, `,"log":{"payload":"`...)
+	b = base64.StdEncoding.AppendEncode(b, e.Text)
+	if e.Stderr {
+		return append(b, `","type":"ERR"}}`...)
+	}
+	return append(b, `","type":"OUT"}}`...)
+}
+
+func sameOrigin(a, b *Entry) bool {
+	return a.App == b.App && a.Source == b.Source && a.Instance == b.Instance && a.Stream == b.Stream &&
+		len(a.Tags) == 0 && len(b.Tags) == 0
+}
+
+func appendOriginJSON(b []byte, e *Entry, about *About) []byte {
+	b = append(b, `","source_id":`...)
+	b = appendJSON(b, e.App)
+	b = append(b, `,"instance_id":`...)
+	b = appendJSON(b, e.Instance)
+	b = append(b, `,"deprecated_tags":{},"tags":`...)
+	return appendJSON(b, Tags(e, about))
+}
+
+func appendJSON(b []byte, v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return append(b, out...)
+}

@@ -1,0 +1,430 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/base/background"
+)
+
+// What a store and its tails return when they have ended.
+var (
+	ErrStopped = errors.New("the log store is stopped")
+	ErrClosed  = errors.New("the tail is closed")
+)
+
+// deletedPrefix marks the folders of apps whose deletion was begun.
+const deletedPrefix = ".deleted-"
+
+// Store keeps the logs of all apps below one folder. It can be used as soon as
+// it is open; Start adds the closing of files that nobody uses.
+type Store struct {
+	background.Part
+	dir          string
+	options      Options
+	segmentBytes int64
+	maxStreams   int
+	open         atomic.Int64 // files
+	streams      sync.Map     // name to *stream, of all apps
+	reads        chan struct{}
+	readers      atomic.Int64 // tails over HTTP
+	lost         atomic.Uint64
+	disk         atomic.Int64 // bytes in all segments
+	known        atomic.Int64 // apps
+	shrinking    sync.Mutex
+	hoses        hoses
+
+	mu      sync.RWMutex
+	apps    map[string]*appLog
+	stopped bool
+}
+
+var _ background.Service = (*Store)(nil)
+
+// Open opens the store in dir, which it creates. What a crash left torn is cut.
+func Open(dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	s := &Store{
+		dir:          dir,
+		options:      o,
+		segmentBytes: o.segmentBytes(),
+		maxStreams:   o.streams(),
+		apps:         map[string]*appLog{},
+		// A read holds at most an app's share and the page made of it.
+		reads: make(chan struct{}, max(2, o.MemoryBytes/(o.PerAppBytes+maxPageBytes))),
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the log store: %w", err)
+	}
+	folders, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the log store: %w", err)
+	}
+	for _, f := range folders {
+		name := f.Name()
+		switch {
+		case strings.HasPrefix(name, deletedPrefix):
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return nil, fmt.Errorf("open the log store: %w", err)
+			}
+		case f.IsDir() && validApp(name):
+			a := s.newApp(name)
+			there, err := a.load()
+			if err != nil {
+				return nil, fmt.Errorf("open the log of app %s: %w", name, err)
+			}
+			if !there {
+				_ = os.Remove(a.dir) // an empty folder; one with strange files stays
+				continue
+			}
+			s.apps[name] = a
+		}
+	}
+	s.known.Store(int64(len(s.apps)))
+	s.shrink()
+	return s, nil
+}
+
+func (s *Store) newApp(guid string) *appLog {
+	return &appLog{store: s, guid: guid, dir: filepath.Join(s.dir, guid), next: 1}
+}
+
+// segmentLimit is how large a segment gets: smaller when there are so many apps
+// that their newest segments alone would take much of the disk that all have.
+func (s *Store) segmentLimit() int64 {
+	return min(s.segmentBytes, max(minSegment, s.options.TotalBytes/4/max(1, s.known.Load())))
+}
+
+// room is what all segments may take before old ones are dropped: a little less
+// than the bound, because several apps may be writing.
+func (s *Store) room() int64 { return s.options.TotalBytes / 16 * 15 }
+
+// makeRoom follows a write of an app. When all apps together have too much,
+// whoever has most gives up old lines. While somebody else sees to that, an app
+// that has more than its part gives up its own, so that writers cannot outrun it.
+func (s *Store) makeRoom(a *appLog) {
+	for s.disk.Load() > s.room() && !s.shrink() {
+		if a.old.Load() <= s.room()/2/max(1, s.known.Load()) || !a.shed() {
+			return
+		}
+	}
+}
+
+// shrink drops old segments until there is room, each from the app that has
+// most. Newest segments stay: they know the positions of streams. It returns
+// false when somebody else is at it.
+func (s *Store) shrink() bool {
+	if !s.shrinking.TryLock() {
+		return false
+	}
+	defer s.shrinking.Unlock()
+	all := s.all()
+	for s.disk.Load() > s.room() {
+		var largest *appLog
+		for _, a := range all {
+			if largest == nil || a.old.Load() > largest.old.Load() {
+				largest = a
+			}
+		}
+		if largest == nil || !largest.shed() {
+			break
+		}
+	}
+	return true
+}
+
+// shed drops the oldest sealed segment, if there is one.
+func (a *appLog) shed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone || len(a.sealed) == 0 {
+		return false
+	}
+	a.dropOldest()
+	return true
+}
+
+// Start begins to close the files of quiet apps.
+func (s *Store) Start(ctx context.Context) error {
+	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() {
+			tick := time.NewTicker(s.options.IdleAfter)
+			defer tick.Stop()
+			for {
+				select {
+				case <-work.Done():
+					return
+				case now := <-tick.C:
+					s.closeIdle(now)
+				}
+			}
+		})
+		return nil
+	})
+}
+
+// Stop closes all files and ends all tails. Appends after it fail.
+func (s *Store) Stop() {
+	s.Halt(nil)
+	s.mu.Lock()
+	s.stopped = true
+	apps := s.apps
+	s.apps = map[string]*appLog{}
+	s.mu.Unlock()
+	for _, a := range apps {
+		a.retire(ErrStopped)
+	}
+}
+
+// retire makes the app's log unusable: whoever holds it looks it up again.
+func (a *appLog) retire(reason error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = true
+	a.closeFile()
+	for t := range a.tails {
+		t.signal()
+	}
+	a.tails, a.reason = nil, reason
+}
+
+func (s *Store) closeIdle(now time.Time) {
+	for _, a := range s.all() {
+		if !a.mu.TryLock() {
+			continue // it is in use
+		}
+		if a.file != nil && now.Sub(a.lastUsed) >= s.options.IdleAfter {
+			a.closeFile()
+		}
+		owes := a.owed > 0
+		a.mu.Unlock()
+		if owes {
+			_, _ = a.append(nil, now, true) // it goes on owing when that fails
+		}
+	}
+}
+
+func (s *Store) all() []*appLog {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*appLog, 0, len(s.apps))
+	for _, a := range s.apps {
+		all = append(all, a)
+	}
+	return all
+}
+
+// app returns the log of an app, or nil.
+func (s *Store) app(guid string) *appLog {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.apps[guid]
+}
+
+func (s *Store) makeApp(guid string) (*appLog, error) {
+	if a := s.app(guid); a != nil {
+		return a, nil
+	}
+	if !validApp(guid) {
+		return nil, fmt.Errorf("%q cannot be the guid of an app", guid)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, ErrStopped
+	}
+	a := s.apps[guid]
+	if a == nil {
+		a = s.newApp(guid)
+		s.apps[guid] = a
+		s.known.Add(1)
+	}
+	return a, nil
+}
+
+// Append writes entries, those of one app with one write (one per segment when
+// they fill more than one). When it returns nil they outlive this process. An
+// entry whose Seq is not above its stream's Position is there already and is
+// left out. Times that do not increase within a stream are moved up by a
+// nanosecond, a time that is missing or in the future becomes now.
+//
+// An entry that can never be written (a stream of another app, an impossible
+// guid) does not keep the others out; the error tells of it. After a failed
+// write the Position tells what is there.
+func (s *Store) Append(entries ...Entry) error { return s.appendAll(entries, false) }
+
+// Tell is Append for lines that nobody will bring again. Those without a stream
+// that cannot be written are counted as lost, and the app's log says so as soon
+// as it can be written again.
+func (s *Store) Tell(entries ...Entry) error { return s.appendAll(entries, true) }
+
+func (s *Store) appendAll(entries []Entry, tell bool) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	now := time.Now()
+	app := entries[0].App
+	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.App != app }) {
+		return s.appendTo(app, entries, now, tell)
+	}
+	groups := map[string][]Entry{}
+	for _, e := range entries {
+		groups[e.App] = append(groups[e.App], e)
+	}
+	var problems []error
+	for app, group := range groups {
+		problems = append(problems, s.appendTo(app, group, now, tell))
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Store) appendTo(app string, entries []Entry, now time.Time, tell bool) error {
+	for {
+		a, err := s.makeApp(app)
+		if err != nil {
+			return err
+		}
+		retry, err := a.append(entries, now, tell)
+		if !retry {
+			s.makeRoom(a)
+			return err
+		}
+	}
+}
+
+// Position is the last Seq of the stream that is in the store, 0 when it knows
+// none. It survives restarts, also when the line itself has been dropped.
+func (s *Store) Position(name string) uint64 {
+	if st, ok := s.streams.Load(name); ok {
+		return st.(*stream).seq.Load()
+	}
+	return 0
+}
+
+// Lost is how many lines of a stream are known to be lost. It survives restarts
+// as long as the stream is not forgotten.
+func (s *Store) Lost(name string) uint64 {
+	if st, ok := s.streams.Load(name); ok {
+		return st.(*stream).lost.Load()
+	}
+	return 0
+}
+
+// Totals is what the store holds, and what it was told of since it was opened.
+type Totals struct {
+	Apps  int64
+	Bytes int64  // on disk
+	Lost  uint64 // lines of all apps
+	Tails int64  // over HTTP
+	// Streams are those of many apps, Dropped what their readers were too slow
+	// for.
+	Streams int64
+	Dropped uint64
+}
+
+// Totals returns the figures of all apps together.
+func (s *Store) Totals() Totals {
+	return Totals{Apps: s.known.Load(), Bytes: s.disk.Load(), Lost: s.lost.Load(), Tails: s.readers.Load(),
+		Streams: int64(s.hoses.open.Load()), Dropped: s.hoses.dropped.Load()}
+}
+
+// Forget drops the position of a stream that will not be fed again, so that
+// it need not be remembered with every segment.
+func (s *Store) Forget(name string) {
+	found, ok := s.streams.Load(name)
+	if !ok {
+		return
+	}
+	st := found.(*stream)
+	st.app.mu.Lock()
+	defer st.app.mu.Unlock()
+	if st.app.streams[name] == st {
+		delete(st.app.streams, name)
+		s.streams.CompareAndDelete(name, st)
+	}
+}
+
+// DeleteApp drops all lines of an app and the positions of its streams. Lines
+// that come later begin a new log.
+func (s *Store) DeleteApp(app string) error {
+	s.mu.Lock()
+	a := s.apps[app]
+	if a == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	a.retire(ErrClosed)
+	trash := filepath.Join(s.dir, deletedPrefix+app)
+	err := os.Rename(a.dir, trash)
+	for name, st := range a.streams {
+		s.streams.CompareAndDelete(name, st)
+	}
+	delete(s.apps, app)
+	s.known.Add(-1)
+	s.disk.Add(-a.old.Load() - a.active.size)
+	s.mu.Unlock()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.RemoveAll(trash)
+	}
+	if err != nil {
+		return fmt.Errorf("delete the log of app %s: %w", app, err)
+	}
+	return nil
+}
+
+// Meta is what is known of an app's log without reading it.
+type Meta struct {
+	Count   uint64 // lines that can be read
+	Expired uint64 // lines dropped to make room
+	Lost    uint64 // lines that never came here; the log tells of each loss
+	Oldest  time.Time
+	Newest  time.Time
+	Bytes   int64
+}
+
+// Meta describes the logs of all apps.
+func (s *Store) Meta() map[string]Meta {
+	out := map[string]Meta{}
+	for _, a := range s.all() {
+		if m := a.meta(); m.Count > 0 || m.Expired > 0 || m.Lost > 0 {
+			out[a.guid] = m
+		}
+	}
+	return out
+}
+
+func (a *appLog) meta() Meta {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	m := Meta{Expired: a.expired, Lost: a.lost + a.owed}
+	add := func(s segment) {
+		m.Bytes += s.size
+		if s.count == 0 {
+			return
+		}
+		oldest, newest := time.Unix(0, s.min).UTC(), time.Unix(0, s.max).UTC()
+		if m.Count == 0 || oldest.Before(m.Oldest) {
+			m.Oldest = oldest
+		}
+		if m.Count == 0 || newest.After(m.Newest) {
+			m.Newest = newest
+		}
+		m.Count += s.count
+	}
+	for _, s := range a.sealed {
+		add(s)
+	}
+	add(a.active)
+	return m
+}

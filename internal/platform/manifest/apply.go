@@ -1,0 +1,444 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// Applier brings apps of a space into the shape of a manifest.
+type Applier struct {
+	Platform *actions.Platform
+	Actor    actions.Actor
+	Space    *platform.Space
+	// Features are the names of app features there are.
+	Features []string
+	// Absent are features that cannot be switched on, with the reason.
+	Absent map[string]string
+	// Warnings are what the user should know about what was applied.
+	Warnings []string
+	// MayCreateRoutes says why routes cannot be created, if so; nil lets
+	// everybody. It is asked only when there is one to create.
+	MayCreateRoutes func() error
+	// Bind binds a service instance to an app, and returns the job that does
+	// when a broker has to be asked.
+	Bind func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s Service) (*platform.Job, error)
+	// Pending are the jobs of Bind: the manifest is applied when they are done.
+	Pending []*platform.Job
+}
+
+// Create makes the app if it does not exist.
+func (a *Applier) Create(tx platform.Tx, m *App) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Features)) {
+		if !slices.Contains(a.Features, name) {
+			return named(m, fault.Invalid("Feature '"+name+"' does not exist"))
+		}
+	}
+	_, err := a.find(tx, m.Name)
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	app := &platform.App{Name: m.Name, SpaceGUID: a.Space.GUID}
+	m.lifecycle(&app.Lifecycle)
+	return named(m, a.Platform.CreateApp(tx, a.Actor, app))
+}
+
+func (a *Applier) find(tx platform.Tx, name string) (*platform.App, error) {
+	return tx.Apps().First(platform.Where("space_guid", a.Space.GUID).And(platform.In("name", name)))
+}
+
+// named says which app a problem is of.
+func named(m *App, err error) error {
+	return prefixed(fmt.Sprintf("For application '%s': ", m.Name), err)
+}
+
+// prefixed says where every problem of err is.
+func prefixed(prefix string, err error) error {
+	var e *fault.Error
+	if err == nil || !asFault(err, &e) || e.Code == fault.Internal {
+		return err
+	}
+	c := *e
+	c.Message = prefix + e.Message
+	c.More = nil
+	for _, more := range e.More {
+		c.More = append(c.More, prefix+more)
+	}
+	return &c
+}
+
+func (m *App) lifecycle(l *platform.Lifecycle) {
+	if m.Buildpacks != nil {
+		l.Buildpacks = *m.Buildpacks
+	}
+	if m.Stack != nil {
+		l.Stack = *m.Stack
+	}
+}
+
+// Apply changes what the manifest names, in Cloud Foundry's order, and leaves
+// the rest. Neither droplet nor state are touched.
+func (a *Applier) Apply(tx platform.Tx, m *App) error {
+	return named(m, a.apply(tx, m))
+}
+
+func (a *Applier) apply(tx platform.Tx, m *App) error {
+	app, err := a.find(tx, m.Name)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(platform.Tx, *platform.App, *App) error{a.appKeys, a.processes, a.sidecars, a.routes, a.services} {
+		if err := step(tx, app, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appKeys applies features, lifecycle, metadata and environment.
+func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
+	request := map[string]any{}
+	for name, on := range m.Features {
+		if reason := a.Absent[name]; reason != "" {
+			if on {
+				a.Warnings = append(a.Warnings, fmt.Sprintf("For application '%s': %s", m.Name, reason))
+			}
+			continue
+		}
+		if old, set := app.Features[name]; !set || old != on {
+			if app.Features == nil {
+				app.Features = map[string]bool{}
+			}
+			app.Features[name] = on
+			request["features"] = m.Features
+		}
+	}
+	before := app.Lifecycle
+	m.lifecycle(&app.Lifecycle)
+	if before.Stack != app.Lifecycle.Stack || !slices.Equal(before.Buildpacks, app.Lifecycle.Buildpacks) {
+		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
+			return err
+		}
+		request["lifecycle"] = map[string]any{"buildpacks": actions.WithoutPasswords(app.Lifecycle.Buildpacks), "stack": app.Lifecycle.Stack}
+	}
+	labels, annotations := merge(&app.Labels, m.Metadata.Labels), merge(&app.Annotations, m.Metadata.Annotations)
+	if labels || annotations {
+		request["metadata"] = map[string]any{"labels": app.Labels, "annotations": app.Annotations}
+	}
+	changed := false
+	env := maps.Clone(app.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for k, v := range m.Env {
+		if old, ok := env[k]; !ok || old != v {
+			env[k] = v
+			changed = true
+		}
+	}
+	if changed {
+		app.Env = env
+		request["environment_variables"] = slices.Sorted(maps.Keys(m.Env))
+	}
+	// The event is recorded even when nothing changed, as in Cloud Foundry.
+	unchanged := len(request) == 0
+	request[actions.ManifestTriggered] = true
+	if unchanged {
+		return a.Platform.RecordAppUpdate(tx, a.Actor, app, request)
+	}
+	return a.Platform.UpdateApp(tx, a.Actor, app, request)
+}
+
+// merge applies a patch to a map and says whether anything changed.
+func merge(dest *map[string]string, patch map[string]*string) bool {
+	changed := false
+	for k, v := range patch {
+		old, ok := (*dest)[k]
+		switch {
+		case v == nil && ok:
+			delete(*dest, k)
+			changed = true
+		case v != nil && (!ok || old != *v):
+			if *dest == nil {
+				*dest = map[string]string{}
+			}
+			(*dest)[k] = *v
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (a *Applier) processes(tx platform.Tx, app *platform.App, m *App) error {
+	for _, want := range m.Processes {
+		process, err := tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", want.Type)))
+		if fault.Is(err, fault.NotFound) {
+			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
+				return err
+			}
+			if want.MemoryMB != nil {
+				process.MemoryMB = *want.MemoryMB
+			}
+			err = a.Platform.CreateProcess(tx, a.Actor, app, process)
+		}
+		if err == nil {
+			err = a.process(tx, app, process, want)
+		}
+		if err != nil {
+			return prefixed(fmt.Sprintf("Process %q: ", want.Type), err)
+		}
+	}
+	return nil
+}
+
+func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.Process, want *Process) error {
+	before := *process
+	if want.Command != nil {
+		process.Command = *want.Command
+	}
+	if want.User != nil {
+		process.User = *want.User
+	}
+	want.Health.apply(&process.Health)
+	want.Readiness.apply(&process.Readiness)
+	if process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
+		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{actions.ManifestTriggered: true}); err != nil {
+			return err
+		}
+	}
+	scale := actions.Scale{
+		Instances: changedInt(want.Instances, process.Instances), MemoryMB: changedInt(want.MemoryMB, process.MemoryMB),
+		DiskMB: changedInt(want.DiskMB, process.DiskMB),
+	}
+	if want.LogRate != nil && *want.LogRate != process.LogRate {
+		scale.LogRate = want.LogRate
+	}
+	if scale == (actions.Scale{}) {
+		return nil
+	}
+	return a.Platform.ScaleProcess(tx, a.Actor, app, process, scale, true)
+}
+
+func changedInt(want *int, have int) *int {
+	if want == nil || *want == have {
+		return nil
+	}
+	return want
+}
+
+func (c Check) apply(h *platform.HealthCheck) {
+	if c.Type != nil {
+		h.Type = *c.Type
+		if h.Type != platform.CheckHTTP {
+			h.Endpoint = ""
+		} else if h.Endpoint == "" {
+			h.Endpoint = "/"
+		}
+	}
+	if c.Endpoint != nil {
+		h.Type, h.Endpoint = platform.CheckHTTP, *c.Endpoint
+	}
+	for _, set := range []struct{ from, to *int }{{c.Timeout, &h.Timeout}, {c.InvocationTimeout, &h.InvocationTimeout}, {c.Interval, &h.Interval}} {
+		if set.from != nil {
+			*set.to = *set.from
+		}
+	}
+}
+
+// sidecars are found by their names; those not listed stay.
+func (a *Applier) sidecars(tx platform.Tx, app *platform.App, m *App) error {
+	for _, want := range m.Sidecars {
+		if err := a.sidecar(tx, app, want); err != nil {
+			return prefixed(fmt.Sprintf("Sidecar %q: ", want.Name), err)
+		}
+	}
+	return nil
+}
+
+func (a *Applier) sidecar(tx platform.Tx, app *platform.App, want *Sidecar) error {
+	have, err := tx.Sidecars().First(platform.Where("app_guid", app.GUID).And(platform.In("name", want.Name)))
+	exists := err == nil
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if !exists {
+		have = &platform.Sidecar{Name: want.Name}
+	}
+	before := *have
+	have.Command, have.ProcessTypes = want.Command, slices.Sorted(slices.Values(want.ProcessTypes))
+	if want.MemoryMB != nil {
+		have.MemoryMB = *want.MemoryMB
+	}
+	if !exists {
+		return a.Platform.CreateSidecar(tx, a.Actor, app, have)
+	}
+	same := before.Command == have.Command && before.MemoryMB == have.MemoryMB && slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
+	if same {
+		return nil
+	}
+	return a.Platform.UpdateSidecar(tx, a.Actor, app, have, true)
+}
+
+func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
+	if m.NoRoute {
+		return a.unmapAll(tx, app)
+	}
+	for _, want := range m.Routes {
+		host, domain, path, err := a.resolve(tx, want.URL)
+		if err != nil {
+			return err
+		}
+		if err := a.mapRoute(tx, app, domain, host, path, want); err != nil {
+			return err
+		}
+	}
+	if len(m.Routes) > 0 || !m.RandomRoute && !m.DefaultRoute {
+		return nil
+	}
+	n, err := tx.Destinations().Count(platform.Where("app_guid", app.GUID))
+	if err != nil || n > 0 {
+		return err
+	}
+	domain, err := a.Platform.DefaultDomain(tx, a.Space.OrgGUID)
+	if err != nil {
+		return fault.New(fault.Unprocessable, "No default domain available")
+	}
+	host := app.Name
+	if !hostName.MatchString(host) || len(host) > 63 {
+		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric characters, \"_\", or \"-\", and be at most 63 long")
+	}
+	if m.RandomRoute {
+		host = randomHost(host)
+	}
+	return a.mapRoute(tx, app, domain, host, "", &Route{})
+}
+
+var hostName = regexp.MustCompile(`^[\w-]+$`)
+
+func randomHost(name string) string {
+	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow", "quick", "quiet", "shiny", "smart", "sunny", "wise"}
+	nouns := []string{"badger", "crane", "dingo", "eagle", "fox", "gecko", "heron", "ibex", "jaguar", "koala", "lynx", "marmot", "otter", "panda", "raven", "swan"}
+	pick := func(words []string) string { return words[rand.IntN(len(words))] }
+	letter := func() string { return string(rune('a' + rand.IntN(26))) }
+	host := name + "-" + pick(adjectives) + "-" + pick(nouns) + "-" + letter() + letter()
+	if len(host) > 63 {
+		host = host[len(host)-63:]
+		host = strings.TrimLeft(host, "-")
+	}
+	return host
+}
+
+func (a *Applier) unmapAll(tx platform.Tx, app *platform.App) error {
+	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return err
+	}
+	for _, d := range mapped {
+		route, err := tx.Routes().Get(d.RouteGUID)
+		if err != nil {
+			return err
+		}
+		if err := a.Platform.RemoveDestination(tx, a.Actor, route, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve splits an address into host, domain and path: the whole host may be
+// a domain; otherwise its first label is the host.
+func (a *Applier) resolve(tx platform.Tx, text string) (host string, domain *platform.Domain, path string, err error) {
+	name, path, err := splitAddress(text)
+	if err != nil {
+		return "", nil, "", err
+	}
+	domain, err = tx.Domains().First(platform.Where("name", name))
+	if fault.Is(err, fault.NotFound) {
+		first, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			return "", nil, "", noDomain(text)
+		}
+		host = first
+		domain, err = tx.Domains().First(platform.Where("name", rest))
+	}
+	if fault.Is(err, fault.NotFound) || err == nil && !actions.UsableIn(domain, a.Space.OrgGUID) {
+		return "", nil, "", noDomain(text)
+	}
+	return host, domain, path, err
+}
+
+// splitAddress splits an address into the name of its host and its path.
+func splitAddress(text string) (name, path string, err error) {
+	bare := text
+	if scheme, rest, ok := strings.Cut(text, "://"); ok && slices.Contains([]string{"http", "https", "tcp"}, scheme) {
+		bare = rest
+	}
+	u, err := url.Parse("http://" + bare)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", "", fault.Invalid("The route '" + text + "' is not a properly formed URL")
+	}
+	if u.Port() != "" {
+		return "", "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
+	}
+	return u.Hostname(), strings.TrimSuffix(u.EscapedPath(), "/"), nil
+}
+
+func noDomain(text string) error {
+	return fault.Invalid("The route '" + text + "' did not match any existing domains.")
+}
+
+func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.Domain, host, path string, want *Route) error {
+	route, err := tx.Routes().First(platform.Where("domain_guid", domain.GUID).And(platform.In("host", host)).And(platform.In("path", path)))
+	missing := fault.Is(err, fault.NotFound)
+	if err != nil && !missing {
+		return err
+	}
+	if missing {
+		route = &platform.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path}
+	}
+	options, err := actions.MergeRouteOptions(route.Options, want.Options)
+	if err != nil {
+		return prefixed("Route '"+want.URL+"': ", err)
+	}
+	if missing {
+		if a.MayCreateRoutes != nil {
+			if err := a.MayCreateRoutes(); err != nil {
+				return err
+			}
+		}
+		route.Options = options
+		if err := a.Platform.CreateRoute(tx, a.Actor, route, domain); err != nil {
+			return err
+		}
+	}
+	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
+		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + actions.RouteURL(route, domain) + "' belongs to another space")
+	}
+	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
+		route.Options = options
+		if err := tx.Routes().Update(route); err != nil {
+			return err
+		}
+	}
+	have, err := tx.Destinations().First(platform.Where("route_guid", route.GUID).And(platform.In("app_guid", app.GUID)).And(platform.In("process_type", platform.WebProcess)))
+	if fault.Is(err, fault.NotFound) {
+		protocol := want.Protocol
+		if protocol == "" {
+			protocol = "http1"
+		}
+		return a.Platform.AddDestinations(tx, a.Actor, route, []*platform.Destination{{AppGUID: app.GUID, ProcessType: platform.WebProcess, Protocol: protocol}})
+	}
+	if err != nil || want.Protocol == "" || have.Protocol == want.Protocol {
+		return err
+	}
+	have.Protocol = want.Protocol
+	return tx.Destinations().Update(have)
+}

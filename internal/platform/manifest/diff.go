@@ -1,0 +1,305 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
+
+// Change is one difference between what is and what a manifest says.
+type Change struct {
+	Op    string `json:"op"` // add, replace, remove
+	Path  string `json:"path"`
+	Was   any    `json:"was,omitempty"`
+	Value any    `json:"value,omitempty"`
+}
+
+// processKeys are the keys of a process, which an app may have itself for its
+// web process.
+var processKeys = []string{
+	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
+	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
+	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval",
+}
+
+// compared are the keys of an app that are a state and not a request. Cloud
+// Foundry leaves out memory and disk of the app itself, and so do we: clients
+// that always send them would always see a difference.
+var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "services", "sidecars"},
+	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
+
+// clearable are the keys that null resets; null says nothing of others.
+var clearable = []string{"command", "user", "buildpacks"}
+
+// Diff compares a manifest with the apps of a space. Only keys that the
+// manifest names are looked at, and paths have their spelling.
+func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) {
+	out := []Change{}
+	for i, app := range m.Apps {
+		path := fmt.Sprintf("/applications/%d", i)
+		current := map[string]any{}
+		have, err := tx.Apps().First(platform.Where("space_guid", space.GUID).And(platform.In("name", app.Name)))
+		switch {
+		case fault.Is(err, fault.NotFound):
+			for _, key := range slices.Sorted(maps.Keys(app.raw)) {
+				out = append(out, Change{Op: "add", Path: path + "/" + escape(key), Value: plain(app.raw[key])})
+			}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		entry, err := describe(tx, have)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range fromYAML(entry) {
+			current[dashed(k)] = normalValue(dashed(k), v)
+		}
+		ownKeys := addWebProcess(current, app.raw)
+		for _, key := range slices.Sorted(maps.Keys(app.raw)) {
+			name := dashed(key)
+			if name == "routes" && app.NoRoute {
+				continue // none of them is mapped
+			}
+			if !slices.Contains(compared, name) || !ownKeys && slices.Contains(processKeys, name) || !says(name, app.raw[key]) {
+				continue
+			}
+			out = append(out, compare(path+"/"+escape(key), name, current[name], normalValue(name, app.raw[key]))...)
+		}
+	}
+	return out, nil
+}
+
+// says reports whether a value is one that changes something.
+func says(key string, v any) bool { return v != nil || slices.Contains(clearable, key) }
+
+// addWebProcess gives the app the keys of its web process, unless the manifest
+// lists that process: then the app's own keys mean nothing.
+func addWebProcess(current, raw map[string]any) bool {
+	isWeb := func(v any) bool {
+		m, _ := v.(map[string]any)
+		return m["type"] == platform.WebProcess
+	}
+	listed, _ := plain(raw["processes"]).([]any)
+	if slices.ContainsFunc(listed, isWeb) {
+		return false
+	}
+	have, _ := current["processes"].([]any)
+	if at := slices.IndexFunc(have, isWeb); at >= 0 {
+		for k, v := range have[at].(map[string]any) {
+			if k := dashed(k); slices.Contains(processKeys, k) {
+				current[k] = v
+			}
+		}
+	}
+	return true
+}
+
+// fromYAML makes plain maps of an ordered entry.
+func fromYAML(v any) map[string]any {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var out map[any]any
+	if yaml.Unmarshal(text, &out) != nil {
+		return nil
+	}
+	m, _ := plain(out).(map[string]any)
+	return m
+}
+
+// normalValue gives values one spelling, so that 1G and 1024M are the same.
+func normalValue(key string, v any) any {
+	v = plain(v)
+	switch key {
+	case "memory", "disk-quota":
+		if mb, err := megabytes(v); err == nil {
+			return showMB(mb)
+		}
+	case "log-rate-limit-per-second":
+		if rate, err := logRate(v); err == nil {
+			return showRate(rate)
+		}
+	case "command", "user":
+		if v = orDetected(text(v)); v == "" {
+			return nil
+		}
+	case "health-check-type", "readiness-health-check-type":
+		if v == "none" {
+			return string(platform.CheckProcess)
+		}
+	case "buildpacks":
+		if list, _ := v.([]any); len(list) == 0 {
+			return nil
+		}
+	case "env", "labels", "annotations":
+		return eachMember(v, func(_ string, e any) any {
+			if e == nil && key != "env" {
+				return nil
+			}
+			return text(e)
+		})
+	case "metadata":
+		return eachMember(v, normalValue)
+	case "processes":
+		return eachEntry(v, func(k string, e any) any { return normalValue(dashed(k), e) })
+	case "sidecars":
+		return eachEntry(v, normalSidecar)
+	case "routes":
+		return eachEntry(v, normalRoute)
+	case "services":
+		return normalServices(v)
+	default:
+		if s, ok := v.(string); ok && slices.Contains(processKeys, key) {
+			if n, err := strconv.Atoi(s); err == nil {
+				return n
+			}
+		}
+	}
+	return v
+}
+
+func normalSidecar(key string, v any) any {
+	switch key {
+	case "memory":
+		return normalValue("memory", v)
+	case "process_types":
+		list, _ := v.([]any)
+		sorted := make([]any, 0, len(list))
+		for _, t := range list {
+			sorted = append(sorted, text(t))
+		}
+		slices.SortFunc(sorted, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		return sorted
+	}
+	return text(v)
+}
+
+func normalRoute(key string, v any) any {
+	switch key {
+	case "route":
+		host, path, err := splitAddress(text(v))
+		if err != nil {
+			return v
+		}
+		return strings.ToLower(host) + path
+	case "options":
+		return eachMember(v, func(_ string, e any) any { return e })
+	}
+	return v
+}
+
+// eachMember changes the values of a map. One that is null stays only where
+// null removes something.
+func eachMember(v any, f func(key string, v any) any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(m))
+	for k, e := range m {
+		out[k] = f(k, e)
+	}
+	return out
+}
+
+// eachEntry changes the values of every map of a list, without those that say
+// nothing.
+func eachEntry(v any, f func(key string, v any) any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	out := make([]any, len(list))
+	for i, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			out[i] = e
+			continue
+		}
+		kept := map[string]any{}
+		for k, v := range m {
+			if says(dashed(k), v) {
+				kept[k] = f(k, v)
+			}
+		}
+		out[i] = kept
+	}
+	return out
+}
+
+// identity is the key by which entries of a list are the same.
+var identity = map[string]string{"processes": "type", "sidecars": "name", "routes": "route", "services": "name"}
+
+func compare(path, key string, was, value any) []Change {
+	id, listed := identity[key]
+	wants, isList := value.([]any)
+	if listed && isList {
+		return compareLists(path, id, was, wants)
+	}
+	if m, ok := value.(map[string]any); ok {
+		old, _ := was.(map[string]any)
+		var out []Change
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			// The names in these maps are the user's: none means something.
+			out = append(out, compare(path+"/"+escape(k), "", old[k], m[k])...)
+		}
+		return out
+	}
+	switch {
+	case reflect.DeepEqual(was, value):
+		return nil
+	case was == nil:
+		return []Change{{Op: "add", Path: path, Value: value}}
+	case value == nil:
+		return []Change{{Op: "remove", Path: path, Was: was}}
+	}
+	return []Change{{Op: "replace", Path: path, Was: was, Value: value}}
+}
+
+func compareLists(path, id string, was any, wants []any) []Change {
+	old, _ := was.([]any)
+	var out []Change
+	for i, w := range wants {
+		at := fmt.Sprintf("%s/%d", path, i)
+		want, ok := w.(map[string]any)
+		if !ok {
+			continue
+		}
+		var have map[string]any
+		for _, o := range old {
+			if m, ok := o.(map[string]any); ok && text(m[id]) == text(want[id]) {
+				have = map[string]any{}
+				for k, v := range m {
+					have[dashed(k)] = v
+				}
+			}
+		}
+		if have == nil {
+			out = append(out, Change{Op: "add", Path: at, Value: want})
+			continue
+		}
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			name := dashed(k)
+			if id == "type" && !slices.Contains(processKeys, name) || k == id || k == "parameters" {
+				continue
+			}
+			out = append(out, compare(at+"/"+escape(k), name, have[name], want[k])...)
+		}
+	}
+	return out
+}
+
+// escape writes a key as a part of a JSON pointer.
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}

@@ -1,0 +1,167 @@
+package manifest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+func asFault(err error, e **fault.Error) bool { return errors.As(err, e) }
+
+// Of writes an app as a manifest.
+func Of(tx platform.Tx, app *platform.App) ([]byte, error) {
+	entry, err := describe(tx, app)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(yaml.MapSlice{{Key: "applications", Value: []any{entry}}})
+}
+
+// describe is the app as an entry of applications, in a fixed order.
+func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
+	var out yaml.MapSlice
+	set := func(key string, value any) { out = append(out, yaml.MapItem{Key: key, Value: value}) }
+	set("name", app.Name)
+	if len(app.Env) > 0 {
+		set("env", app.Env)
+	}
+	set("lifecycle", app.Lifecycle.Type)
+	if len(app.Lifecycle.Buildpacks) > 0 {
+		set("buildpacks", app.Lifecycle.Buildpacks)
+	}
+	set("stack", app.Lifecycle.Stack)
+	if len(app.Features) > 0 {
+		set("features", app.Features)
+	}
+	services, err := describeServices(tx, app)
+	if err != nil {
+		return nil, err
+	}
+	if len(services) > 0 {
+		set("services", services)
+	}
+	routes, err := describeRoutes(tx, app)
+	if err != nil {
+		return nil, err
+	}
+	if len(routes) > 0 {
+		set("routes", routes)
+	}
+	if meta := describeMetadata(&app.Metadata); len(meta) > 0 {
+		set("metadata", meta)
+	}
+	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(processes, func(a, b *platform.Process) int {
+		if a.Type == platform.WebProcess || b.Type == platform.WebProcess {
+			return map[bool]int{true: -1, false: 1}[a.Type == platform.WebProcess]
+		}
+		return strings.Compare(a.Type, b.Type)
+	})
+	var list []yaml.MapSlice
+	for _, process := range processes {
+		list = append(list, describeProcess(process))
+	}
+	if len(list) > 0 {
+		set("processes", list)
+	}
+	sidecars, _, err := tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return nil, err
+	}
+	var extra []yaml.MapSlice
+	for _, s := range sidecars {
+		if s.Origin != "user" {
+			continue // it comes back with the droplet
+		}
+		one := yaml.MapSlice{{Key: "name", Value: s.Name}, {Key: "process_types", Value: s.ProcessTypes}, {Key: "command", Value: s.Command}}
+		if s.MemoryMB > 0 {
+			one = append(one, yaml.MapItem{Key: "memory", Value: showMB(s.MemoryMB)})
+		}
+		extra = append(extra, one)
+	}
+	if len(extra) > 0 {
+		set("sidecars", extra)
+	}
+	return out, nil
+}
+
+func describeMetadata(m *platform.Metadata) yaml.MapSlice {
+	var out yaml.MapSlice
+	if len(m.Labels) > 0 {
+		out = append(out, yaml.MapItem{Key: "labels", Value: m.Labels})
+	}
+	if len(m.Annotations) > 0 {
+		out = append(out, yaml.MapItem{Key: "annotations", Value: m.Annotations})
+	}
+	return out
+}
+
+func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) {
+	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", app.GUID).And(platform.In("process_type", platform.WebProcess)))
+	if err != nil {
+		return nil, err
+	}
+	var out []yaml.MapSlice
+	var seen []string
+	for _, d := range mapped {
+		if slices.Contains(seen, d.RouteGUID) {
+			continue
+		}
+		seen = append(seen, d.RouteGUID)
+		r, err := tx.Routes().Get(d.RouteGUID)
+		if err != nil {
+			return nil, err
+		}
+		domain, err := tx.Domains().Get(r.DomainGUID)
+		if err != nil {
+			return nil, err
+		}
+		one := yaml.MapSlice{{Key: "route", Value: actions.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}}
+		if len(r.Options) > 0 {
+			one = append(one, yaml.MapItem{Key: "options", Value: r.Options})
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func describeProcess(p *platform.Process) yaml.MapSlice {
+	out := yaml.MapSlice{
+		{Key: "type", Value: p.Type}, {Key: "instances", Value: p.Instances}, {Key: "memory", Value: showMB(p.MemoryMB)},
+		{Key: "disk_quota", Value: showMB(p.DiskMB)}, {Key: "log-rate-limit-per-second", Value: showRate(p.LogRate)},
+	}
+	set := func(key string, value any) { out = append(out, yaml.MapItem{Key: key, Value: value}) }
+	if p.Command != "" {
+		set("command", p.Command)
+	}
+	if p.User != "" {
+		set("user", p.User)
+	}
+	check := func(prefix string, h platform.HealthCheck) {
+		set(prefix+"-type", string(h.Type))
+		if h.Type == platform.CheckHTTP {
+			set(prefix+"-http-endpoint", h.Endpoint)
+		}
+		if h.InvocationTimeout > 0 {
+			set(prefix+"-invocation-timeout", h.InvocationTimeout)
+		}
+		if h.Interval > 0 {
+			set(prefix+"-interval", h.Interval)
+		}
+	}
+	check("health-check", p.Health)
+	if p.Health.Timeout > 0 {
+		set("timeout", p.Health.Timeout)
+	}
+	check("readiness-health-check", p.Readiness)
+	return out
+}

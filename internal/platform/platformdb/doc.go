@@ -1,0 +1,41 @@
+// Package platformdb is the platform's store on SQLite and PostgreSQL: it
+// implements platform.Store, and brings the tables it needs.
+//
+// Every noun is described by one table[T]: its columns, the fields a query may
+// name, and who sees it. tenancy.go, routing.go, apps.go, artifacts.go and
+// operations.go hold the descriptors; column.go is how a field is stored,
+// query.go how a platform.Query becomes SQL, repo.go what is done with it,
+// derived.go the tables that exist for looking up only, and visibility.go the
+// rules of Cloud Foundry for readers. A field is every column that is not a
+// list, a map or a secret, and what a descriptor calls virtual.
+//
+// What the contract of platform.Store leaves open, here is so:
+//
+//   - Names of organizations, spaces, apps, domains, buildpacks and stacks, and
+//     hosts of routes, are compared with A to Z taken as a to z, also in queries
+//     and order. All other text is exact.
+//   - What is absent is the zero value: an empty text, 0, the zero time. It
+//     equals itself, comes before all others, and is what OpNull matches.
+//     A time that is not set is therefore before now.
+//   - Empty lists and maps come back as nil, times in UTC. Numbers inside the
+//     data of an audit event come back as json.Number.
+//   - A virtual field that leads to many, such as a route's app_guid, matches
+//     when any does, and with OpNotIn when none does. It cannot be ordered by.
+//   - A label that is absent matches LabelNotIn, as in Cloud Foundry.
+//   - Equal rows of an order come by guid, in the same direction. Times given by
+//     Insert and Update never repeat within one process.
+//   - Text that no database can hold (a NUL byte, or no UTF-8) matches nothing,
+//     and storing it fails with fault.Unprocessable.
+//   - After fault.Conflict the transaction is lost, as after any statement that
+//     failed: return from it.
+//   - Nothing is deleted but what was asked for: what belongs to it is the
+//     caller's to delete, in the same transaction. DeleteAll takes no notice of
+//     order and page.
+//   - An EnvGroup that was never set is empty. Flags and groups are updated now,
+//     whatever they say.
+//   - An unknown field, or a value that is not of its type, is a mistake of the
+//     program: an error without a code.
+//
+// It may import cf, fault and db. It must not import a driver, another store, or
+// anything that faces users. Nobody but system, bench and tests imports it.
+package platformdb

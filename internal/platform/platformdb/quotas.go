@@ -1,0 +1,39 @@
+package platformdb
+
+import "ingot/internal/platform"
+
+// Everybody sees the quotas of organizations; to which they are applied is for
+// the caller to hide.
+var organizationQuotas = define(table[platform.OrganizationQuota]{
+	name: "platform_organization_quotas",
+	base: (*platform.OrganizationQuota).Base,
+	columns: []column[platform.OrganizationQuota]{
+		name("name", func(q *platform.OrganizationQuota) *string { return &q.Name }),
+		object("limits", func(q *platform.OrganizationQuota) *platform.Limits { return &q.Limits }),
+	},
+	virtual: map[string]field{
+		"organization_guid": {
+			kind: exact, sql: "o.guid",
+			within: "t.guid IN (SELECT o.quota_guid FROM platform_organizations o WHERE {})",
+		},
+	},
+})
+
+var spaceQuotas = define(table[platform.SpaceQuota]{
+	name: "platform_space_quotas",
+	base: (*platform.SpaceQuota).Base,
+	columns: []column[platform.SpaceQuota]{
+		name("name", func(q *platform.SpaceQuota) *string { return &q.Name }),
+		text("organization_guid", func(q *platform.SpaceQuota) *string { return &q.OrgGUID }),
+		object("limits", func(q *platform.SpaceQuota) *platform.Limits { return &q.Limits }),
+	},
+	virtual: map[string]field{
+		"space_guid": {
+			kind: exact, sql: "s.guid",
+			within: "t.guid IN (SELECT s.quota_guid FROM platform_spaces s WHERE {})",
+		},
+	},
+	// All of the organizations that he manages, and those of his spaces.
+	visible: `t.organization_guid IN (SELECT r.organization_guid FROM platform_roles r WHERE r.user_guid = ? AND r.type = 'organization_manager')
+		OR t.guid IN (SELECT q.quota_guid FROM platform_spaces q WHERE q.quota_guid <> '' AND q.guid IN (` + hisSpaces + `))`,
+})

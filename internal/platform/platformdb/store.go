@@ -1,0 +1,124 @@
+package platformdb
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/platform"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Migrations are the tables of this store.
+var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migrations")}
+
+// SealedColumns are those to seal anew when the server's key is exchanged.
+var SealedColumns = []db.SealedColumn{
+	{Table: "platform_apps", Key: "guid", Column: "environment"},
+	{Table: "platform_packages", Key: "guid", Column: "password"},
+	{Table: "platform_tasks", Key: "guid", Column: "command"},
+	{Table: "platform_jobs", Key: "guid", Column: "payload"},
+	{Table: "platform_service_brokers", Key: "guid", Column: "password"},
+	{Table: "platform_service_brokers", Key: "guid", Column: "dashboard_clients"},
+	{Table: "platform_service_instances", Key: "guid", Column: "credentials"},
+	{Table: "platform_service_bindings", Key: "guid", Column: "credentials"},
+	{Table: "platform_env_groups", Key: "name", Column: "variables"},
+}
+
+func mustSub(f fs.FS, dir string) fs.FS {
+	sub, err := fs.Sub(f, dir)
+	if err != nil {
+		panic(err) // the folder is named wrongly
+	}
+	return sub
+}
+
+// Store implements platform.Store. It may be used by many goroutines.
+type Store struct {
+	db    *db.DB
+	clock clock
+}
+
+var _ platform.Store = (*Store)(nil)
+
+// New makes a store of a database that was migrated with Migrations.
+func New(d *db.DB) *Store { return &Store{db: d} }
+
+// View implements platform.Store.
+func (s *Store) View(ctx context.Context, f func(platform.Tx) error) error {
+	return s.db.View(ctx, func(tx *db.Tx) error { return f(&transaction{tx, &s.clock}) })
+}
+
+// Update implements platform.Store.
+func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
+	return s.db.Update(ctx, func(tx *db.Tx) error { return f(&transaction{tx, &s.clock}) })
+}
+
+// transaction implements platform.Tx.
+type transaction struct {
+	*db.Tx
+	clock *clock
+}
+
+func (x *transaction) Organizations() platform.Repo[platform.Organization] {
+	return repoOf(x, organizations)
+}
+func (x *transaction) Spaces() platform.Repo[platform.Space] { return repoOf(x, spaces) }
+func (x *transaction) OrganizationQuotas() platform.Repo[platform.OrganizationQuota] {
+	return repoOf(x, organizationQuotas)
+}
+func (x *transaction) SpaceQuotas() platform.Repo[platform.SpaceQuota] { return repoOf(x, spaceQuotas) }
+func (x *transaction) Users() platform.Repo[platform.User]             { return repoOf(x, users) }
+func (x *transaction) Roles() platform.Repo[platform.Role]             { return repoOf(x, roles) }
+func (x *transaction) Domains() platform.Repo[platform.Domain]         { return repoOf(x, domains) }
+func (x *transaction) Routes() platform.Repo[platform.Route]           { return repoOf(x, routes) }
+func (x *transaction) Destinations() platform.Repo[platform.Destination] {
+	return repoOf(x, destinations)
+}
+func (x *transaction) Apps() platform.Repo[platform.App]               { return repoOf(x, apps) }
+func (x *transaction) Processes() platform.Repo[platform.Process]      { return repoOf(x, processes) }
+func (x *transaction) Sidecars() platform.Repo[platform.Sidecar]       { return repoOf(x, sidecars) }
+func (x *transaction) Packages() platform.Repo[platform.Package]       { return repoOf(x, packages) }
+func (x *transaction) Builds() platform.Repo[platform.Build]           { return repoOf(x, builds) }
+func (x *transaction) Droplets() platform.Repo[platform.Droplet]       { return repoOf(x, droplets) }
+func (x *transaction) Deployments() platform.Repo[platform.Deployment] { return repoOf(x, deployments) }
+func (x *transaction) Tasks() platform.Repo[platform.Task]             { return repoOf(x, tasks) }
+func (x *transaction) Instances() platform.Repo[platform.Instance]     { return repoOf(x, instances) }
+func (x *transaction) Buildpacks() platform.Repo[platform.Buildpack]   { return repoOf(x, buildpacks) }
+func (x *transaction) Stacks() platform.Repo[platform.Stack]           { return repoOf(x, stacks) }
+func (x *transaction) AuditEvents() platform.Repo[platform.AuditEvent] { return repoOf(x, auditEvents) }
+func (x *transaction) Jobs() platform.Repo[platform.Job]               { return repoOf(x, jobs) }
+func (x *transaction) ServiceBrokers() platform.Repo[platform.ServiceBroker] {
+	return repoOf(x, serviceBrokers)
+}
+func (x *transaction) ServiceOfferings() platform.Repo[platform.ServiceOffering] {
+	return repoOf(x, serviceOfferings)
+}
+func (x *transaction) ServicePlans() platform.Repo[platform.ServicePlan] {
+	return repoOf(x, servicePlans)
+}
+func (x *transaction) ServiceInstances() platform.Repo[platform.ServiceInstance] {
+	return repoOf(x, serviceInstances)
+}
+func (x *transaction) ServiceBindings() platform.Repo[platform.ServiceBinding] {
+	return repoOf(x, serviceBindings)
+}
+
+// clock gives every row of one process a time of its own, so that the order of
+// creation is that of insertion.
+type clock struct{ last atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	for {
+		last, now := c.last.Load(), db.Nanos(time.Now())
+		now = max(now, last+1)
+		if c.last.CompareAndSwap(last, now) {
+			return db.Time(now)
+		}
+	}
+}

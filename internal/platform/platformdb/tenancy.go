@@ -1,0 +1,49 @@
+package platformdb
+
+import "ingot/internal/platform"
+
+var organizations = define(table[platform.Organization]{
+	name: "platform_organizations",
+	base: (*platform.Organization).Base, meta: (*platform.Organization).Meta,
+	columns: []column[platform.Organization]{
+		name("name", func(o *platform.Organization) *string { return &o.Name }),
+		flag("suspended", func(o *platform.Organization) *bool { return &o.Suspended }),
+		text("quota_guid", func(o *platform.Organization) *string { return &o.QuotaGUID }),
+	},
+	visible: "t.guid IN (" + hisOrganizations + ")",
+})
+
+var spaces = define(table[platform.Space]{
+	name: "platform_spaces",
+	base: (*platform.Space).Base, meta: (*platform.Space).Meta,
+	columns: []column[platform.Space]{
+		name("name", func(s *platform.Space) *string { return &s.Name }),
+		text("organization_guid", func(s *platform.Space) *string { return &s.OrgGUID }),
+		text("quota_guid", func(s *platform.Space) *string { return &s.QuotaGUID }),
+		flag("ssh_allowed", func(s *platform.Space) *bool { return &s.SSHAllowed }),
+	},
+	visible: "t.guid IN (" + hisSpaces + ")",
+})
+
+var users = define(table[platform.User]{
+	name: "platform_users",
+	base: (*platform.User).Base, meta: (*platform.User).Meta,
+	// Himself, and whoever has a role in one of his organizations or their spaces.
+	visible: `t.guid = ? OR t.guid IN (
+		SELECT m.user_guid FROM platform_roles m WHERE m.organization_guid IN (` + hisOrganizations + `)
+		UNION ALL
+		SELECT m.user_guid FROM platform_spaces ms JOIN platform_roles m ON m.space_guid = ms.guid
+		WHERE ms.organization_guid IN (` + hisOrganizations + `))`,
+})
+
+var roles = define(table[platform.Role]{
+	name: "platform_roles",
+	base: (*platform.Role).Base,
+	columns: []column[platform.Role]{
+		text("type", func(r *platform.Role) *platform.RoleType { return &r.Type }),
+		text("user_guid", func(r *platform.Role) *string { return &r.UserGUID }),
+		text("organization_guid", func(r *platform.Role) *string { return &r.OrgGUID }),
+		text("space_guid", func(r *platform.Role) *string { return &r.SpaceGUID }),
+	},
+	visible: "t.organization_guid IN (" + hisOrganizations + ") OR " + inHisSpaces,
+})

@@ -1,0 +1,276 @@
+package router
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ingot/internal/base/web"
+)
+
+// exchange is a request on its way.
+type exchange struct {
+	access     Access
+	counters   *counters
+	w          *recorder // nil in an express lane
+	body       *countedBody
+	match      *Match
+	pool       *pool         // of the match, or a part of it
+	sticky     string        // the instance that the session asks for
+	hashed     string        // the value that chooses the instance
+	repeatable bool          // another instance may be asked after a failure
+	service    *serviceVisit // when it goes to a route service first
+	endpoint   *endpoint     // that of the last attempt
+	stats      *instanceStats
+	began      time.Time // the last attempt
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// choose makes e the backend of the exchange, from now on.
+func (x *exchange) choose(e *endpoint, now time.Time) {
+	if x.endpoint != nil {
+		x.endpoint.state.active.Add(-1)
+		x.stats.active.Add(-1)
+		x.counters.retries.Add(1)
+	}
+	x.stats = x.counters.of(e)
+	e.state.active.Add(1)
+	x.stats.active.Add(1)
+	x.endpoint, x.began = e, now
+	x.access.Attempts++
+}
+
+// maxLooks is how often a request follows a route that moves on. Attempts are
+// counted anew then: the backends are others.
+const maxLooks = 8
+
+// lookAgain takes the pool that the table has now, when every backend of the one
+// that it had is spent: the route may have moved meanwhile. It returns false when
+// that did not happen.
+func (x *exchange) lookAgain(t *Table, path string) bool {
+	if x.pool != x.match.pool {
+		return false // the client asked for one instance
+	}
+	m, ok := t.Serving(x.access.Host, path)
+	if !ok || m == x.match || m.Route.RouteServiceURL != x.match.Route.RouteServiceURL {
+		return false
+	}
+	if x.w == nil && !m.plain() {
+		return false
+	}
+	if before, now := x.pool.hash, m.pool.hash; x.hashed != "" && (now == nil || now.header != before.header) {
+		x.hashed = "" // it is that of another header
+	}
+	x.match, x.pool, x.access.Route = m, m.pool, m.Route.GUID
+	return true
+}
+
+// mayRepeat looks at what went wrong with the chosen backend, remembers it, and
+// tells whether another may be asked.
+func (x *exchange) mayRepeat(err error) bool {
+	if x.body != nil && x.body.failed.Load() {
+		return false // it was the client that broke off
+	}
+	unreached, ended := notConnected(err), hungUp(err)
+	if unreached || errors.Is(err, syscall.ECONNRESET) {
+		x.endpoint.state.eject(time.Now())
+		x.counters.ejections.Add(1)
+	}
+	return unreached || ended && x.repeatable
+}
+
+// hangUp makes this the last answer on its connection when it begins before
+// the request has been read: net/http cannot read on after a full-duplex
+// request that was left unread (it panics), and nobody would want the rest.
+func (x *exchange) hangUp(answer http.Header) {
+	if x.body != nil && !x.body.whole.Load() && x.http1() {
+		answer.Set("Connection", "close")
+	}
+}
+
+// http1 tells whether the client speaks HTTP/1.
+func (x *exchange) http1() bool { return strings.HasPrefix(x.access.Proto, "HTTP/1.") }
+
+// refuse answers in the proxy's own name.
+func (x *exchange) refuse(status int, word, message string) {
+	x.access.RouterError = word
+	h := x.w.Header()
+	h.Set(headerRouterError, word)
+	h.Set(web.RequestIDHeader, x.access.RequestID)
+	h.Set("Cache-Control", "no-cache, no-store")
+	x.hangUp(h)
+	http.Error(x.w, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), message), status)
+}
+
+// finish tells of the request, also of one that ends in a panic.
+func (p *Proxy) finish(x *exchange) {
+	a := &x.access
+	a.Duration = time.Since(a.Time)
+	a.RouterTime = a.Duration
+	if e := x.endpoint; e != nil {
+		e.state.active.Add(-1)
+		x.stats.active.Add(-1)
+		a.RouterTime = x.began.Sub(a.Time)
+		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID, strconv.Itoa(e.Index)
+	}
+	if x.w != nil {
+		if a.Status == 0 {
+			a.Status = x.w.status
+		}
+		a.ResponseBytes = x.w.bytes
+	}
+	if x.body != nil {
+		a.RequestBytes = x.body.bytes.Load()
+	}
+	p.counters.observe(a, x.stats)
+	if p.options.AccessLog != nil {
+		p.options.AccessLog(*a)
+	}
+}
+
+func forwardedFor(r *http.Request) string {
+	ip, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		ip = r.RemoteAddr
+	}
+	if before := r.Header["X-Forwarded-For"]; len(before) > 0 {
+		return strings.Join(before, ", ") + ", " + ip
+	}
+	return ip
+}
+
+func (p *Proxy) forwardedProto(r *http.Request) string {
+	given := strings.ToLower(r.Header.Get("X-Forwarded-Proto"))
+	switch {
+	case !p.options.DistrustForwardedProto && (given == "http" || given == "https"):
+		return given
+	case r.TLS != nil:
+		return "https"
+	default:
+		return "http"
+	}
+}
+
+// requestID is the id that the server or the client gave the request, if it is a
+// good one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(web.RequestIDHeader); goodRequestID(id) {
+		return id
+	}
+	return ""
+}
+
+func goodRequestID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if (c < '0' || c > ':') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+func newRequestID() string {
+	var s [36]byte
+	putRequestID(s[:])
+	return string(s[:])
+}
+
+func putRequestID(s []byte) {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	hex.Encode(s[0:8], b[0:4])
+	hex.Encode(s[9:13], b[4:6])
+	hex.Encode(s[14:18], b[6:8])
+	hex.Encode(s[19:23], b[8:10])
+	hex.Encode(s[24:36], b[10:16])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+}
+
+// recorder remembers what was answered. Flushing and hijacking reach the real
+// writer through Unwrap.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+	empty  bool // the answer has no body
+	begun  atomic.Bool
+	waits  waiting // for the client to take something
+}
+
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// FlushError does not flush the head of an answer without a body: in HTTP/2 that
+// ends with its head, and errors of gRPC are only understood so.
+func (w *recorder) FlushError() error {
+	if w.empty {
+		return nil
+	}
+	w.waits.begin()
+	defer w.waits.end()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.status = status
+		w.begun.Store(true)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.waits.begin()
+	n, err := w.ResponseWriter.Write(b)
+	w.waits.end()
+	w.bytes += int64(n)
+	return n, err
+}
+
+// countedBody counts what the client sent, and notes how it ended.
+type countedBody struct {
+	io.ReadCloser
+	bytes  atomic.Int64
+	whole  atomic.Bool
+	failed atomic.Bool
+
+	waits   waiting // for the client to send something
+	stalled atomic.Bool
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	b.waits.begin()
+	n, err := b.ReadCloser.Read(p)
+	b.waits.end()
+	b.bytes.Add(int64(n))
+	switch {
+	case errors.Is(err, io.EOF):
+		b.whole.Store(true)
+	case err != nil && !errors.Is(err, http.ErrBodyReadAfterClose):
+		b.failed.Store(true)
+	}
+	return n, err
+}

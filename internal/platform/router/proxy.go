@@ -1,0 +1,298 @@
+package router
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/safedial"
+	"ingot/internal/base/seal"
+	"ingot/internal/base/web"
+)
+
+// The words of X-Cf-Routererror.
+const (
+	errUnknownRoute    = "unknown_route"
+	errEndpointFailure = "endpoint_failure"
+	errEmptyHost       = "empty_host"
+)
+
+const (
+	headerRouterError   = "X-Cf-Routererror"
+	headerApplicationID = "X-Cf-Applicationid"
+	headerInstanceID    = "X-Cf-Instanceid"
+	headerInstanceIndex = "X-Cf-Instanceindex"
+	headerRequestStart  = "X-Request-Start"
+
+	messageEndpointFailure = "Registered endpoint failed to handle the request."
+
+	// statusClientGone is nginx's and gorouter's for a client that went away.
+	statusClientGone = 499
+
+	// lingerFor is how long a connection is kept for a client that still sends
+	// a request that has been answered.
+	lingerFor = 5 * time.Second
+)
+
+// Options adjust a Proxy. Zero fields mean the default.
+type Options struct {
+	// AccessLog is told of every request when it has ended, from the goroutine
+	// that served it. Metrics are counted there too.
+	AccessLog func(Access)
+	Log       *slog.Logger
+
+	DialTimeout           time.Duration // 5 s
+	ResponseHeaderTimeout time.Duration // 15 min
+	Attempts              int           // how many instances are tried at most; 5
+	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients: for
+	// when nothing that terminates TLS stands in front.
+	DistrustForwardedProto bool
+
+	// Signer seals what is sent along to route services; nil means a key that
+	// nobody else knows, which every restart forgets.
+	Signer *seal.Keyring
+	// RouteServiceTLS is how route services are spoken to; nil means as the
+	// system trusts.
+	RouteServiceTLS *tls.Config
+	// RouteServices says which addresses route services may have that are not
+	// apps of this router.
+	RouteServices safedial.Guard
+}
+
+// Proxy brings requests to the backends of their routes.
+type Proxy struct {
+	table    *Table
+	options  Options
+	wire     *wire
+	reverse  *httputil.ReverseProxy
+	counters counters
+	idle     idleSweeper
+	patience patience
+	lanes    lanes
+	serving  sync.WaitGroup // requests in ServeHTTP
+}
+
+var _ http.Handler = (*Proxy)(nil)
+
+// NewProxy returns a proxy that looks into t.
+func NewProxy(t *Table, o Options) *Proxy {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.DialTimeout <= 0 {
+		o.DialTimeout = 5 * time.Second
+	}
+	if o.ResponseHeaderTimeout <= 0 {
+		o.ResponseHeaderTimeout = 15 * time.Minute
+	}
+	if o.Attempts <= 0 {
+		o.Attempts = 5
+	}
+	if o.Signer == nil {
+		o.Signer = newSigner()
+	}
+	p := &Proxy{table: t, options: o}
+	p.counters.table = t
+	p.wire = newWire(o, t)
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite:        p.rewrite,
+		Transport:      p.wire,
+		FlushInterval:  -1,
+		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		BufferPool:     new(bufferPool),
+		ModifyResponse: p.modifyResponse,
+		ErrorHandler:   p.failed,
+	}
+	return p
+}
+
+// Close lets requests finish for a while, so that all of them are told to the
+// access log, and closes the idle connections to backends. No new ones may come.
+func (p *Proxy) Close() {
+	p.lanes.drain()
+	p.wire.close()
+	p.idle.close()
+	p.patience.close()
+}
+
+// endFor is how long is waited for requests whose connections are closed.
+const endFor = 5 * time.Second
+
+// settle waits until no request is in ServeHTTP: those that are cut off have
+// their lines in the access log, too.
+func (p *Proxy) settle() {
+	ended := background.Async("router stop", func() error { p.serving.Wait(); return nil })
+	select {
+	case <-ended:
+	case <-time.After(endFor):
+		p.options.Log.Warn("some requests did not end; the logs of their apps have no lines of them")
+	}
+}
+
+// ServeHTTP answers with what the route's backend answers, or says why not.
+func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	p.serving.Add(1)
+	defer p.serving.Done()
+	x := &exchange{w: &recorder{ResponseWriter: rw}, counters: &p.counters}
+	x.access = Access{
+		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,
+		Referer: r.Referer(), UserAgent: r.UserAgent(), RemoteAddr: r.RemoteAddr,
+		ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
+	}
+	x.access.trace = traceOf(r.Header)
+	x.access.RequestID = x.access.trace.begin(requestID(r))
+	defer p.finish(x)
+
+	if r.Host == "" {
+		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
+		return
+	}
+	only, ok := x.wanted(r.Header)
+	if !ok {
+		return
+	}
+	m, ok := p.table.Serving(r.Host, r.URL.EscapedPath())
+	if !ok {
+		only.missing(x)
+		return
+	}
+	x.access.Route, x.match, x.pool = m.Route.GUID, m, m.pool
+	if only.guid != "" {
+		if x.pool = x.pool.only(only.is); len(x.pool.endpoints) == 0 {
+			only.missing(x)
+			return
+		}
+	}
+	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
+	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
+	// Apps decide how long their requests take: no deadline, neither that of the
+	// pipeline nor one that the connection remembers of the request before.
+	control := http.NewResponseController(rw)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
+	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
+		return
+	}
+	out := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	if r.ContentLength != 0 {
+		x.body = &countedBody{ReadCloser: r.Body}
+		out.Body = x.body
+		// An app may answer while it still reads. What that asks of us is in
+		// hangUp.
+		_ = control.EnableFullDuplex()
+		defer func() {
+			if !x.body.whole.Load() {
+				_ = control.SetReadDeadline(time.Now().Add(lingerFor))
+			}
+		}()
+	}
+	if strings.Contains(strings.ToLower(r.Header.Get("Upgrade")), "h2c") {
+		// An HTTP/2 connection through us to the app would carry requests that
+		// nobody looks at. The client may ignore that we do not switch.
+		out.Header = r.Header.Clone()
+		out.Header.Del("Upgrade")
+		out.Header.Del("Http2-Settings")
+	}
+	if r.ContentLength != 0 || r.ProtoMajor > 1 {
+		p.enter(x, control)
+		defer p.patience.leave(x)
+	}
+	p.reverse.ServeHTTP(x.w, out)
+}
+
+// rewrite makes the request to the backend. Which backend is decided when it is
+// sent.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	x := exchangeOf(pr.In.Context())
+	out := pr.Out
+	out.URL.Scheme = "http"
+	out.URL.Host = pr.In.Host
+	out.URL.RawQuery = pr.In.URL.RawQuery // as it came, also what Go would not parse
+	// The server fills in the trailers when it has read the body.
+	out.Trailer = pr.In.Trailer
+
+	h := out.Header
+	h.Set("X-Forwarded-For", x.access.ForwardedFor)
+	h.Set("X-Forwarded-Proto", x.access.ForwardedProto)
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host"} {
+		if values := pr.In.Header[name]; values != nil {
+			h[name] = values
+		}
+	}
+	if h.Get(headerRequestStart) == "" {
+		h.Set(headerRequestStart, strconv.FormatInt(x.access.Time.UnixMilli(), 10))
+	}
+	h.Set(web.RequestIDHeader, x.access.RequestID)
+	x.access.trace.set(h)
+	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
+	if toService(pr.In.Context()) {
+		names = names[:2] // a service that is an app here needs the rest
+	}
+	for _, name := range names {
+		h.Del(name)
+	}
+	if x.service != nil {
+		x.service.address(out)
+	}
+}
+
+// modifyResponse sees every answer of a backend, upgrades too.
+func (p *Proxy) modifyResponse(res *http.Response) error {
+	x := exchangeOf(res.Request.Context())
+	x.access.Status = res.StatusCode
+	x.w.empty = res.ContentLength == 0 && res.StatusCode != http.StatusSwitchingProtocols
+	// Only the router says what the router did.
+	res.Header.Del(headerRouterError)
+	x.w.Header().Del(web.RequestIDHeader)
+	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
+	if e := x.endpoint; e != nil {
+		for _, cookie := range stickyCookies(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID, x.match.cookiePath) {
+			res.Header.Add("Set-Cookie", cookie)
+		}
+	}
+	if len(res.Trailer) > 0 {
+		// HTTP/2 has trailers after a body of known length, HTTP/1 has not.
+		res.Header.Del("Content-Length")
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		x.hangUp(res.Header)
+	}
+	return nil
+}
+
+// failed answers when no backend did.
+func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	switch {
+	case x.body != nil && x.body.stalled.Load():
+		x.refuse(http.StatusRequestTimeout, "incomplete_request", "Nothing of the request's body came for "+stalledAfter.String()+".")
+		return
+	case errors.Is(r.Context().Err(), context.Canceled):
+		x.w.WriteHeader(statusClientGone)
+		return
+	case x.body != nil && x.body.failed.Load():
+		x.refuse(http.StatusBadRequest, "incomplete_request", "The request ended before its body did.")
+		return
+	}
+	if x.service != nil && safedial.Refused(err) {
+		p.options.Log.WarnContext(r.Context(), "the route service is not called", "route", x.access.Route, "host", x.access.Host, "error", err)
+		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route is not called: "+safedial.ErrPrivate.Error()+".")
+		return
+	}
+	if x.service != nil {
+		p.options.Log.InfoContext(r.Context(), "the route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
+		x.refuse(http.StatusBadGateway, errEndpointFailure, "The route service of the route failed to handle the request.")
+		return
+	}
+	p.options.Log.InfoContext(r.Context(), "no backend answered", "route", x.access.Route, "host", x.access.Host,
+		"attempts", x.access.Attempts, "error", err)
+	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)
+}

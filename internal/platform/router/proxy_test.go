@@ -1,0 +1,872 @@
+package router_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ingot/internal/platform/router"
+)
+
+// front is a proxy that listens, and a client that asks it for any host.
+type front struct {
+	t      testing.TB
+	table  *router.Table
+	addr   string
+	client *http.Client
+	access chan router.Access
+	proxy  *router.Proxy
+	server *httptest.Server
+}
+
+func newFront(t testing.TB, o router.Options) *front {
+	t.Helper()
+	f := &front{t: t, table: new(router.Table), access: make(chan router.Access, 1000)}
+	o.AccessLog = func(a router.Access) {
+		select {
+		case f.access <- a:
+		default:
+		}
+	}
+	p := router.NewProxy(f.table, o)
+	server := httptest.NewUnstartedServer(p)
+	express := router.NewExpress(server.Listener)
+	express.Use(p, nil)
+	server.Listener = express
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(complaints{t}, nil), slog.LevelError)
+	server.Start()
+	f.proxy, f.server = p, server
+	f.addr = server.Listener.Addr().String()
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, f.addr)
+		},
+		DisableCompression:    true,
+		MaxIdleConnsPerHost:   100,
+		ExpectContinueTimeout: 10 * time.Second,
+	}
+	f.client = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		p.Close()
+	})
+	return f
+}
+
+// complaints fails the test for each panic that the server reports.
+type complaints struct{ t testing.TB }
+
+func (c complaints) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("panic")) {
+		c.t.Errorf("%s", b)
+	}
+	return len(b), nil
+}
+
+// backend serves h and returns how to reach it.
+func backend(t testing.TB, h http.HandlerFunc) router.Backend {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return router.Backend{Address: s.Listener.Addr().String(), AppGUID: "app", ProcessGUID: "process", InstanceGUID: "instance-" + s.Listener.Addr().String()}
+}
+
+// dead is an address that nobody listens on.
+func dead(t testing.TB) router.Backend {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return router.Backend{Address: l.Addr().String(), AppGUID: "app", InstanceGUID: "dead"}
+}
+
+func (f *front) route(host string, backends ...router.Backend) {
+	f.table.Set(router.Route{GUID: "route-" + host, Host: host, Backends: backends})
+}
+
+func (f *front) do(r *http.Request) *http.Response {
+	f.t.Helper()
+	res, err := f.client.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { res.Body.Close() })
+	return res
+}
+
+func (f *front) request(method, url string, body io.Reader) *http.Request {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, url, body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func (f *front) get(url string) (*http.Response, string) {
+	f.t.Helper()
+	res := f.do(f.request(http.MethodGet, url, nil))
+	return res, text(f.t, res.Body)
+}
+
+func text(t testing.TB, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func says(word string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, word+" "+r.URL.RequestURI()) }
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("empty.test")
+	f.route("dead.test", dead(t), dead(t))
+	for host, tc := range map[string]struct {
+		status int
+		word   string
+		body   string
+	}{
+		"unknown.test": {404, "unknown_route", "404 Not Found: Requested route ('unknown.test') does not exist.\n"},
+		"empty.test":   {404, "unknown_route", "404 Not Found: Requested route ('empty.test') does not exist.\n"},
+		"dead.test":    {502, "endpoint_failure", "502 Bad Gateway: Registered endpoint failed to handle the request.\n"},
+	} {
+		res := f.do(f.request(http.MethodGet, "http://"+host+"/x", nil))
+		if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word || res.Header.Get("X-Vcap-Request-Id") == "" {
+			t.Errorf("%s: %d %q %v", host, res.StatusCode, body, res.Header)
+		}
+		if a := <-f.access; a.Status != tc.status || a.RouterError != tc.word || a.Host != host {
+			t.Errorf("access %+v", a)
+		}
+	}
+}
+
+func TestRoutesByHostAndPath(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("app.test", backend(t, says("app")))
+	f.table.Set(router.Route{GUID: "p", Host: "app.test", Path: "/api", Backends: []router.Backend{backend(t, says("api"))}})
+	f.table.Set(router.Route{GUID: "w", Host: "*.test", Backends: []router.Backend{backend(t, says("wild"))}})
+	for url, want := range map[string]string{
+		"http://app.test/":               "app /",
+		"http://APP.test:8080/a%2Fb?q=1": "app /a%2Fb?q=1",
+		"http://app.test/api/x":          "api /api/x",
+		"http://app.test/apix?a;b":       "app /apix?a;b",
+		"http://x.y.test//d//e":          "wild //d//e",
+	} {
+		if _, got := f.get(url); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}
+
+// Nobody has checked a certificate that a client says it has.
+func TestClientCertificateHeaderIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var got http.Header
+	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
+	for name, more := range map[string]map[string]string{"fast path": {}, "other path": {"Te": "trailers"}} {
+		r := f.request(http.MethodGet, "http://app.test/", nil)
+		r.Header["x-forwarded-client-CERT"] = []string{"forged"}
+		r.Header.Add("X-Forwarded-Client-Cert", "forged, too")
+		r.Header.Set("X-Forwarded-Client-Certificate", "another header")
+		for k, v := range more {
+			r.Header.Set(k, v)
+		}
+		if res := f.do(r); res.StatusCode != http.StatusOK {
+			t.Fatal(res.StatusCode)
+		}
+		if got["X-Forwarded-Client-Cert"] != nil || got.Get("X-Forwarded-Client-Certificate") == "" {
+			t.Errorf("%s: the app gets %v", name, got)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var got http.Header
+	var host string
+	b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		got, host = r.Header.Clone(), r.Host
+		w.Header().Set("X-Cf-Routererror", "forged")
+		w.Header().Set("X-Vcap-Request-Id", "forged")
+		w.Header().Set("Connection", "X-Hop")
+		w.Header().Set("X-Hop", "1")
+		w.Header()["X-Two"] = []string{"a", "b"}
+	})
+	b.Index, b.AppGUID = 3, testGUID
+	f.route("app.test", b)
+	r := f.request(http.MethodGet, "http://app.test:99/", nil)
+	for name, value := range map[string]string{
+		"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
+		"X-Cf-Applicationid": "forged", "X-Cf-Instanceid": "forged", "X-Cf-Instanceindex": "forged", "X-Cf-Routererror": "forged",
+		"X-Cf-Proxy-Signature": "forged", "X-Vcap-Request-Id": "bad\tid", "Connection": "X-Secret-Hop", "X-Secret-Hop": "1",
+		"Proxy-Authorization": "x", "Te": "trailers", "X-Cf-App-Instance": testGUID + ":3", "User-Agent": "",
+	} {
+		r.Header.Set(name, value)
+	}
+	res := f.do(r)
+	if res.StatusCode != http.StatusOK || host != "app.test:99" {
+		t.Fatal(res.StatusCode, host)
+	}
+	for name, want := range map[string]string{
+		"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
+		"X-Cf-Applicationid": testGUID, "X-Cf-Instanceid": b.InstanceGUID, "X-Cf-Instanceindex": "3", "X-Cf-Routererror": "",
+		"X-Cf-Proxy-Signature": "", "X-Secret-Hop": "", "Proxy-Authorization": "", "Te": "trailers", "User-Agent": "", "Accept-Encoding": "",
+	} {
+		if got.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
+		}
+	}
+	id := got.Get("X-Vcap-Request-Id")
+	if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) {
+		t.Errorf("request id %q", id)
+	}
+	ms, err := strconv.ParseInt(got.Get("X-Request-Start"), 10, 64)
+	if err != nil || time.Since(time.UnixMilli(ms)) > time.Minute {
+		t.Errorf("X-Request-Start %q", got.Get("X-Request-Start"))
+	}
+	h := res.Header
+	if h.Get("X-Cf-Routererror") != "" || h.Get("X-Hop") != "" || len(h["X-Two"]) != 2 || len(h["X-Vcap-Request-Id"]) != 1 || h.Get("X-Vcap-Request-Id") != id {
+		t.Errorf("answer %v", h)
+	}
+
+	distrust := newFront(t, router.Options{DistrustForwardedProto: true})
+	distrust.route("app.test", b)
+	r = distrust.request(http.MethodGet, "http://app.test/", nil)
+	r.Header.Set("X-Forwarded-Proto", "https")
+	r.Header.Set("X-Vcap-Request-Id", "from-before")
+	distrust.do(r)
+	if got.Get("X-Forwarded-Proto") != "http" || got.Get("X-Vcap-Request-Id") != "from-before" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestBalancing(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var backends []router.Backend
+	hold := make(chan struct{})
+	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
+	for i := range 3 {
+		b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hold" {
+				w.Header().Set("X-Index", strconv.Itoa(i))
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-hold:
+				case <-r.Context().Done():
+				}
+				return
+			}
+			fmt.Fprint(w, i)
+		})
+		b.Index = i
+		backends = append(backends, b)
+	}
+	count := func(n int) map[string]int {
+		got := map[string]int{}
+		for range n {
+			_, body := f.get("http://app.test/")
+			got[body]++
+		}
+		return got
+	}
+	f.route("app.test", backends...)
+	if got := count(30); got["0"] != 10 || got["1"] != 10 || got["2"] != 10 {
+		t.Errorf("round robin: %v", got)
+	}
+	weighted := append([]router.Backend{}, backends...)
+	weighted[0].Weight, weighted[1].Weight, weighted[2].Weight = 70, 20, 10
+	f.route("app.test", weighted...)
+	if got := count(100); got["0"] != 70 || got["1"] != 20 || got["2"] != 10 {
+		t.Errorf("weighted: %v", got)
+	}
+	f.table.Set(router.Route{GUID: "route-app.test", Host: "app.test", Backends: backends, Options: map[string]string{"loadbalancing": "least-connection"}})
+	held := f.do(f.request(http.MethodGet, "http://app.test/hold", nil))
+	if got := count(6); got[held.Header.Get("X-Index")] != 0 {
+		t.Errorf("the busy instance %s got requests: %v", held.Header.Get("X-Index"), got)
+	}
+	held.Body.Close()
+}
+
+func TestDeadBackendsAreSkipped(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	body := strings.Repeat("body", 1000)
+	alive := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(b)
+	})
+	alive2 := alive
+	alive2.Protocol = router.HTTP2
+	deadH2 := dead(t)
+	deadH2.Protocol = router.HTTP2
+	f.route("app.test", dead(t), dead(t), alive)
+	f.route("h2.test", deadH2, deadH2, alive2)
+	for _, host := range []string{"app.test", "h2.test"} {
+		for i := range 12 {
+			res := f.do(f.request(http.MethodPost, "http://"+host+"/", io.MultiReader(strings.NewReader(body))))
+			if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != body {
+				t.Fatalf("%s: %d, %d bytes", host, res.StatusCode, len(got))
+			}
+			a := <-f.access
+			if a.RequestBytes != 4000 || a.ResponseBytes != 4000 || a.Backend != alive.Address {
+				t.Errorf("%+v", a)
+			}
+			if i > 3 && a.Attempts != 1 {
+				t.Errorf("%s: request %d took %d attempts: dead ones are remembered", host, i, a.Attempts)
+			}
+		}
+	}
+}
+
+// What reached an instance is not repeated elsewhere.
+func TestBrokenAnswerIsNotRetried(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	var asked atomic.Int32
+	broken := func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			c.Close()
+		}
+	}
+	f.route("app.test", backend(t, broken), backend(t, broken))
+	res := f.do(f.request(http.MethodPost, "http://app.test/", strings.NewReader("x")))
+	if res.StatusCode != http.StatusBadGateway || asked.Load() != 1 || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" {
+		t.Errorf("%d after %d", res.StatusCode, asked.Load())
+	}
+}
+
+func TestResponseHeaderTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{ResponseHeaderTimeout: 50 * time.Millisecond})
+	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	if res, _ := f.get("http://app.test/"); res.StatusCode != http.StatusBadGateway {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+func TestStreaming(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, router.Options{})
+			next := make(chan string)
+			b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.Header().Set("X-Proto", r.Proto)
+				for event := range next {
+					fmt.Fprintf(w, "data: %s\n\n", event)
+					_ = http.NewResponseController(w).Flush()
+				}
+			})
+			b.Protocol = protocol
+			f.route("app.test", b)
+			// The answer's header comes with the first event.
+			go func() { next <- "first" }()
+			res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
+			if want := map[router.Protocol]string{router.HTTP1: "HTTP/1.1", router.HTTP2: "HTTP/2.0"}[protocol]; res.Header.Get("X-Proto") != want {
+				t.Errorf("the backend saw %s", res.Header.Get("X-Proto"))
+			}
+			lines := bufio.NewScanner(res.Body)
+			for _, want := range []string{"first", "second", "third"} {
+				if want != "first" {
+					next <- want
+				}
+				lines.Scan()
+				if lines.Text() != "data: "+want {
+					t.Errorf("%q, want %s", lines.Text(), want)
+				}
+				lines.Scan()
+			}
+			close(next)
+			if lines.Scan() {
+				t.Errorf("more: %q", lines.Text())
+			}
+		})
+	}
+}
+
+// A backend may answer while the request is still coming in.
+func TestFullDuplex(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, router.Options{})
+			b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+				c := http.NewResponseController(w)
+				_ = c.EnableFullDuplex()
+				w.WriteHeader(http.StatusOK)
+				_ = c.Flush()
+				buf := make([]byte, 1)
+				for {
+					n, err := r.Body.Read(buf)
+					_, _ = w.Write(buf[:n])
+					_ = c.Flush()
+					if err != nil {
+						return
+					}
+				}
+			})
+			b.Protocol = protocol
+			f.route("app.test", b)
+			in, out := io.Pipe()
+			res := f.do(f.request(http.MethodPost, "http://app.test/", in))
+			for _, c := range []byte("ping-pong") {
+				if _, err := out.Write([]byte{c}); err != nil {
+					t.Fatal(err)
+				}
+				var got [1]byte
+				if _, err := io.ReadFull(res.Body, got[:]); err != nil || got[0] != c {
+					t.Fatalf("%q %v", got, err)
+				}
+			}
+			out.Close()
+			if rest := text(t, res.Body); rest != "" {
+				t.Errorf("more: %q", rest)
+			}
+		})
+	}
+}
+
+func TestUpload64MB(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		h := sha256.New()
+		n, err := io.Copy(h, r.Body)
+		fmt.Fprintf(w, "%d %d %x %v", r.ContentLength, n, h.Sum(nil), err)
+	})
+	f.route("app.test", b)
+	const size = 64 << 20
+	data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	sum := sha256.Sum256(data)
+	for name, want := range map[string]string{
+		"length":  fmt.Sprintf("%d %d %x <nil>", size, size, sum),
+		"chunked": fmt.Sprintf("-1 %d %x <nil>", size, sum),
+	} {
+		var body io.Reader = bytes.NewReader(data)
+		if name == "chunked" {
+			body = io.MultiReader(body)
+		}
+		if got := text(t, f.do(f.request(http.MethodPut, "http://app.test/", body)).Body); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// An app that sends back what it gets while it gets it.
+func TestEcho64MB(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, r.Body, make([]byte, 8<<10))
+	}))
+	data := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
+	got, err := io.ReadAll(f.do(f.request(http.MethodPut, "http://app.test/", bytes.NewReader(data))).Body)
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// A backend that refuses an upload early is heard, and the next request works.
+func TestEarlyRefusal(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			fmt.Fprint(w, "too much")
+		}
+	}))
+	for n := range 40 {
+		host := []string{"app.test", "nobody.test"}[n%2]
+		r := f.request(http.MethodPost, "http://"+host+"/", bytes.NewReader(make([]byte, 1<<(10+n%12))))
+		res, err := f.client.Do(r)
+		if err == nil {
+			if !slices.Contains([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway, http.StatusNotFound}, res.StatusCode) {
+				t.Errorf("%d", res.StatusCode)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+		if res, _ := f.get("http://app.test/"); res.StatusCode != http.StatusOK {
+			t.Errorf("after it: %d", res.StatusCode)
+		}
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/no" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	read := false
+	body := func() io.Reader {
+		return readerFunc(func(p []byte) (int, error) {
+			if read {
+				return 0, io.EOF
+			}
+			read = true
+			return copy(p, "hello"), nil
+		})
+	}
+	r := f.request(http.MethodPost, "http://app.test/no", body())
+	r.Header.Set("Expect", "100-continue")
+	if res := f.do(r); res.StatusCode != http.StatusForbidden || read {
+		t.Errorf("%d, body sent: %v", res.StatusCode, read)
+	}
+	r = f.request(http.MethodPost, "http://app.test/yes", body())
+	r.Header.Set("Expect", "100-continue")
+	if got := text(t, f.do(r).Body); got != "hello" {
+		t.Errorf("%q", got)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestHeadAndTrailers(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, router.Options{})
+			b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodHead {
+					w.Header().Set("Content-Length", "4711")
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				w.Header().Set("Trailer", "X-Announced")
+				fmt.Fprintf(w, "%s %s", body, r.Trailer.Get("X-Sent"))
+				w.Header().Set("X-Announced", "one")
+				w.Header().Set(http.TrailerPrefix+"X-Sudden", "two")
+			})
+			b.Protocol = protocol
+			f.route("app.test", b)
+			if res := f.do(f.request(http.MethodHead, "http://app.test/", nil)); res.ContentLength != 4711 || res.StatusCode != http.StatusOK {
+				t.Errorf("HEAD: %d, length %d", res.StatusCode, res.ContentLength)
+			}
+			r := f.request(http.MethodPost, "http://app.test/", io.MultiReader(strings.NewReader("body")))
+			r.Trailer = http.Header{"X-Sent": nil}
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), readerFunc(func([]byte) (int, error) {
+				r.Trailer.Set("X-Sent", "zero")
+				return 0, io.EOF
+			})))
+			res := f.do(r)
+			if got := text(t, res.Body); got != "body zero" {
+				t.Errorf("%q", got)
+			}
+			if res.Trailer.Get("X-Announced") != "one" || res.Trailer.Get("X-Sudden") != "two" {
+				t.Errorf("trailers %v", res.Trailer)
+			}
+		})
+	}
+}
+
+func TestClientVanishes(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, router.Options{})
+			entered, left := make(chan struct{}), make(chan struct{})
+			b := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+				close(entered)
+				<-r.Context().Done()
+				close(left)
+			})
+			b.Protocol = protocol
+			f.route("app.test", b)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-entered
+				cancel()
+			}()
+			if _, err := f.client.Do(f.request(http.MethodGet, "http://app.test/", nil).WithContext(ctx)); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+			<-left
+			if a := <-f.access; a.Status != 499 {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// Requests to a backend that is taken away are answered by it to the end.
+func TestRemovedBackendFinishes(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		fmt.Fprint(w, "done")
+	}))
+	answer := make(chan string, 1)
+	go func() {
+		_, body := f.get("http://app.test/")
+		answer <- body
+	}()
+	<-entered
+	f.table.Remove("route-app.test")
+	if res, _ := f.get("http://app.test/"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("%d", res.StatusCode)
+	}
+	close(leave)
+	if got := <-answer; got != "done" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Any protocol that begins with an upgrade passes, WebSocket or not.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	b := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "shout" || r.Header.Get("Connection") != "Upgrade" {
+			http.Error(w, "no upgrade", http.StatusBadRequest)
+			return
+		}
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\nhello\n")
+		_ = rw.Flush()
+		for {
+			line, err := rw.ReadString('\n')
+			if err != nil {
+				return
+			}
+			fmt.Fprint(rw, strings.ToUpper(line))
+			_ = rw.Flush()
+		}
+	})
+	b.Protocol = router.HTTP2 // upgrades go by HTTP/1 all the same
+	f.route("app.test", b)
+	c, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /chat HTTP/1.1\r\nHost: app.test\r\nConnection: keep-alive, upgrade\r\nUpgrade: shout\r\n\r\n")
+	r := bufio.NewReader(c)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "shout" || len(res.Header["X-Vcap-Request-Id"]) != 1 {
+		t.Fatalf("%+v %v", res, err)
+	}
+	for _, say := range []string{"", "more\n", "again\n"} {
+		fmt.Fprint(c, say)
+		want := "hello\n"
+		if say != "" {
+			want = strings.ToUpper(say)
+		}
+		if got, err := r.ReadString('\n'); got != want || err != nil {
+			t.Errorf("%q, want %q, %v", got, want, err)
+		}
+	}
+	c.Close()
+	if a := <-f.access; a.Status != http.StatusSwitchingProtocols || a.App != "app" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestNoTunnelForHTTP2(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Get("Upgrade")+r.Header.Get("Http2-Settings")+r.Header.Get("Connection"))
+	}))
+	r := f.request(http.MethodGet, "http://app.test/", nil)
+	r.Header.Set("Connection", "Upgrade, HTTP2-Settings")
+	r.Header.Set("Upgrade", "h2c")
+	r.Header.Set("Http2-Settings", "x")
+	if res := f.do(r); res.StatusCode != http.StatusOK || text(t, res.Body) != "" {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+func TestAccessLine(t *testing.T) {
+	t.Parallel()
+	a := router.Access{
+		Host: "app.test", Time: time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("x", 3600)), Method: http.MethodGet, URI: "/p?q=1", Proto: "HTTP/1.1",
+		Status: 200, RequestBytes: 12, ResponseBytes: 1234, UserAgent: "curl \"8\"\r\nforged - [x]", RemoteAddr: "1.2.3.4:5678", Backend: "10.0.0.1:8080",
+		ForwardedFor: "9.9.9.9, 1.2.3.4", ForwardedProto: "http", RequestID: "id", Duration: 1234567 * time.Nanosecond, RouterTime: 123 * time.Microsecond,
+		App: "app", Index: "0", Instance: "inst",
+	}
+	want := `app.test - [2026-03-04T04:06:07.000000008Z] "GET /p?q=1 HTTP/1.1" 200 12 1234 "-" "curl \"8\"\r\nforged - [x]" "1.2.3.4:5678" "10.0.0.1:8080" ` +
+		`x_forwarded_for:"9.9.9.9, 1.2.3.4" x_forwarded_proto:"http" vcap_request_id:"id" response_time:0.001235 gorouter_time:0.000123 ` +
+		`app_id:"app" app_index:"0" instance_id:"inst" x_cf_routererror:"-" x_b3_traceid:"-" x_b3_spanid:"-" x_b3_parentspanid:"-" b3:"-" traceparent:"-" tracestate:"-"`
+	if got := a.Line(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for c := range 256 {
+		value := "a" + string([]byte{byte(c)}) + "b"
+		a := router.Access{Host: "h", Method: value, URI: value, Proto: "p", UserAgent: value}
+		got := a.Line()
+		if want := strconv.Quote(value+" "+value+" p") + ` "-" 0 0 "-" ` + strconv.Quote(value) + " "; !strings.Contains(got, want) {
+			t.Errorf("%q: %s", value, got)
+		}
+	}
+	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
+	got := a.Line()
+	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
+		t.Errorf("%.100s … %s", got, got[len(got)-100:])
+	}
+}
+
+func TestAccessOfARequest(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	b := backend(t, says("x"))
+	f.route("app.test", b)
+	r := f.request(http.MethodPost, "http://app.test/p?q", strings.NewReader("12345"))
+	r.Header.Set("Referer", "http://from/")
+	f.do(r)
+	a := <-f.access
+	if a.Method != http.MethodPost || a.URI != "/p?q" || a.Status != 200 || a.ResponseBytes != 6 || a.Referer != "http://from/" || a.Backend != b.Address ||
+		a.Route != "route-app.test" || a.Process != "process" || a.Instance != b.InstanceGUID || a.Index != "0" || a.Attempts != 1 || a.Duration < a.RouterTime || a.RouterTime <= 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Requests are answered right while routes change all the time: by an instance
+// of their own app, or not at all.
+func TestTrafficDuringChanges(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	const apps = 4
+	var backends [apps][]router.Backend
+	for i := range apps {
+		for range 2 {
+			backends[i] = append(backends[i], backend(t, says("app"+strconv.Itoa(i))))
+		}
+	}
+	f.route("app0.test", backends[0]...) // from before the first request on
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	var served atomic.Int64
+	for range 4 {
+		all.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				i := n % apps
+				res, body := f.get(fmt.Sprintf("http://app%d.test/", i))
+				switch {
+				case res.StatusCode == http.StatusOK && body == fmt.Sprintf("app%d /", i):
+					served.Add(1)
+				case i > 0 && (res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusServiceUnavailable):
+				default:
+					t.Errorf("app%d: %d %q", i, res.StatusCode, body)
+				}
+			}
+		})
+	}
+	for n := range 10000 {
+		i := n % apps
+		switch {
+		case i == 0 || n%7 < 4: // app 0 always has a route
+			f.route(fmt.Sprintf("app%d.test", i), backends[i][:1+n%2]...)
+		case n%7 == 4:
+			f.route(fmt.Sprintf("app%d.test", i))
+		default:
+			f.table.Remove(fmt.Sprintf("route-app%d.test", i))
+		}
+		if n == 0 || n%2000 == 0 {
+			for before := served.Load(); served.Load() < before+20 && !t.Failed(); {
+				<-f.access
+			}
+		}
+	}
+	stop.Store(true)
+	all.Wait()
+}
+
+func BenchmarkProxy(b *testing.B) {
+	f := newFront(b, router.Options{})
+	f.route("app.test", backend(b, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r, _ := http.NewRequest(http.MethodGet, "http://app.test/", nil)
+			res, err := f.client.Do(r)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+	})
+}
+
+// BenchmarkDirect is BenchmarkProxy without the proxy.
+func BenchmarkDirect(b *testing.B) {
+	at := backend(b, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	defer client.CloseIdleConnections()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r, _ := http.NewRequest(http.MethodGet, "http://"+at.Address+"/", nil)
+			res, err := client.Do(r)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package services
+
+import (
+	"slices"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// Bind is a binding that somebody wants.
+type Bind struct {
+	Type       string
+	Instance   *platform.ServiceInstance
+	App        *platform.App
+	Route      *platform.Route
+	Name       string
+	Parameters map[string]any
+	// Several allows more than one binding of an app to an instance.
+	Several  bool
+	Metadata platform.Metadata
+}
+
+// operationOf is the name of a job about a binding.
+func operationOf(b *platform.ServiceBinding, what string) (operation, resource string) {
+	switch b.Type {
+	case platform.BindingKey:
+		return "service_keys." + what, "service_credential_binding"
+	case platform.BindingRoute:
+		return "service_route_bindings." + what, "service_route_binding"
+	}
+	return "service_bindings." + what, "service_credential_binding"
+}
+
+// Bind stores a binding, which is ready at once when no broker has to know of
+// it; else there is the job that makes it.
+func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.ServiceBinding, *platform.Job, error) {
+	b := &platform.ServiceBinding{Type: r.Type, Name: r.Name, InstanceGUID: r.Instance.GUID, SpaceGUID: r.Instance.SpaceGUID, Metadata: r.Metadata}
+	if r.App != nil {
+		b.AppGUID, b.SpaceGUID = r.App.GUID, r.App.SpaceGUID
+	}
+	if r.Route != nil {
+		b.RouteGUID, b.SpaceGUID = r.Route.GUID, r.Route.SpaceGUID
+	}
+	if err := s.checkBind(tx, r, b); err != nil {
+		return nil, nil, err
+	}
+	now := s.Now()
+	b.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now, Updated: now}
+	if r.Instance.Type == platform.ServiceUserProvided {
+		if len(r.Parameters) > 0 {
+			return nil, nil, fault.New(fault.Unprocessable, "Binding parameters are not supported for user-provided service instances")
+		}
+		b.Last.State = platform.OperationSucceeded
+		if err := tx.ServiceBindings().Insert(b); err != nil {
+			return nil, nil, err
+		}
+		return b, nil, s.Platform.RecordBinding(tx, "create", by, b, r.Instance)
+	}
+	parts, err := partsOf(tx, r.Instance.PlanGUID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := bindable(parts, r); err != nil {
+		return nil, nil, err
+	}
+	if err := tx.ServiceBindings().Insert(b); err != nil {
+		return nil, nil, err
+	}
+	if b.Type == platform.BindingKey {
+		if err := actions.KeyFits(tx, b.SpaceGUID); err != nil {
+			return nil, nil, err
+		}
+	}
+	w := parts.work(create, by, r.Instance.GUID)
+	w.Binding, w.Parameters = b.GUID, r.Parameters
+	operation, resource := operationOf(b, "create")
+	job, err := s.insertJob(tx, operation, resource, b.GUID, w)
+	return b, job, err
+}
+
+func bindable(parts planParts, r Bind) error {
+	switch {
+	case r.Type == platform.BindingRoute && !slices.Contains(parts.offering.Requires, "route_forwarding"):
+		return fault.New(fault.Unprocessable, "This service instance does not support route binding.")
+	case r.Type != platform.BindingRoute && !parts.plan.Bindable:
+		return fault.New(fault.Unprocessable, "Service plan does not allow bindings.")
+	}
+	return checkParameters(parts.plan.Schemas, r.Parameters, "service_binding", "create")
+}
+
+// checkBind refuses what is there already, and what cannot be yet. What failed
+// before makes room.
+func (s *Services) checkBind(tx platform.Tx, r Bind, b *platform.ServiceBinding) error {
+	i := r.Instance
+	if r.Type == platform.BindingKey && i.Type == platform.ServiceUserProvided {
+		return fault.New(fault.Unprocessable, "Service credential bindings of type 'key' are not supported for user-provided service instances.")
+	}
+	switch {
+	case i.Last.InProgress():
+		return instanceBusy(i)
+	case !i.Last.Exists():
+		return fault.New(fault.Unprocessable, "The service instance '%s' was not created: its last operation is '%s %s'.", i.Name, i.Last.Type, i.Last.State)
+	}
+	if err := actions.CheckBindingName(r.Name); err != nil {
+		return err
+	}
+	switch r.Type {
+	case platform.BindingApp:
+		return s.checkAppBind(tx, r)
+	case platform.BindingKey:
+		if r.Name == "" {
+			return fault.Invalid("Name can't be blank")
+		}
+		taken, err := tx.ServiceBindings().Count(platform.Where("instance_guid", i.GUID).And(platform.In("type", platform.BindingKey)).And(platform.In("name", r.Name)))
+		if err == nil && taken > 0 {
+			err = fault.New(fault.Unprocessable, "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name '%s'.", r.Name)
+		}
+		return err
+	}
+	return checkRouteBind(tx, r, b)
+}
+
+func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
+	i := r.Instance
+	if r.App.SpaceGUID != i.SpaceGUID && !slices.Contains(i.SharedSpaces, r.App.SpaceGUID) {
+		return fault.New(fault.Unprocessable, "The service instance and the app are in different spaces")
+	}
+	have, _, err := tx.ServiceBindings().List(platform.Where("app_guid", r.App.GUID).And(platform.In("type", platform.BindingApp)))
+	if err != nil {
+		return err
+	}
+	for _, b := range have {
+		same := b.InstanceGUID == i.GUID
+		switch {
+		case same && b.Last.InProgress():
+			return bindingBusy(r.App.Name, i.Name)
+		case same && b.Last.Type == platform.OperationCreate && b.Last.State == platform.OperationFailed:
+			// The new one takes its place. What the broker may have of it is
+			// removed with the old one's guid.
+			if err := s.replace(tx, b, i); err != nil {
+				return err
+			}
+		case same && !r.Several:
+			return fault.New(fault.Unprocessable, "The app is already bound to the service instance")
+		case !same && r.Name != "" && b.Name == r.Name:
+			return fault.New(fault.Unprocessable, "The binding name is invalid. App binding names must be unique. The app already has a binding with name '%s'.", r.Name)
+		}
+	}
+	return nil
+}
+
+// replace removes a binding whose create failed.
+func (s *Services) replace(tx platform.Tx, b *platform.ServiceBinding, i *platform.ServiceInstance) error {
+	if err := tx.ServiceBindings().Delete(b.GUID); err != nil {
+		return err
+	}
+	parts, err := partsOf(tx, i.PlanGUID)
+	if err != nil {
+		return err
+	}
+	w := parts.work(create, actions.Actor{}, i.GUID)
+	w.Binding = b.GUID
+	return s.mitigate(tx, w)
+}
+
+func checkRouteBind(tx platform.Tx, r Bind, b *platform.ServiceBinding) error {
+	i := r.Instance
+	if r.Route.SpaceGUID != i.SpaceGUID {
+		return fault.New(fault.Unprocessable, "The service instance and the route are in different spaces.")
+	}
+	if i.Type == platform.ServiceUserProvided && i.RouteServiceURL == "" {
+		return fault.New(fault.Unprocessable, "This service instance does not support route binding.")
+	}
+	have, _, err := tx.ServiceBindings().List(platform.Where("route_guid", b.RouteGUID))
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(have) == 0:
+		return nil
+	case have[0].InstanceGUID == i.GUID:
+		return fault.New(fault.SameRoute, "The route and service instance are already bound.")
+	}
+	return fault.New(fault.Unprocessable, "A route may only be bound to a single service instance")
+}
+
+func bindingBusy(app, instance string) error {
+	return fault.New(fault.BindingBusy, "An operation for the service binding between app %s and service instance %s is in progress.", app, instance)
+}
+
+// Unbind removes a binding: at once when no broker knows of it, else by the job
+// it returns.
+func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceBinding) (*platform.Job, error) {
+	i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+	if err != nil {
+		return nil, err
+	}
+	if i.Type == platform.ServiceUserProvided {
+		return nil, s.Platform.RemoveBinding(tx, by, b, i)
+	}
+	if b.Last.InProgress() {
+		name, err := boundName(tx, b)
+		if err != nil {
+			return nil, err
+		}
+		return nil, bindingBusy(name, i.Name)
+	}
+	if i.Last.InProgress() {
+		return nil, instanceBusy(i)
+	}
+	parts, err := partsOf(tx, i.PlanGUID)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	b.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now, Updated: now}
+	if err := tx.ServiceBindings().Update(b); err != nil {
+		return nil, err
+	}
+	w := parts.work(remove, by, i.GUID)
+	w.Binding = b.GUID
+	operation, resource := operationOf(b, "delete")
+	return s.insertJob(tx, operation, resource, b.GUID, w)
+}

@@ -1,0 +1,285 @@
+package services
+
+import (
+	"context"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// The jobs that wait for others: a manifest for its bindings, and the deleting
+// of apps, routes, spaces and organizations for that of their services, and of
+// service instances for that of their bindings.
+
+// between is how long such a job waits before it looks again.
+const between = 200 * time.Millisecond
+
+// Follow stores a job that is done when all children are.
+func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child) (*platform.Job, error) {
+	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children})
+}
+
+// The operations that delete with services.
+const (
+	deleteApp   = "app.delete"
+	deleteRoute = "route.delete"
+	deleteSpace = "space.delete"
+	deleteOrg   = "organization.delete"
+	// deleteInstance is also the operation of the job that asks the broker, once
+	// nothing is bound any more.
+	deleteInstance = "service_instance.delete"
+)
+
+// DeleteApp deletes an app: at once when no broker has to know, else there is
+// the job that does.
+func (s *Services) DeleteApp(tx platform.Tx, by actions.Actor, app *platform.App) (*platform.Job, error) {
+	return s.delete(tx, by, deleteApp, app.GUID, func() error { return s.Platform.DeleteApp(tx, by, app) })
+}
+
+// DeleteRoute is DeleteApp for routes.
+func (s *Services) DeleteRoute(tx platform.Tx, by actions.Actor, r *platform.Route) (*platform.Job, error) {
+	return s.delete(tx, by, deleteRoute, r.GUID, func() error { return s.Platform.DeleteRoute(tx, by, r) })
+}
+
+// DeleteSpace is DeleteApp for spaces.
+func (s *Services) DeleteSpace(tx platform.Tx, by actions.Actor, space *platform.Space) (*platform.Job, error) {
+	return s.delete(tx, by, deleteSpace, space.GUID, func() error { return s.Platform.DeleteSpace(tx, by, space) })
+}
+
+// DeleteOrganization is DeleteApp for organizations.
+func (s *Services) DeleteOrganization(tx platform.Tx, by actions.Actor, o *platform.Organization) (*platform.Job, error) {
+	return s.delete(tx, by, deleteOrg, o.GUID, func() error { return s.Platform.DeleteOrganization(tx, by, o) })
+}
+
+func (s *Services) delete(tx platform.Tx, by actions.Actor, operation, guid string, now func() error) (*platform.Job, error) {
+	bindings, instances, err := belongings(tx, operation, guid)
+	if err != nil {
+		return nil, err
+	}
+	if len(bindings)+len(instances) == 0 {
+		return nil, now()
+	}
+	return s.insertJob(tx, operation, "", "", &work{Actor: by, Target: guid})
+}
+
+// belongings are the bindings and instances that brokers made and that have to
+// go first.
+func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.ServiceBinding, instances []*platform.ServiceInstance, err error) {
+	var bound []*platform.ServiceBinding
+	switch operation {
+	case deleteApp:
+		bound, _, err = tx.ServiceBindings().List(platform.Where("app_guid", guid))
+	case deleteRoute:
+		bound, _, err = tx.ServiceBindings().List(platform.Where("route_guid", guid))
+	case deleteInstance:
+		instance, err := tx.ServiceInstances().Get(guid)
+		if err != nil {
+			return nil, nil, ignoreGone(err)
+		}
+		bindings, _, err = tx.ServiceBindings().List(platform.Where("instance_guid", guid))
+		return bindings, []*platform.ServiceInstance{instance}, err
+	default:
+		field := map[string]string{deleteSpace: "space_guid", deleteOrg: "organization_guid"}[operation]
+		if instances, _, err = tx.ServiceInstances().List(platform.Where(field, guid).And(platform.In("type", platform.ServiceManaged))); err != nil {
+			return nil, nil, err
+		}
+		if bound, _, err = tx.ServiceBindings().List(platform.Where(field, guid)); err != nil {
+			return nil, nil, err
+		}
+		// Instances may be bound in spaces that they are shared with.
+		for _, i := range instances {
+			more, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.Cond{Field: field, Op: platform.OpNotIn, Values: []any{guid}}))
+			if err != nil {
+				return nil, nil, err
+			}
+			bound = append(bound, more...)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, b := range bound {
+		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i.Type == platform.ServiceManaged {
+			bindings = append(bindings, b)
+		}
+	}
+	return bindings, instances, nil
+}
+
+// follow looks whether a job can end.
+func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error {
+	var apps []string
+	done, routes := false, false
+	err := s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+		next := *w
+		done, apps = false, nil
+		waiting, errs, err := s.children(tx, &next)
+		if err != nil {
+			return err
+		}
+		if len(errs) > 0 && !waiting {
+			finish(mine, platform.JobFailed, errs...)
+			return s.notDeleted(tx, mine.Operation, &next, errs[0].Detail)
+		}
+		if !waiting && next.Target != "" {
+			if waiting, err = s.clear(tx, mine.Operation, &next); err != nil {
+				return err
+			}
+			if !waiting {
+				routes = true
+				if apps, err = s.deleteTarget(tx, mine.Operation, &next); err != nil {
+					return err
+				}
+			}
+		}
+		if waiting {
+			return reschedule(mine, &next, s.Now().Add(between))
+		}
+		done = true
+		finish(mine, platform.JobComplete)
+		return nil
+	})
+	switch {
+	case err == nil && done && s.Signals != nil:
+		s.Signals.AppsChanged(apps...)
+		if routes {
+			s.Signals.RoutesChanged()
+		}
+	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy), fault.Is(err, fault.NotFound):
+		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
+			finish(mine, platform.JobFailed, s.jobError(ctx, err))
+			return nil
+		})
+	}
+	return err
+}
+
+// notDeleted writes into an instance that it could not be deleted because a
+// binding of it could not. When the broker refused to delete the instance itself
+// that is written already.
+func (s *Services) notDeleted(tx platform.Tx, operation string, w *work, why string) error {
+	if operation != deleteInstance {
+		return nil
+	}
+	i, err := tx.ServiceInstances().Get(w.Target)
+	if err != nil || i.Last.Type == platform.OperationDelete {
+		return ignoreGone(err)
+	}
+	now := s.Now()
+	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationFailed, Description: why, Created: now, Updated: now}
+	return tx.ServiceInstances().Update(i)
+}
+
+// children says whether some are still at it, and what went wrong with others.
+// The work keeps those that are.
+func (s *Services) children(tx platform.Tx, w *work) (waiting bool, errs []platform.JobError, err error) {
+	var left []Child
+	for _, c := range w.Children {
+		j, err := tx.Jobs().Get(c.Job)
+		if err != nil {
+			return false, nil, err
+		}
+		if active(j) {
+			waiting = true
+		}
+		if active(j) || j.State == platform.JobFailed {
+			left = append(left, c)
+		}
+		if j.State == platform.JobFailed {
+			for _, e := range j.Errors {
+				e.Detail = c.Prefix + e.Detail
+				errs = append(errs, e)
+			}
+		}
+	}
+	w.Children = left
+	return waiting, errs, nil
+}
+
+// clear starts to remove what brokers made, bindings first, and reports whether
+// something is left to wait for.
+func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting bool, err error) {
+	bindings, instances, err := belongings(tx, operation, w.Target)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range bindings {
+		i, err := tx.ServiceInstances().Get(b.InstanceGUID)
+		if err != nil {
+			return false, err
+		}
+		if b.Last.InProgress() || i.Last.InProgress() {
+			continue // it is looked at again
+		}
+		j, err := s.Unbind(tx, w.Actor, b)
+		if err != nil {
+			return false, err
+		}
+		w.Children = append(w.Children, Child{Job: j.GUID, Prefix: "Unbinding of '" + i.Name + "' failed: "})
+	}
+	if len(bindings) > 0 {
+		return true, nil
+	}
+	for _, i := range instances {
+		if i.Last.InProgress() {
+			continue
+		}
+		j, err := s.deprovision(tx, w.Actor, i)
+		if err != nil {
+			return false, err
+		}
+		w.Children = append(w.Children, Child{Job: j.GUID, Prefix: "Deletion of service instance '" + i.Name + "' failed: "})
+	}
+	return len(instances) > 0, nil
+}
+
+// deleteTarget deletes what everything was removed from, and returns the apps
+// that went.
+func (s *Services) deleteTarget(tx platform.Tx, operation string, w *work) (apps []string, err error) {
+	appsOf := func(field string) error {
+		all, _, err := tx.Apps().List(platform.Where(field, w.Target))
+		for _, a := range all {
+			apps = append(apps, a.GUID)
+		}
+		return err
+	}
+	switch operation {
+	case deleteApp:
+		app, err := tx.Apps().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []string{app.GUID}, s.Platform.DeleteApp(tx, w.Actor, app)
+	case deleteInstance:
+		return nil, nil // it went with the last child
+	case deleteRoute:
+		route, err := tx.Routes().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return nil, s.Platform.DeleteRoute(tx, w.Actor, route)
+	case deleteSpace:
+		space, err := tx.Spaces().Get(w.Target)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		if err := appsOf("space_guid"); err != nil {
+			return nil, err
+		}
+		return apps, s.Platform.DeleteSpace(tx, w.Actor, space)
+	}
+	org, err := tx.Organizations().Get(w.Target)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	if err := appsOf("organization_guid"); err != nil {
+		return nil, err
+	}
+	return apps, s.Platform.DeleteOrganization(tx, w.Actor, org)
+}

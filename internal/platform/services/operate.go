@@ -1,0 +1,341 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/services/osb"
+)
+
+// How often a step is tried before it is late.
+const (
+	busyTries  = 12
+	fetchTries = 6
+)
+
+// scene is what a step needs, as the store has it.
+type scene struct {
+	broker   osb.Broker
+	instance *platform.ServiceInstance // nil when it is gone, for a cleanup
+	binding  *platform.ServiceBinding
+	plan     *platform.ServicePlan // that it has, or will have
+	offering *platform.ServiceOffering
+	previous *platform.ServicePlan // of an update
+	context  map[string]any
+	org      string
+	route    string
+}
+
+func brokerOf(b *platform.ServiceBroker) osb.Broker {
+	return osb.Broker{GUID: b.GUID, Name: b.Name, URL: b.URL, Username: b.Username, Password: b.Password, Guarded: b.SpaceGUID != ""}
+}
+
+func (s *Services) sceneOf(ctx context.Context, w *work) (*scene, error) {
+	var out *scene
+	err := s.Store.View(ctx, func(tx platform.Tx) error {
+		out = &scene{}
+		b, err := tx.ServiceBrokers().Get(w.Broker)
+		if fault.Is(err, fault.NotFound) {
+			return fault.Wrap(err, fault.Unprocessable, "The service broker was removed.")
+		}
+		if err != nil {
+			return err
+		}
+		out.broker = brokerOf(b)
+		if w.Kind == cleanup {
+			return nil
+		}
+		if out.instance, err = tx.ServiceInstances().Get(w.Instance); err != nil {
+			return err
+		}
+		if w.binding() {
+			if out.binding, err = tx.ServiceBindings().Get(w.Binding); err != nil {
+				return err
+			}
+		}
+		return out.read(tx, w)
+	})
+	return out, err
+}
+
+// read adds plan, offering and context.
+func (c *scene) read(tx platform.Tx, w *work) (err error) {
+	if c.plan, err = tx.ServicePlans().Get(c.instance.PlanGUID); err != nil {
+		return err
+	}
+	c.previous = c.plan
+	name := c.instance.Name
+	if w.Change != nil {
+		if w.Change.PlanGUID != "" {
+			if c.plan, err = tx.ServicePlans().Get(w.Change.PlanGUID); err != nil {
+				return err
+			}
+		}
+		if w.Change.Name != nil {
+			name = *w.Change.Name
+		}
+	}
+	if c.offering, err = tx.ServiceOfferings().Get(c.plan.OfferingGUID); err != nil {
+		return err
+	}
+	space, err := tx.Spaces().Get(c.instance.SpaceGUID)
+	if err != nil {
+		return err
+	}
+	if c.context, err = contextOf(tx, space); err != nil {
+		return err
+	}
+	c.org = space.OrgGUID
+	if c.binding == nil {
+		c.context["instance_name"] = name
+		c.context["instance_annotations"] = annotations(&c.instance.Metadata)
+		return nil
+	}
+	return c.readBound(tx)
+}
+
+// readBound adds what is bound. The context is that of the app's space.
+func (c *scene) readBound(tx platform.Tx) error {
+	if c.binding.AppGUID != "" {
+		app, err := tx.Apps().Get(c.binding.AppGUID)
+		if err != nil {
+			return err
+		}
+		space, err := tx.Spaces().Get(app.SpaceGUID)
+		if err != nil {
+			return err
+		}
+		if c.context, err = contextOf(tx, space); err != nil {
+			return err
+		}
+		c.context["app_guid"], c.context["app_name"], c.context["app_annotations"] = app.GUID, app.Name, annotations(&app.Metadata)
+		c.org = space.OrgGUID
+	}
+	if c.binding.RouteGUID != "" {
+		route, err := tx.Routes().Get(c.binding.RouteGUID)
+		if err != nil {
+			return err
+		}
+		domain, err := tx.Domains().Get(route.DomainGUID)
+		if err != nil {
+			return err
+		}
+		c.route = actions.RouteURL(route, domain)
+	}
+	return nil
+}
+
+func contextOf(tx platform.Tx, space *platform.Space) (map[string]any, error) {
+	org, err := tx.Organizations().Get(space.OrgGUID)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"platform": "cloudfoundry", "organization_guid": org.GUID, "organization_name": org.Name, "organization_annotations": annotations(&org.Metadata),
+		"space_guid": space.GUID, "space_name": space.Name, "space_annotations": annotations(&space.Metadata),
+	}, nil
+}
+
+func annotations(m *platform.Metadata) map[string]string {
+	if m.Annotations == nil {
+		return map[string]string{}
+	}
+	return m.Annotations
+}
+
+// result is what a broker said, whatever was asked.
+type result struct {
+	osb.Answer
+	binding *osb.Binding
+}
+
+// operate makes one step towards an instance or binding.
+func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) error {
+	at, err := s.sceneOf(ctx, w)
+	switch {
+	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Unprocessable):
+		// What it is about has gone, by purging for example.
+		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
+			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "What this was about has been removed meanwhile.")))
+			return nil
+		})
+	case err != nil:
+		return err
+	}
+	if w.Phase == "" {
+		w.Phase = calling
+	}
+	r, err := s.ask(ctx, at, w)
+	if ctx.Err() != nil {
+		return ctx.Err() // made again
+	}
+	var outcome osb.Outcome
+	var said *osb.Error
+	switch {
+	case errors.As(err, &said):
+		outcome = said.Outcome
+		// We made the first of two requests ourselves and did not hear.
+		if said.Status == http.StatusConflict && w.Phase == calling && job.Attempt > 1 {
+			outcome = osb.Unknown
+		}
+	case err != nil:
+		return err
+	default:
+		outcome = r.Outcome
+	}
+	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(w))
+	err = s.conclude(ctx, job, w, at, r, v, err)
+	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
+		if at.binding.RouteGUID != "" {
+			s.Signals.RoutesChanged(at.binding.RouteGUID)
+		}
+		if at.binding.AppGUID != "" {
+			s.Signals.AppsChanged(at.binding.AppGUID) // a drain may have come or gone with it
+		}
+	}
+	return err
+}
+
+// late reports whether a phase has lasted long enough.
+func (s *Services) late(w *work) bool {
+	switch w.Phase {
+	case polling:
+		most := s.MaxPolling
+		if w.MaxPolling > 0 {
+			most = w.MaxPolling
+		}
+		return s.Now().Sub(w.Begun) > most
+	case fetching:
+		return w.Tries >= fetchTries
+	case calling:
+	}
+	return w.Tries >= busyTries
+}
+
+// ask makes the one call of this step.
+func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error) {
+	id := osb.Instance{ID: w.Instance, ServiceID: w.ServiceID, PlanID: w.PlanID}
+	user := w.Actor.GUID
+	plain := func(a *osb.Answer, err error) (*result, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &result{Answer: *a}, nil
+	}
+	bound := func(b *osb.Binding, err error) (*result, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &result{Answer: b.Answer, binding: b}, nil
+	}
+	switch {
+	case w.Phase == polling && w.binding():
+		return plain(s.client.PollBinding(ctx, at.broker, id, w.Binding, w.Operation, user))
+	case w.Phase == polling:
+		return plain(s.client.Poll(ctx, at.broker, id, w.Operation, user))
+	case w.Phase == fetching:
+		return bound(s.client.FetchBinding(ctx, at.broker, id, w.Binding, user))
+	case w.binding() && w.Kind == create:
+		return bound(s.client.Bind(ctx, at.broker, osb.BindChange{
+			Instance: id, BindingID: w.Binding, User: user, Context: at.context, Parameters: w.Parameters,
+			AppGUID: at.binding.AppGUID, SpaceGUID: at.binding.SpaceGUID, Route: at.route,
+		}))
+	case w.binding():
+		return plain(s.client.Unbind(ctx, at.broker, id, w.Binding, user))
+	case w.Kind == create, w.Kind == update:
+		k := osb.Change{
+			Instance: id, User: user, Context: at.context, Parameters: w.Parameters, Maintenance: at.plan.MaintenanceVersion,
+			OrgGUID: at.org, SpaceGUID: at.instance.SpaceGUID, PreviousPlanID: at.previous.CatalogID, PreviousMaintenance: at.instance.MaintenanceVersion,
+		}
+		if w.Kind == create {
+			return plain(s.client.Provision(ctx, at.broker, k))
+		}
+		if w.Change == nil || w.Change.PlanGUID == "" && w.Change.Maintenance == "" {
+			k.Maintenance = at.instance.MaintenanceVersion
+		}
+		return plain(s.client.Update(ctx, at.broker, k))
+	}
+	return plain(s.client.Deprovision(ctx, at.broker, id, user))
+}
+
+// conclude writes down what a step came to.
+func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at *scene, r *result, v verdict, failure error) error {
+	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+		next := w.copied() // the transaction may run again
+		switch v.ending {
+		case succeeded:
+			finish(mine, platform.JobComplete)
+			if err := s.succeed(tx, &next, at, r); err != nil {
+				return err
+			}
+			description := ""
+			if r != nil { // a broker that has nothing to delete answers with an error
+				description = r.Description
+			}
+			return s.tellEnd(tx, &next, at, platform.OperationSucceeded, description)
+		case failed:
+			if failure == nil { // it took too long
+				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in the time that it has.")
+			}
+			finish(mine, platform.JobFailed, s.jobError(ctx, failure))
+			if v.orphan {
+				if err := s.mitigate(tx, &next); err != nil {
+					return err
+				}
+			}
+			if err := s.fail(tx, &next, describe(failure)); err != nil {
+				return err
+			}
+			return s.tellEnd(tx, &next, at, platform.OperationFailed, describe(failure))
+		case goesOn:
+		}
+		if v.again {
+			next.Tries++
+		} else {
+			next.Tries = 0
+		}
+		moved := next.Phase != v.next
+		next.Phase = v.next
+		if moved && v.next == polling {
+			next.Begun, next.Operation = s.Now(), r.Operation
+			if err := s.started(tx, &next, r); err != nil {
+				return err
+			}
+		}
+		if v.next == polling || v.next == fetching {
+			mine.State = platform.JobPolling
+			if r != nil && r.Description != "" && next.Kind != cleanup {
+				if err := progress(tx, &next, r.Description); err != nil {
+					return err
+				}
+			}
+		}
+		return reschedule(mine, &next, s.Now().Add(s.delay(&next, v, r)))
+	})
+}
+
+// delay is how long to wait for the next step.
+func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
+	switch {
+	case v.next == fetching && !v.again:
+		return 0
+	case r != nil && r.RetryAfter > 0:
+		return min(r.RetryAfter, time.Hour)
+	case v.next == calling && w.Kind == cleanup:
+		return pause(w.Tries, s.Retry, 10*time.Minute)
+	}
+	return pause(w.Tries, s.Poll, s.MostPoll)
+}
+
+// mitigate has removed what the broker may have made.
+func (s *Services) mitigate(tx platform.Tx, w *work) error {
+	_, err := s.insertJob(tx, "service.cleanup", "", "", &work{
+		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.Binding, ServiceID: w.ServiceID, PlanID: w.PlanID,
+	})
+	return err
+}

@@ -1,0 +1,293 @@
+package osb
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/sony/gobreaker/v2"
+
+	"ingot/internal/base/safedial"
+)
+
+// Version is the one we speak.
+const Version = "2.17"
+
+// Broker is how to reach a broker.
+type Broker struct {
+	GUID     string
+	Name     string
+	URL      string
+	Username string
+	Password string
+	// Guarded means that a developer registered it, who may not have us connect
+	// to whatever only this machine reaches.
+	Guarded bool
+}
+
+// Options bound a client. Zero values mean the defaults.
+type Options struct {
+	// Timeout bounds one call; 60 s.
+	Timeout time.Duration
+	// Trip is how many calls in a row that found nobody open the breaker; 5.
+	Trip int
+	// APIInfo is where brokers can learn about the platform that asks them, without
+	// a scheme; empty tells them nothing.
+	APIInfo string
+	// Rest is how long it stays open; 15 s.
+	Rest time.Duration
+	// Through, if set, is put before the connection to brokers.
+	Through func(http.RoundTripper) http.RoundTripper
+	// Guard says which addresses guarded brokers may have.
+	Guard safedial.Guard
+	// Routes are apps of this server, which may be brokers wherever they are.
+	Routes safedial.Routes
+}
+
+// Client asks brokers. It is safe for concurrent use.
+type Client struct {
+	options Options
+	http    *http.Client // for brokers of operators
+	guarded *http.Client
+
+	mu       sync.Mutex
+	breakers map[string]*gobreaker.CircuitBreaker[*reply]
+}
+
+// New returns a client.
+func New(o Options) *Client {
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Trip == 0 {
+		o.Trip = 5
+	}
+	if o.Rest == 0 {
+		o.Rest = 15 * time.Second
+	}
+	transport := &http.Transport{
+		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	client := func(g safedial.Guard) *http.Client {
+		way := safedial.Transport(transport, g, o.Routes, dialTime)
+		if o.Through != nil {
+			way = o.Through(way)
+		}
+		return &http.Client{
+			Transport: way,
+			// Where a broker sends us we do not go: not with its password.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return &Client{
+		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{}, http: client(safedial.Everywhere), guarded: client(o.Guard),
+	}
+}
+
+const dialTime = 10 * time.Second
+
+// Close lets go of connections.
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	c.guarded.CloseIdleConnections()
+}
+
+// Limits of answers.
+const (
+	maxAnswer      = 1 << 20
+	maxCatalog     = 10 << 20
+	maxDescription = 1000
+)
+
+// call is one request.
+type call struct {
+	method string
+	path   string // below the broker's URL
+	query  url.Values
+	body   any
+	user   string // who caused it
+	limit  int64
+}
+
+// reply is a whole answer.
+type reply struct {
+	status     int
+	body       []byte
+	retryAfter time.Duration
+}
+
+func (c *Client) breaker(b Broker) *gobreaker.CircuitBreaker[*reply] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Another address is another broker, even if its row is the same.
+	key := b.GUID + " " + b.URL
+	if found := c.breakers[key]; found != nil {
+		return found
+	}
+	made := gobreaker.NewCircuitBreaker[*reply](gobreaker.Settings{
+		Name: b.Name, Timeout: c.options.Rest,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= c.options.Trip },
+		IsSuccessful: func(err error) bool {
+			return err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errTooLarge)
+		},
+	})
+	c.breakers[key] = made
+	return made
+}
+
+var errTooLarge = errors.New("the answer is too large")
+
+// do sends a request. An error is a *Error, or that of a ctx that ended.
+func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
+	if k.limit == 0 {
+		k.limit = maxAnswer
+	}
+	r, err := c.breaker(b).Execute(func() (*reply, error) { return c.send(ctx, b, k) })
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
+			Message: fmt.Sprintf("The service broker '%s' did not answer several times in a row and is given some rest. Try again in a moment.", b.Name)}
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		outcome := Unknown
+		if neverSent(err) {
+			outcome = Unavailable
+		}
+		return nil, &Error{Outcome: outcome, Title: "ServiceBrokerApiTimeout", Err: err,
+			Message: fmt.Sprintf("The request to the service broker '%s' timed out.", b.Name)}
+	case safedial.Refused(err):
+		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
+			Message: fmt.Sprintf("The service broker '%s' is not called: %s.", b.Name, safedial.ErrPrivate)}
+	case errors.Is(err, errTooLarge):
+		return nil, &Error{Outcome: Unknown, Title: "ServiceBrokerBadResponse", Err: err,
+			Message: fmt.Sprintf("The service broker '%s' returned an invalid response: it is larger than %d bytes.", b.Name, k.limit)}
+	}
+	outcome := Unknown
+	if neverSent(err) {
+		outcome = Unavailable
+	}
+	return nil, &Error{Outcome: outcome, Title: "ServiceBrokerApiUnreachable", Err: err,
+		Message: fmt.Sprintf("The service broker '%s' could not be reached. Check that it runs at its address and that the address is right.", b.Name)}
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// neverSent reports that the broker cannot have seen the request.
+func neverSent(err error) bool {
+	var op *net.OpError
+	var bad *net.DNSError
+	return errors.As(err, &bad) || errors.As(err, &op) && op.Op == "dial"
+}
+
+func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	var body io.Reader
+	if k.body != nil {
+		text, err := json.Marshal(k.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	address := strings.TrimRight(b.URL, "/") + "/v2/" + k.path
+	if len(k.query) > 0 {
+		address += "?" + k.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	req.SetBasicAuth(b.Username, b.Password)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Broker-Api-Version", Version)
+	req.Header.Set("X-Broker-Api-Request-Identity", uuid.NewString())
+	if c.options.APIInfo != "" {
+		req.Header.Set("X-Api-Info-Location", c.options.APIInfo)
+	}
+	if k.user != "" {
+		who, err := json.Marshal(map[string]string{"user_id": k.user})
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("X-Broker-Api-Originating-Identity", "cloudfoundry "+base64.StdEncoding.EncodeToString(who))
+	}
+	client := c.http
+	if b.Guarded {
+		client = c.guarded
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, k.limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > k.limit {
+		return nil, errTooLarge
+	}
+	return &reply{status: resp.StatusCode, body: text, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}, nil
+}
+
+// retryAfter reads seconds; dates are not in the specification.
+func retryAfter(text string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 || n > 7*24*3600 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// decode reads an object and nothing but that. Numbers keep all their digits.
+func decode(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	first := bytes.TrimLeft(text, " \t\r\n")
+	if len(first) == 0 || first[0] != '{' {
+		return errors.New("expected a JSON object")
+	}
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something behind the JSON object")
+	}
+	return nil
+}
+
+// clean makes a broker's words fit for a message: one line, not too long.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(text); len(runes) > maxDescription {
+		text = string(runes[:maxDescription]) + "…"
+	}
+	return strings.TrimSpace(text)
+}

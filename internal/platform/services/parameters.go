@@ -1,0 +1,58 @@
+package services
+
+import (
+	"context"
+	"errors"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/services/osb"
+)
+
+// InstanceParameters asks the broker for the parameters of an instance.
+func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceInstance, user string) (map[string]any, error) {
+	parts, err := s.partsIn(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	if !parts.offering.InstancesRetrievable {
+		return nil, fault.New(fault.BadRequest, "This service does not support fetching service instance parameters.")
+	}
+	if i.Last.InProgress() {
+		return nil, instanceBusy(i)
+	}
+	id := osb.Instance{ID: i.GUID, ServiceID: parts.offering.CatalogID, PlanID: parts.plan.CatalogID}
+	out, err := s.client.FetchInstance(ctx, brokerOf(parts.broker), id, user)
+	return out, atOnce(err)
+}
+
+// BindingParameters asks the broker for the parameters of a binding.
+func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceInstance, b *platform.ServiceBinding, user string) (map[string]any, error) {
+	parts, err := s.partsIn(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	if !parts.offering.BindingsRetrievable {
+		return nil, fault.New(fault.BadRequest, "This service does not support fetching service binding parameters.")
+	}
+	id := osb.Instance{ID: i.GUID, ServiceID: parts.offering.CatalogID, PlanID: parts.plan.CatalogID}
+	out, err := s.client.FetchBindingParameters(ctx, brokerOf(parts.broker), id, b.GUID, user)
+	return out, atOnce(err)
+}
+
+func (s *Services) partsIn(ctx context.Context, i *platform.ServiceInstance) (parts planParts, err error) {
+	err = s.Store.View(ctx, func(tx platform.Tx) (err error) {
+		parts, err = partsOf(tx, i.PlanGUID)
+		return err
+	})
+	return parts, err
+}
+
+// atOnce is the failure of a broker that a request waited for.
+func atOnce(err error) error {
+	var e *osb.Error
+	if errors.As(err, &e) {
+		return fault.Wrap(err, fault.BadBroker, "%s", e.Message)
+	}
+	return err
+}

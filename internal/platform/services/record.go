@@ -1,0 +1,167 @@
+package services
+
+import (
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// What the steps of operate leave in the rows of instances and bindings. All of
+// it happens in the transaction that ends or moves the job.
+
+// started records that a broker works on it.
+func (s *Services) started(tx platform.Tx, w *work, r *result) error {
+	if w.Kind == cleanup {
+		return nil
+	}
+	i, err := tx.ServiceInstances().Get(w.Instance)
+	if err != nil {
+		return err
+	}
+	if !w.binding() {
+		if said(i, r) {
+			if err := tx.ServiceInstances().Update(i); err != nil {
+				return err
+			}
+		}
+		return s.Platform.RecordInstance(tx, "start_"+string(w.Kind), w.Actor, i, nil)
+	}
+	b, err := tx.ServiceBindings().Get(w.Binding)
+	if err != nil {
+		return err
+	}
+	return s.Platform.RecordBinding(tx, "start_"+string(w.Kind), w.Actor, b, i)
+}
+
+// progress shows what the broker says while it works.
+func progress(tx platform.Tx, w *work, description string) error {
+	return last(tx, w, func(o *platform.LastOperation) { o.Description = description })
+}
+
+// last changes the last operation of what the work is about, if it is there.
+func last(tx platform.Tx, w *work, change func(*platform.LastOperation)) error {
+	if w.binding() {
+		b, err := tx.ServiceBindings().Get(w.Binding)
+		if err != nil {
+			return ignoreGone(err)
+		}
+		change(&b.Last)
+		return tx.ServiceBindings().Update(b)
+	}
+	i, err := tx.ServiceInstances().Get(w.Instance)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	change(&i.Last)
+	return tx.ServiceInstances().Update(i)
+}
+
+// said takes over what a broker says about an instance, and reports whether it
+// did. Polls say nothing.
+func said(i *platform.ServiceInstance, r *result) bool {
+	if r.Dashboard != "" {
+		i.DashboardURL = r.Dashboard
+	}
+	if r.Metadata != nil {
+		i.BrokerMetadata = r.Metadata
+	}
+	return r.Dashboard != "" || r.Metadata != nil
+}
+
+func ignoreGone(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// fail marks what was not done.
+func (s *Services) fail(tx platform.Tx, w *work, why string) error {
+	if w.Kind == cleanup {
+		return nil
+	}
+	return last(tx, w, func(o *platform.LastOperation) {
+		o.State, o.Description, o.Updated = platform.OperationFailed, why, s.Now()
+	})
+}
+
+// EventOperationFinished tells that a broker has ended what it worked on for a
+// while, well or not. Its data are operation, state and description.
+const EventOperationFinished = "audit.service_instance.operation-finished"
+
+// tellEnd records the end of an operation on an instance that a broker had
+// accepted and was polled for. One that was answered at once has none: whoever
+// asked was told, and nobody waits for it.
+func (s *Services) tellEnd(tx platform.Tx, w *work, at *scene, state platform.OperationState, description string) error {
+	if w.Kind == cleanup || w.binding() || w.Begun.IsZero() {
+		return nil
+	}
+	i := at.instance
+	if w.Kind == update {
+		now, err := tx.ServiceInstances().Get(i.GUID)
+		if err != nil {
+			return err
+		}
+		i = now // perhaps by another name
+	}
+	t := actions.Target{GUID: i.GUID, Type: "service_instance", Name: i.Name, SpaceGUID: i.SpaceGUID, OrgGUID: at.org}
+	return s.Platform.Record(tx, EventOperationFinished, w.Actor, t, map[string]any{
+		"operation": string(w.Kind), "state": string(state), "description": description,
+	})
+}
+
+// succeed does in the rows what the broker did.
+func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error {
+	switch {
+	case w.Kind == cleanup:
+		return nil
+	case w.binding():
+		return s.bindingDone(tx, w, r)
+	}
+	i, err := tx.ServiceInstances().Get(w.Instance)
+	if err != nil {
+		return err
+	}
+	if w.Kind == remove {
+		return s.Platform.RemoveInstance(tx, w.Actor, i, "delete")
+	}
+	i.Last.State, i.Last.Description, i.Last.Updated = platform.OperationSucceeded, r.Description, s.Now()
+	said(i, r)
+	if w.Kind == create {
+		i.MaintenanceVersion = at.plan.MaintenanceVersion
+	} else if w.Change != nil {
+		if taken, err := nameTaken(tx, i, w.Change.Name); err != nil {
+			return err
+		} else if taken {
+			w.Change.Name = nil // somebody was faster; the old one stays
+		}
+		w.Change.apply(i)
+		if w.Change.PlanGUID != "" || w.Change.Maintenance != "" {
+			i.MaintenanceVersion = at.plan.MaintenanceVersion
+		}
+	}
+	if err := tx.ServiceInstances().Update(i); err != nil {
+		return err
+	}
+	return s.Platform.RecordInstance(tx, string(w.Kind), w.Actor, i, map[string]any{"name": i.Name, "service_plan_guid": i.PlanGUID})
+}
+
+func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
+	b, err := tx.ServiceBindings().Get(w.Binding)
+	if err != nil {
+		return err
+	}
+	i, err := tx.ServiceInstances().Get(w.Instance)
+	if err != nil {
+		return err
+	}
+	if w.Kind == remove {
+		return s.Platform.RemoveBinding(tx, w.Actor, b, i)
+	}
+	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL, r.binding.RouteServiceURL, r.binding.VolumeMounts
+	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
+	if err := tx.ServiceBindings().Update(b); err != nil {
+		return err
+	}
+	return s.Platform.RecordBinding(tx, "create", w.Actor, b, i)
+}

@@ -1,0 +1,218 @@
+package services
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/services/osb"
+)
+
+// work is what a job has to remember. It may hold secrets: parameters.
+type work struct {
+	Kind  kind          `json:"kind,omitempty"`
+	Phase phase         `json:"phase,omitempty"`
+	Actor actions.Actor `json:"actor"`
+	// Broker, and the ids by which it knows the rest.
+	Broker    string `json:"broker,omitempty"`
+	Instance  string `json:"instance,omitempty"`
+	Binding   string `json:"binding,omitempty"`
+	ServiceID string `json:"service_id,omitempty"`
+	PlanID    string `json:"plan_id,omitempty"`
+
+	Parameters map[string]any `json:"parameters,omitempty"`
+	Change     *Change        `json:"change,omitempty"`
+	// Operation is the broker's word for what we poll; Begun is since when.
+	Operation  string        `json:"operation,omitempty"`
+	Begun      time.Time     `json:"begun,omitzero"`
+	MaxPolling time.Duration `json:"max_polling,omitempty"`
+	// Tries counts how often this phase was tried.
+	Tries int `json:"tries,omitempty"`
+
+	// BrokerChange is a change of a broker that waits for its catalog.
+	BrokerChange *BrokerChange `json:"broker_change,omitempty"`
+	// Children are jobs to wait for, Target is what is deleted then.
+	Children []Child `json:"children,omitempty"`
+	Target   string  `json:"target,omitempty"`
+}
+
+// Child is a job that another waits for.
+type Child struct {
+	Job string `json:"job"`
+	// Prefix is put before its errors.
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// copied is work that can be changed in a transaction: when that runs again, w
+// is still what it was.
+func (w *work) copied() work {
+	next := *w
+	if w.Change != nil {
+		change := *w.Change
+		next.Change = &change
+	}
+	return next
+}
+
+func (w *work) binding() bool { return w.Binding != "" }
+
+func encodeWork(w *work) ([]byte, error) { return json.Marshal(w) }
+
+func decodeWork(j *platform.Job) (*work, error) {
+	w := &work{}
+	d := json.NewDecoder(bytes.NewReader(j.Payload))
+	d.UseNumber()
+	return w, d.Decode(w)
+}
+
+// insertJob stores work to do.
+func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work) (*platform.Job, error) {
+	payload, err := encodeWork(w)
+	if err != nil {
+		return nil, err
+	}
+	j := &platform.Job{
+		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.Now(),
+	}
+	return j, tx.Jobs().Insert(j)
+}
+
+// errLost means that the job is somebody else's by now, or over.
+var errLost = errors.New("the job was taken over")
+
+// claim takes a job for this worker.
+func (s *Services) claim(ctx context.Context, guid string) (job *platform.Job, err error) {
+	err = s.Store.Update(ctx, func(tx platform.Tx) error {
+		j, err := tx.Jobs().Get(guid)
+		if err != nil {
+			return err
+		}
+		now := s.Now()
+		if !active(j) || j.Lease.After(now) || j.Due.After(now) {
+			return errLost
+		}
+		j.Lease, j.Worker, j.Attempt = now.Add(s.Lease), s.worker, j.Attempt+1
+		job = j
+		return tx.Jobs().Update(j)
+	})
+	return job, err
+}
+
+func active(j *platform.Job) bool {
+	return j.State == platform.JobProcessing || j.State == platform.JobPolling
+}
+
+// hold renews the lease until ctx ends; it calls lost when it could not.
+func (s *Services) hold(ctx context.Context, j *platform.Job, lost func()) {
+	tick := time.NewTicker(s.Lease / 3)
+	defer tick.Stop()
+	until := j.Lease
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
+			mine.Lease = s.Now().Add(s.Lease)
+			until = mine.Lease
+			return nil
+		})
+		if errors.Is(err, errLost) || err != nil && s.Now().After(until) {
+			lost()
+			return
+		}
+	}
+}
+
+// commit changes a job that is still ours, and whatever f changes with it.
+func (s *Services) commit(ctx context.Context, j *platform.Job, f func(tx platform.Tx, mine *platform.Job) error) error {
+	return s.Store.Update(ctx, func(tx platform.Tx) error {
+		mine, err := tx.Jobs().Get(j.GUID)
+		if fault.Is(err, fault.NotFound) {
+			return errLost
+		}
+		if err != nil {
+			return err
+		}
+		if mine.Worker != s.worker || mine.Attempt != j.Attempt || !active(mine) {
+			return errLost
+		}
+		if err := f(tx, mine); err != nil {
+			return err
+		}
+		return tx.Jobs().Update(mine)
+	})
+}
+
+// finish ends a job.
+func finish(j *platform.Job, state platform.JobState, errs ...platform.JobError) {
+	j.State, j.Errors = state, errs
+	j.Lease, j.Worker, j.Payload = time.Time{}, "", nil
+}
+
+// reschedule lets go of a job until later.
+func reschedule(j *platform.Job, w *work, due time.Time) (err error) {
+	j.Lease, j.Worker, j.Due = time.Time{}, "", due
+	j.Payload, err = encodeWork(w)
+	return err
+}
+
+// numbers are Cloud Foundry's, of errors of brokers; the others are 10001.
+var numbers = map[string]int{
+	"ServiceBrokerCatalogInvalid": 270012, "MaintenanceInfoConflict": 390006, "AsyncServiceInstanceOperationInProgress": 60016,
+}
+
+// jobError is what a client may know of a failure.
+func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
+	var broker *osb.Error
+	var known *fault.Error
+	switch {
+	case errors.As(err, &broker):
+		if broker.Err != nil {
+			s.Log.InfoContext(ctx, "a service broker failed", "error", broker)
+		}
+		n := numbers[broker.Title]
+		if n == 0 {
+			n = 10001
+		}
+		return platform.JobError{Code: n, Title: "CF-" + broker.Title, Detail: broker.Message}
+	case errors.As(err, &known) && known.Code != fault.Internal:
+		return platform.JobError{Code: s.Number(known.Code), Title: "CF-" + string(known.Code), Detail: known.Message}
+	}
+	s.Log.ErrorContext(ctx, "an operation on a service failed", "error", err)
+	return platform.JobError{Code: 10001, Title: "CF-UnknownError", Detail: "The operation failed for a reason that is not yours; the server's log says more."}
+}
+
+func describe(err error) string {
+	var broker *osb.Error
+	if errors.As(err, &broker) {
+		return broker.Message
+	}
+	var known *fault.Error
+	if errors.As(err, &known) && known.Code != fault.Internal {
+		return known.Message
+	}
+	return "The operation failed; the server's log says more."
+}
+
+// pause is how long to wait before the try after n, growing from first to most.
+func pause(n int, first, most time.Duration) time.Duration {
+	d := first
+	for range n {
+		if d = d * 3 / 2; d >= most {
+			return most
+		}
+	}
+	return d
+}
+
+var errUnknownJob = errors.New("nobody knows how to do this job")
+
+func unknownJob(j *platform.Job) error { return fmt.Errorf("%s: %w", j.Operation, errUnknownJob) }

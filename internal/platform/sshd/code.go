@@ -1,0 +1,205 @@
+package sshd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/base/fault"
+)
+
+// User is who owns a one-time code.
+type User struct {
+	GUID   string
+	Name   string
+	Scopes []string
+}
+
+// Place is what the platform knows of an instance and of a user there.
+type Place struct {
+	AppGUID string
+	// Visible means that the user may know of the app at all; Developer that
+	// he has the role in its space.
+	Visible   bool
+	Developer bool
+	// Suspended means that the organization is.
+	Suspended bool
+	// SpaceAllows and AppAllows are the switches for ssh.
+	SpaceAllows bool
+	AppAllows   bool
+	Started     bool // the app is wanted to run
+	// Running means that the instance does; InstanceID is the engine's name of
+	// it, empty if there is none.
+	Running    bool
+	InstanceID string
+	// Env is added to the environment that the instance has.
+	Env []string
+}
+
+// Platform is what the platform is asked before somebody is let in.
+type Platform interface {
+	// Identify checks an access token and says whose it is. A token that is
+	// not valid is fault.InvalidToken or Unauthenticated.
+	Identify(ctx context.Context, accessToken string) (User, error)
+	// Place looks up an instance. A process that does not exist is
+	// fault.NotFound; an instance that does not is a Place without InstanceID.
+	Place(ctx context.Context, u User, processGUID string, index int) (Place, error)
+}
+
+// CodeOptions are what CodeAuthorizer needs.
+type CodeOptions struct {
+	// TokenURL is the token endpoint of the authorization server.
+	TokenURL string
+	// ClientID and Secret are those of the client that codes are made for;
+	// empty means ssh-proxy with an empty secret.
+	ClientID string
+	Secret   string
+	// HTTP is the client to use; nil means one that gives up in time.
+	HTTP     *http.Client
+	Platform Platform
+}
+
+// CodeAuthorizer exchanges one-time codes at the authorization server for the
+// token of their owner, and applies the rules of the platform.
+type CodeAuthorizer struct{ o CodeOptions }
+
+var _ Authorizer = (*CodeAuthorizer)(nil)
+
+const (
+	defaultClient = "ssh-proxy"
+	maxCode       = 1024
+	maxAnswer     = 1 << 20
+
+	scopeAdmin = "cloud_controller.admin"
+	scopeWrite = "cloud_controller.write"
+)
+
+// NewCodeAuthorizer returns an Authorizer for one-time codes.
+func NewCodeAuthorizer(o CodeOptions) *CodeAuthorizer {
+	if o.ClientID == "" {
+		o.ClientID = defaultClient
+	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{
+			Timeout: 10 * time.Second,
+			Transport: &http.Transport{
+				Proxy:               http.ProxyFromEnvironment,
+				DialContext:         (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+				TLSHandshakeTimeout: 5 * time.Second,
+				IdleConnTimeout:     time.Minute,
+			},
+			// A code must not travel to another place.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return &CodeAuthorizer{o}
+}
+
+// Close drops idle connections to the authorization server.
+func (a *CodeAuthorizer) Close() { a.o.HTTP.CloseIdleConnections() }
+
+// Authorize implements Authorizer.
+func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string, index int, _ net.Addr) (Session, error) {
+	s := Session{ProcessGUID: processGUID, Index: index}
+	raw, err := a.exchange(ctx, code)
+	if err != nil {
+		return s, err
+	}
+	u, err := a.o.Platform.Identify(ctx, raw)
+	if err != nil {
+		if fault.Is(err, fault.InvalidToken) {
+			err = fault.Wrap(err, fault.Unauthenticated, "the token of the code is not valid here")
+		}
+		return s, err
+	}
+	s.UserGUID, s.UserName = u.GUID, u.Name
+	p, err := a.o.Platform.Place(ctx, u, processGUID, index)
+	if err != nil {
+		return s, err
+	}
+	s.AppGUID = p.AppGUID
+	if err := mayEnter(u, p); err != nil {
+		return s, err
+	}
+	s.InstanceID, s.Env = p.InstanceID, p.Env
+	return s, nil
+}
+
+// mayEnter is the rule: space developers and administrators, where ssh is
+// allowed, into instances that run.
+func mayEnter(u User, p Place) error {
+	admin := slices.Contains(u.Scopes, scopeAdmin)
+	switch {
+	case admin:
+	case !p.Visible && !p.Developer:
+		return fault.New(fault.NotFound, "the user cannot see this app")
+	case !slices.Contains(u.Scopes, scopeWrite):
+		return fault.New(fault.Forbidden, "the token has not the scope %s", scopeWrite)
+	case !p.Developer:
+		return fault.New(fault.Forbidden, "the user is no developer of the space")
+	case p.Suspended:
+		return fault.New(fault.Forbidden, "the organization is suspended")
+	}
+	switch {
+	case !p.SpaceAllows:
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space; cf allow-space-ssh allows it")
+	case !p.AppAllows:
+		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app; cf enable-ssh enables it")
+	case !p.Started:
+		return fault.New(fault.Unprocessable, "the app is stopped; cf start starts it")
+	case p.InstanceID == "" || !p.Running:
+		return fault.New(fault.Unprocessable, "the instance does not run; cf app shows how it is")
+	}
+	return nil
+}
+
+// exchange turns a code into an access token.
+func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, error) {
+	if code == "" || len(code) > maxCode {
+		return "", fault.New(fault.Unauthenticated, "the password is no one-time code")
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "response_type": {"token"}, "code": {code}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.o.TokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	// RFC 6749, 2.3.1: both are form-encoded before they go into the header;
+	// UAA takes them as they are unless it is told that they are.
+	req.SetBasicAuth(url.QueryEscape(a.o.ClientID), url.QueryEscape(a.o.Secret))
+	req.Header.Set("X-CF-ENCODED-CREDENTIALS", "true")
+	resp, err := a.o.HTTP.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("exchanging a one-time code: %w", err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		AccessToken string `json:"access_token"`
+		Error       string `json:"error"`
+	}
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer)
+	switch {
+	// A wrong code is invalid_grant; invalid_client would be our own mistake,
+	// and nobody's guess. A user who may not have a token gets "unauthorized".
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" || answer.Error == "unauthorized"):
+		return "", fault.New(fault.Unauthenticated, "the one-time code is not valid: it expired, was used before, or never was one")
+	case answer.Error == "invalid_client":
+		return "", fmt.Errorf("exchanging a one-time code: the authorization server does not accept the client %s with the secret that this server has for it", a.o.ClientID)
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("exchanging a one-time code: status %d %s", resp.StatusCode, answer.Error)
+	case err != nil:
+		return "", fmt.Errorf("exchanging a one-time code: %w", err)
+	case answer.AccessToken == "":
+		return "", errors.New("exchanging a one-time code: the answer holds no token")
+	}
+	return answer.AccessToken, nil
+}

@@ -1,0 +1,541 @@
+package staging
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/staging/lifecycle"
+)
+
+// build is one call of Stage.
+type build struct {
+	*Stager
+	req     Request
+	created time.Time
+	last    []buildLine // the last that the build wrote
+}
+
+const (
+	grace = 5 * time.Second
+	// slack is what the instance may take beyond its time before we end it.
+	slack         = 30 * time.Second
+	removeTimeout = time.Minute
+)
+
+func (b *build) run(ctx context.Context) (Result, error) {
+	give, err := b.slot(ctx, b.req.Log)
+	if err != nil {
+		if !errors.Is(err, ErrInterrupted) {
+			b.remove(ctx) // cancelled: there may be one of before a restart
+		}
+		return Result{}, err
+	}
+	defer give()
+	i, err := b.config.Engine.Get(ctx, b.req.BuildGUID)
+	switch {
+	case err == nil && i.Labels[LabelKind] != KindValue:
+		return Result{}, failure(StagingError, "The name of this build is taken by something else")
+	case err == nil:
+		b.created = i.Created
+	case errors.Is(err, engine.ErrNotFound):
+		if err := b.start(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = ended(ctx, b.config.Timeout)
+			}
+			if errors.Is(err, ErrInterrupted) {
+				return Result{}, err // if it did start, it is adopted
+			}
+			b.remove(ctx)
+			return Result{}, explain(err, "Starting the build")
+		}
+	default:
+		if ctx.Err() != nil {
+			return Result{}, ended(ctx, b.config.Timeout)
+		}
+		return Result{}, explain(err, "Starting the build")
+	}
+	result, err := b.finish(ctx)
+	if errors.Is(err, ErrInterrupted) {
+		return Result{}, err
+	}
+	b.remove(ctx)
+	return result, err
+}
+
+// remove takes the instance away, whatever became of the context.
+func (b *build) remove(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if err := b.config.Engine.Remove(ctx, b.req.BuildGUID); err != nil {
+		b.leftovers.Store(true)
+		b.config.Log.ErrorContext(ctx, "a staging instance could not be removed", "build", b.req.BuildGUID, "error", err)
+	}
+}
+
+// start chooses and fetches buildpacks and starts the instance.
+func (b *build) start(ctx context.Context) error {
+	req := b.req
+	if n := len(req.Lifecycle.Buildpacks); n > 0 && actions.IsJava(req.Lifecycle.Buildpacks[n-1]) {
+		// No need to build anything to know this.
+		if err := refuseWithout(actions.Redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
+			return err
+		}
+	}
+	if text := actions.SidecarWarning(req.Lifecycle, req.Sidecars); text != "" {
+		warn(req.Log, text)
+	}
+	scratch, err := b.scratch()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	var c converter
+	packs, skip, err := b.choose(ctx, req, &c, scratch)
+	if err != nil {
+		return err
+	}
+	plan := lifecycle.Plan{SkipDetect: skip, Stack: req.Lifecycle.Stack, Env: b.environment()}
+	limits := archive.Limits{Size: int64(req.DiskMB) << 20}
+	app := blobZip(ctx, b.config.Blobs, blob.Packages, req.PackageGUID)
+	files := []engine.Archive{b.programs, {Target: lifecycle.AppDir, Open: c.open(ctx, app, limits, nil)}}
+	for i, p := range packs {
+		plan.Buildpacks = append(plan.Buildpacks, p.Buildpack)
+		p.files.Target = path.Join(lifecycle.BuildpacksDir, strconv.Itoa(i))
+		files = append(files, p.files)
+	}
+	stage, err := planArchive(plan)
+	if err != nil {
+		return err
+	}
+	files = append(files, stage)
+	if cache, ok := b.cache(ctx); ok {
+		files = append(files, cache)
+	}
+	say(req.Log, "Creating the staging instance with %s", packNames(packs, skip))
+	b.created = time.Now()
+	spec := b.spec(files)
+	if b.config.Reach != nil {
+		if spec.Reach, err = b.config.Reach(ctx, req.App.GUID); err != nil {
+			return fmt.Errorf("the addresses of the app's services: %w", err)
+		}
+	}
+	err = b.config.Engine.Start(ctx, spec)
+	if err != nil {
+		return c.cause(err)
+	}
+	return nil
+}
+
+func packNames(packs []chosen, skip bool) string {
+	if !skip {
+		return "all buildpacks"
+	}
+	names := make([]string, len(packs))
+	for i, p := range packs {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (b *build) spec(files []engine.Archive) engine.Spec {
+	rate := b.req.LogRate
+	if rate <= 0 {
+		rate = -1
+	}
+	return engine.Spec{
+		ID:     b.req.BuildGUID,
+		Labels: map[string]string{LabelKind: KindValue, LabelApp: b.req.App.GUID},
+		Files:  files,
+		Launch: initproto.Spec{
+			Instance: b.req.BuildGUID, OneOff: true, User: b.config.User, Group: b.config.Group,
+			Grace: grace, Timeout: b.config.Timeout, LogRate: rate,
+			Members: []initproto.Member{{
+				Name: "staging", Source: "STG", Dir: "{{home}}",
+				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
+				Env: []string{
+					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
+					// A build is one of Diego's tasks, and those have no ports.
+					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
+				},
+			}},
+		},
+		Limits: engine.Limits{Memory: int64(b.req.MemoryMB) << 20, Disk: int64(b.req.DiskMB) << 20},
+	}
+}
+
+// environment is what buildpacks see: the staging group, the app's own, ours.
+func (b *build) environment() map[string]string {
+	env := map[string]string{}
+	for _, from := range []map[string]string{b.config.Variables, b.req.Env, b.req.App.Env} {
+		for k, v := range from {
+			if k != "" && !strings.ContainsAny(k, "=\x00") && !strings.ContainsRune(v, 0) {
+				env[k] = v
+			}
+		}
+	}
+	ours := map[string]string{
+		"CF_STACK":         b.req.Lifecycle.Stack,
+		"VCAP_APPLICATION": b.req.VCAPApplication,
+		"VCAP_SERVICES":    b.req.VCAPServices,
+		"MEMORY_LIMIT":     strconv.Itoa(b.req.MemoryMB) + "m",
+	}
+	for _, k := range []string{"VCAP_APPLICATION", "VCAP_SERVICES"} {
+		if ours[k] == "" {
+			ours[k] = "{}"
+		}
+	}
+	maps.Copy(env, ours)
+	return env
+}
+
+// CacheKey is the key of the blob.BuildCache of an app: to be deleted with it.
+func CacheKey(appGUID string) string { return strings.ToLower(appGUID) }
+
+func (b *build) cacheKey() string { return CacheKey(b.req.App.GUID) }
+
+// cache returns what the last build kept. A broken cache is as none.
+func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
+	open := func() (*blob.Blob, error) {
+		return b.config.Blobs.Open(ctx, blob.BuildCache, b.cacheKey())
+	}
+	kept, err := open()
+	if err != nil {
+		if !fault.Is(err, fault.NotFound) {
+			b.config.Log.WarnContext(ctx, "the build cache cannot be read", "app", b.req.App.GUID, "error", err)
+		}
+		return engine.Archive{}, false
+	}
+	_, err = archive.CheckTar(kept, archive.Limits{})
+	size := kept.Size()
+	kept.Close() //nolint:errcheck // only read from
+	if err != nil {
+		b.config.Log.WarnContext(ctx, "the build cache is broken and is dropped", "app", b.req.App.GUID, "error", err)
+		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // written over by this build anyway
+		return engine.Archive{}, false
+	}
+	say(b.req.Log, "Using the build artifacts cache of the last build (%s)", sizeText(size))
+	return engine.Archive{Target: lifecycle.CacheDir, Open: func() (io.ReadCloser, error) { return open() }}, true
+}
+
+// finish follows the instance to its end and takes what it made.
+func (b *build) finish(ctx context.Context) (Result, error) {
+	timeout := b.config.Timeout
+	// One that ended while no server ran is only read.
+	left := max(time.Until(b.created.Add(timeout+slack)), slack)
+	followCtx, cancel := context.WithTimeoutCause(ctx, left, errExpired)
+	defer cancel()
+	out, err := b.follow(followCtx)
+	if err != nil {
+		if followCtx.Err() != nil {
+			return Result{}, ended(followCtx, timeout)
+		}
+		return Result{}, explain(err, "Following the build")
+	}
+	if !out.lost && out.status != 0 && !out.oom {
+		// A compiler that was killed shows as a failure of the buildpack.
+		if u, err := b.config.Engine.Usage(ctx, b.req.BuildGUID); err == nil && u.OOMKills > 0 {
+			out.oom = true
+		}
+	}
+	if err := out.failure(b.req.MemoryMB, b.req.DiskMB, timeout); err != nil {
+		return Result{}, b.withLines(err)
+	}
+	result, err := b.collect(ctx)
+	if err != nil && ctx.Err() != nil {
+		return Result{}, ended(ctx, timeout)
+	}
+	if err != nil {
+		return Result{}, explain(err, "Storing the droplet")
+	}
+	return result, nil
+}
+
+// collect stores the droplet and the cache and reads the result.
+func (b *build) collect(ctx context.Context) (Result, error) {
+	var meta bytes.Buffer
+	if err := b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+lifecycle.MetaDir, &bounded{w: &meta, left: 4 * maxMeta}); err != nil {
+		return Result{}, err
+	}
+	raw, err := readResult(meta.Bytes())
+	if err != nil {
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "What the build says of its result cannot be used: " + err.Error(), Err: err}
+	}
+	result := fromBuilder(raw)
+	result.Stack = b.req.Lifecycle.Stack
+	if err := CheckSidecars(result.Buildpacks, result.ExecutionMetadata, allSidecars(b.req.Sidecars, result.Sidecars)); err != nil {
+		return Result{}, err
+	}
+	if err := b.startable(ctx, result); err != nil {
+		return Result{}, err
+	}
+	if text := actions.SidecarWarning(b.req.Lifecycle, allSidecars(b.req.Sidecars, result.Sidecars)[len(b.req.Sidecars):]); text != "" {
+		warn(b.req.Log, text) // of those that the buildpack added just now
+	}
+	say(b.req.Log, "Uploading droplet, build artifacts cache...")
+	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Checksum, result.Size = info.SHA256, info.Size
+	say(b.req.Log, "Uploaded droplet (%s)", sizeText(info.Size))
+	b.keepCache(ctx)
+	say(b.req.Log, "Uploading complete")
+	return result, nil
+}
+
+// startable refuses a droplet that says nothing about what to run, if the app
+// does not either.
+func (b *build) startable(ctx context.Context, result Result) error {
+	if len(result.ProcessTypes) > 0 || b.req.HasCommand == nil {
+		return nil
+	}
+	has, err := b.req.HasCommand(ctx)
+	if err != nil || has {
+		return err
+	}
+	return failure(StagingError, "Start command not specified. Neither a buildpack nor a Procfile says what to run: "+
+		"give the command with cf push -c COMMAND, as command in the manifest, or in a Procfile (web: COMMAND)")
+}
+
+// keepCache stores the build cache. A build does not fail for it.
+func (b *build) keepCache(ctx context.Context) {
+	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), lifecycle.CacheDir, b.config.MaxCache, harmless)
+	switch {
+	case err == nil:
+		say(b.req.Log, "Uploaded build artifacts cache (%s)", sizeText(info.Size))
+	case fault.Is(err, fault.TooLarge):
+		say(b.req.Log, "The build artifacts cache is larger than %s and is not kept", sizeText(b.config.MaxCache))
+		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // an old one is no worse than none
+	case ctx.Err() == nil:
+		b.config.Log.WarnContext(ctx, "the build cache was not kept", "app", b.req.App.GUID, "error", err)
+	}
+}
+
+// maxInflated is how much larger than its compressed limit a tree may be.
+const maxInflated = 8
+
+// store collects a directory of the instance into a blob. Keep changes entries or
+// leaves them out.
+func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pr, pw := io.Pipe()
+	done := background.Feed("staging files", pw, func() error {
+		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+	})
+	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
+	cancel()
+	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
+	<-done
+	return info, err
+}
+
+// pack writes a directory of the instance as compressed tar.
+func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar.Header) bool) error {
+	z, err := gzip.NewWriterLevel(w.w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	w.w = z // the bound is on what goes into the compressor
+	if err := b.filter(ctx, dir, w, keep); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
+	pr, pw := io.Pipe()
+	done := background.Feed("staging files", pw, func() error {
+		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+	})
+	defer func() {
+		_ = pr.Close() // never fails
+		<-done
+	}()
+	in, out := tar.NewReader(pr), tar.NewWriter(w)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			// The zeroes at the end, so that the collector gets through.
+			if _, err := io.Copy(io.Discard, pr); err != nil {
+				return err
+			}
+			return out.Close()
+		}
+		if err != nil {
+			return err
+		}
+		if !keep(h) {
+			continue
+		}
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil { //nolint:gosec // bounded by its writer
+			return err
+		}
+	}
+}
+
+// dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
+func dotted(h *tar.Header) bool {
+	h.Name = "./" + h.Name
+	if h.Typeflag == tar.TypeLink {
+		h.Linkname = "./" + h.Linkname
+	}
+	return true
+}
+
+// harmless leaves links out of a cache that lead outside of it: with them it
+// could not be unpacked again.
+func harmless(h *tar.Header) bool {
+	if h.Typeflag != tar.TypeSymlink {
+		return true
+	}
+	if path.IsAbs(h.Linkname) {
+		return false
+	}
+	to := path.Join(path.Dir(path.Clean(h.Name)), h.Linkname) //nolint:gosec // judged here, opened nowhere
+	return to != ".." && !strings.HasPrefix(to, "../")
+}
+
+// bounded is a writer that takes only so much.
+type bounded struct {
+	w    io.Writer
+	left int64
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, fault.New(fault.TooLarge, "What the build made is too large")
+	}
+	return b.w.Write(p)
+}
+
+func sizeText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + "G"
+	case n >= 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + "M"
+	case n >= 1<<10:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + "K"
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+// follow passes log lines on until the instance has ended.
+func (b *build) follow(ctx context.Context) (outcome, error) {
+	var at engine.Position // lines that an earlier call passed on are only remembered
+	for attempt := 0; ; attempt++ {
+		out, done, err := b.read(ctx, &at)
+		if done || ctx.Err() != nil {
+			return out, err
+		}
+		if errors.Is(err, engine.ErrNotFound) {
+			return outcome{lost: true}, nil
+		}
+		// The stream ended without saying that the instance has.
+		i, getErr := b.config.Engine.Get(ctx, b.req.BuildGUID)
+		switch {
+		case errors.Is(getErr, engine.ErrNotFound):
+			return outcome{lost: true}, nil
+		case getErr == nil && !i.Running:
+			return fromState(i.State), nil
+		case attempt >= 10:
+			return outcome{}, errors.Join(err, getErr)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(attempt+1) * 100 * time.Millisecond):
+		}
+	}
+}
+
+func fromState(s initproto.State) outcome {
+	if s.Phase != initproto.Ended || s.Exit == nil {
+		return outcome{lost: true}
+	}
+	return outcome{
+		status: s.Exit.Status, oom: s.Exit.OOM, stopped: s.Exit.Stopped,
+		reason: s.Exit.Description, timedOut: timedOut(s.Exit.Description),
+	}
+}
+
+// timedOut reads ingot-init's description of an end.
+func timedOut(description string) bool { return strings.HasPrefix(description, "Timed out") }
+
+// read passes on what one stream has. It is done when the last record was seen.
+func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, error) {
+	stream, err := b.config.Engine.Records(ctx, b.req.BuildGUID, *at)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	defer stream.Close()
+	var out outcome
+	for {
+		r, err := stream.Next()
+		if errors.Is(err, io.EOF) {
+			return out, false, nil
+		}
+		if err != nil {
+			return out, false, err
+		}
+		news := engine.Position(r.Seq) > b.req.After
+		switch r.Kind {
+		case initproto.Stdout, initproto.Stderr:
+			b.remember(r)
+			if news {
+				b.req.Log("STG", r.Kind == initproto.Stderr, r.Time, r.Payload)
+			}
+		case initproto.Event:
+			var e initproto.EventBody
+			if json.Unmarshal(r.Payload, &e) == nil && b.event(e, &out) {
+				return out, true, nil
+			}
+		}
+		*at = engine.Position(r.Seq)
+		if news && b.req.Seen != nil {
+			b.req.Seen(*at)
+		}
+	}
+}
+
+// event takes an event into account, and tells whether it was the last.
+func (b *build) event(e initproto.EventBody, out *outcome) bool {
+	switch e.Event {
+	case initproto.EventExited:
+		out.status, out.oom = e.Status, out.oom || e.OOM
+	case initproto.EventDropped:
+		say(b.req.Log, "%d lines of this build were left out: it wrote too fast", e.Lines)
+	case initproto.EventEnded:
+		out.oom, out.stopped, out.reason = out.oom || e.OOM, e.Stopped, e.Reason
+		out.timedOut = timedOut(e.Reason)
+		if e.Status != 0 {
+			out.status = e.Status
+		}
+		return true
+	}
+	return false
+}

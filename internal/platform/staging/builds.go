@@ -1,0 +1,359 @@
+package staging
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/engine"
+)
+
+// Line is a line for an app's log. Lines of one stream have ascending numbers,
+// by which a line that comes twice is recognised.
+type Line struct {
+	App    string
+	Time   time.Time
+	Source string
+	Stderr bool
+	Text   []byte
+	Stream string
+	Seq    uint64
+}
+
+// Lines takes log lines and knows how far a stream has come.
+type Lines interface {
+	Append(lines ...Line) error
+	Position(stream string) uint64
+}
+
+// BuildsConfig is what Builds is made of.
+type BuildsConfig struct {
+	Store    platform.Store
+	Platform *actions.Platform
+	Stager   *Stager
+	Lines    Lines
+	// API is the address of the v3 API, for VCAP_APPLICATION.
+	API string
+	Log *slog.Logger
+}
+
+// Builds carries out the builds that the store knows of:
+//
+//	STAGING ──▶ STAGED, with a droplet
+//	      └───▶ FAILED, with the reason
+//
+// Each is staged by one goroutine; a server that comes back goes on with those
+// it finds STAGING. It is a background.Service.
+type Builds struct {
+	background.Part
+	BuildsConfig
+	kicked chan struct{}
+
+	mu     sync.Mutex
+	active map[string]bool
+}
+
+// buildInterval is how often the store is asked without being told.
+const buildInterval = 10 * time.Second
+
+// NewBuilds returns a service that is not running.
+func NewBuilds(c BuildsConfig) *Builds {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Builds{BuildsConfig: c, kicked: make(chan struct{}, 1), active: map[string]bool{}}
+}
+
+// Kick has the store looked at soon. It never blocks.
+func (b *Builds) Kick() {
+	select {
+	case b.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Start begins to work.
+func (b *Builds) Start(ctx context.Context) error {
+	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		spawn(func() { b.loop(work, spawn) })
+		return nil
+	})
+}
+
+// Stop ends the work. Builds under way go on in their instances.
+func (b *Builds) Stop() { b.Halt(nil) }
+
+func (b *Builds) loop(ctx context.Context, spawn func(func())) {
+	tick := time.NewTicker(buildInterval)
+	defer tick.Stop()
+	for {
+		waiting, unwanted := b.waiting(ctx)
+		for _, guid := range waiting {
+			spawn(func() { background.Safely("build", func() { b.carryOut(ctx, guid) }) })
+		}
+		for _, guid := range unwanted {
+			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // else it is swept
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.kicked:
+		case <-tick.C:
+		}
+	}
+}
+
+// waiting returns builds that nobody works on, and marks them; and those that are
+// under way and not wanted any more.
+func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
+	var found []*platform.Build
+	err := b.Store.View(ctx, func(tx platform.Tx) (err error) {
+		found, _, err = tx.Builds().List(platform.Where("state", platform.Staging))
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			b.Log.WarnContext(ctx, "builds could not be read", "error", err)
+		}
+		return nil, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, build := range found {
+		wanted[build.GUID] = true
+		if !b.active[build.GUID] {
+			b.active[build.GUID] = true
+			waiting = append(waiting, build.GUID)
+		}
+	}
+	for guid := range b.active {
+		if !wanted[guid] {
+			unwanted = append(unwanted, guid)
+		}
+	}
+	return waiting, unwanted
+}
+
+func (b *Builds) carryOut(ctx context.Context, guid string) {
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.active, guid)
+	}()
+	err := background.Do("build", func() error { return b.stage(ctx, guid) })
+	var failure *Failure
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted):
+	case errors.As(err, &failure):
+		if failure.Err != nil {
+			b.Log.InfoContext(ctx, "a build failed", "build", guid, "error", failure.Err)
+		}
+		b.failed(ctx, guid, failure.Error(), failure.Report())
+	case fault.Is(err, fault.NotFound), errors.Is(err, errNotWanted):
+		// The app went meanwhile, and the build with it; or another build came.
+		_ = b.Stager.Cancel(ctx, guid)
+	default:
+		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
+		text := StagingError + " - The build failed for a reason that is not the app's; the server's log says more."
+		b.failed(ctx, guid, text, text)
+	}
+}
+
+// errNotWanted means that a build is no longer being staged: a newer one has
+// replaced it.
+var errNotWanted = errors.New("the build is not wanted any more")
+
+// stage makes the droplet of a build.
+func (b *Builds) stage(ctx context.Context, guid string) error {
+	req, err := b.prepare(ctx, guid)
+	if err != nil {
+		return err
+	}
+	lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
+	defer lines.flush()
+	req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
+	result, err := b.Stager.Stage(ctx, *req)
+	if err != nil {
+		return err
+	}
+	return b.staged(ctx, guid, req, result)
+}
+
+// prepare reads everything a build needs, and gives it the guid of its droplet.
+func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
+	var req *Request
+	err := b.Store.Update(ctx, func(tx platform.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if err != nil {
+			return err
+		}
+		if build.State != platform.Staging {
+			return errNotWanted
+		}
+		if build.DropletGUID == "" {
+			build.DropletGUID = uuid.NewString()
+			if err := tx.Builds().Update(build); err != nil {
+				return err
+			}
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		place, err := actions.PlaceOf(tx, app)
+		if err != nil {
+			return err
+		}
+		group, err := tx.EnvGroup("staging")
+		if err != nil {
+			return err
+		}
+		services, err := actions.VCAPServices(tx, app)
+		if err != nil {
+			return err
+		}
+		sidecars, _, err := tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+		if err != nil {
+			return err
+		}
+		req = &Request{
+			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
+			App: App{GUID: app.GUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
+			Env: group.Var, VCAPApplication: jsonText(place.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
+		}
+		for _, s := range sidecars {
+			req.Sidecars = append(req.Sidecars, *s)
+		}
+		req.HasCommand = func(ctx context.Context) (bool, error) { return b.hasCommand(ctx, app.GUID) }
+		return nil
+	})
+	return req, err
+}
+
+// hasCommand reports whether the newest web process of an app has a command.
+func (b *Builds) hasCommand(ctx context.Context, appGUID string) (bool, error) {
+	has := false
+	err := b.Store.View(ctx, func(tx platform.Tx) error {
+		web, _, err := tx.Processes().List(platform.Where("app_guid", appGUID).And(platform.In("type", platform.WebProcess)))
+		has = slices.ContainsFunc(web, func(p *platform.Process) bool { return strings.TrimSpace(p.Command) != "" })
+		return err
+	})
+	return has, err
+}
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}
+
+// staged stores the droplet and ends the build, both or neither.
+func (b *Builds) staged(ctx context.Context, guid string, req *Request, result Result) error {
+	return b.Store.Update(ctx, func(tx platform.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if err != nil {
+			return err
+		}
+		if build.State != platform.Staging {
+			return errNotWanted
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		droplet := &platform.Droplet{
+			Resource: platform.Resource{GUID: req.DropletGUID}, AppGUID: app.GUID, PackageGUID: build.PackageGUID, BuildGUID: guid,
+			State: platform.Staged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
+		}
+		result.Apply(droplet)
+		if err := tx.Droplets().Insert(droplet); err != nil {
+			return err
+		}
+		build.State = platform.Staged
+		if err := tx.Builds().Update(build); err != nil {
+			return err
+		}
+		return b.Platform.RecordApp(tx, "audit.app.build.staged", creator(build), app, map[string]any{
+			"build_guid": guid, "package_guid": build.PackageGUID, "droplet_guid": droplet.GUID,
+		})
+	})
+}
+
+// failed ends a build. The reason is for its audit event, the report is what the
+// build shows.
+func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
+	err := b.Store.Update(ctx, func(tx platform.Tx) error {
+		build, err := tx.Builds().Get(guid)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if build.State != platform.Staging {
+			return nil // a newer one has replaced it
+		}
+		build.State, build.Error = platform.Failed, report
+		if err := tx.Builds().Update(build); err != nil {
+			return err
+		}
+		app, err := tx.Apps().Get(build.AppGUID)
+		if err != nil {
+			return err
+		}
+		return b.Platform.RecordApp(tx, "audit.app.build.failed", creator(build), app, map[string]any{
+			"build_guid": guid, "package_guid": build.PackageGUID, "error_message": reason,
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		b.Log.ErrorContext(ctx, "a failed build could not be marked", "build", guid, "error", err)
+	}
+}
+
+func creator(b *platform.Build) actions.Actor {
+	return actions.Actor{GUID: b.CreatorGUID, Type: "user", Name: b.CreatorName, Mail: b.CreatorMail}
+}
+
+// buildLines passes the lines of a build on. A line gets the number of the
+// record it was in, which is told right after it.
+type buildLines struct {
+	to          Lines
+	app, stream string
+	log         *slog.Logger
+	pending     []Line
+}
+
+func (l *buildLines) add(source string, stderr bool, t time.Time, text []byte) {
+	l.pending = append(l.pending, Line{App: l.app, Time: t, Source: source, Stderr: stderr, Text: append([]byte{}, text...)})
+}
+
+func (l *buildLines) seen(at engine.Position) {
+	if n := len(l.pending); n > 0 {
+		l.pending[n-1].Stream, l.pending[n-1].Seq = l.stream, uint64(at)
+	}
+	l.flush()
+}
+
+func (l *buildLines) flush() {
+	if len(l.pending) == 0 {
+		return
+	}
+	if err := l.to.Append(l.pending...); err != nil {
+		l.log.Warn("lines of a build could not be logged", "error", err)
+	}
+	l.pending = l.pending[:0]
+}

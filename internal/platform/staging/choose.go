@@ -1,0 +1,139 @@
+package staging
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/staging/buildpacks"
+	"ingot/internal/platform/staging/lifecycle"
+)
+
+// chosen is a buildpack with its content.
+type chosen struct {
+	lifecycle.Buildpack
+	files engine.Archive // without a target yet
+}
+
+// buildpackLimits is what a buildpack may hold, unpacked.
+var buildpackLimits = archive.Limits{Size: 4 << 30}
+
+// choose returns the buildpacks of a request. The second result tells whether
+// they were asked for, so that none has to detect the app.
+func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch string) ([]chosen, bool, error) {
+	installed, err := s.installed(ctx, req.Lifecycle.Stack)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(req.Lifecycle.Buildpacks) == 0 {
+		var all []chosen
+		for _, p := range installed {
+			if !p.Enabled || p.State != platform.Ready {
+				continue
+			}
+			one, err := s.content(ctx, p, c)
+			if err != nil {
+				return nil, false, err
+			}
+			all = append(all, one)
+		}
+		if len(all) == 0 {
+			return nil, false, failure(NoBuildpacks, "There are no buildpacks available for the stack %q", req.Lifecycle.Stack)
+		}
+		return all, false, nil
+	}
+	var all []chosen
+	for _, name := range req.Lifecycle.Buildpacks {
+		one, err := s.named(ctx, name, installed, req, c, scratch)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, one)
+	}
+	return all, true, nil
+}
+
+func (s *Stager) named(ctx context.Context, name string, installed []platform.Buildpack, req Request, c *converter, scratch string) (chosen, error) {
+	if actions.IsURL(name) {
+		return s.custom(ctx, name, req.Log, c, scratch)
+	}
+	i := slices.IndexFunc(installed, func(p platform.Buildpack) bool { return p.Name == name })
+	switch {
+	case i < 0:
+		names := make([]string, len(installed))
+		for i, p := range installed {
+			names[i] = p.Name
+		}
+		return chosen{}, failure(StagingError, "There is no buildpack %q for the stack %q: use a name of %s, or the URL of a git repository or zip file",
+			name, req.Lifecycle.Stack, strings.Join(names, ", "))
+	case !installed[i].Enabled:
+		return chosen{}, failure(StagingError, "The buildpack %q is disabled", name)
+	case installed[i].State != platform.Ready:
+		return chosen{}, failure(StagingError, "The buildpack %q has no content yet", name)
+	}
+	return s.content(ctx, installed[i], c)
+}
+
+// installed returns the buildpacks of the catalog; without one, those that come
+// with Ingot.
+func (s *Stager) installed(ctx context.Context, stack string) ([]platform.Buildpack, error) {
+	if s.config.Catalog != nil {
+		return s.config.Catalog.Buildpacks(ctx, stack)
+	}
+	var list []platform.Buildpack
+	for i, b := range buildpacks.Bundled() {
+		list = append(list, platform.Buildpack{Name: b.Name, Position: i + 1, Enabled: true, State: platform.Ready, Bundled: true})
+	}
+	return list, nil
+}
+
+// content finds the files of an installed buildpack.
+func (s *Stager) content(ctx context.Context, p platform.Buildpack, c *converter) (chosen, error) {
+	if p.Bundled {
+		for _, b := range buildpacks.Bundled() {
+			if b.Name == p.Name {
+				return chosen{
+					lifecycle.Buildpack{Name: p.Name, Key: b.Key, Bundled: true},
+					engine.Archive{Key: b.Key, Open: b.Open, ReadOnly: true},
+				}, nil
+			}
+		}
+		return chosen{}, failure(StagingError, "The buildpack %q does not come with this version", p.Name)
+	}
+	key := "buildpack-" + p.Checksum
+	if p.Checksum == "" {
+		info, err := s.config.Blobs.Open(ctx, blob.Buildpacks, p.GUID)
+		if err != nil {
+			return chosen{}, err
+		}
+		key = "buildpack-" + info.SHA256
+		if err := info.Close(); err != nil {
+			return chosen{}, err
+		}
+	}
+	zip := blobZip(ctx, s.config.Blobs, blob.Buildpacks, p.GUID)
+	files := engine.Archive{Key: key, ReadOnly: true, Open: func() (io.ReadCloser, error) { return c.openBuildpack(ctx, zip) }}
+	return chosen{lifecycle.Buildpack{Name: p.Name, Key: key}, files}, nil
+}
+
+// openBuildpack converts the zip of a buildpack.
+func (c *converter) openBuildpack(ctx context.Context, zip zipFile) (io.ReadCloser, error) {
+	r, size, closer, err := zip()
+	if err != nil {
+		c.failed(err)
+		return nil, err
+	}
+	rename, err := buildpackRename(r, size, buildpackLimits)
+	closer.Close() //nolint:errcheck // only read from
+	if err != nil {
+		c.failed(err)
+		return nil, err
+	}
+	return c.open(ctx, zip, buildpackLimits, rename)()
+}

@@ -1,0 +1,168 @@
+package staging
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/staging/lifecycle"
+)
+
+// maxMeta bounds staging_info.yml, result.json and the like.
+const maxMeta = 1 << 20
+
+// Inspect looks into a droplet that somebody uploads: a tar compressed with gzip
+// with app/, staging_info.yml and what else lies in the home directory. Droplets
+// of Cloud Foundry have the same. Checksum and Size are not set. The error for one that could not run is a fault.Unprocessable.
+func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, error) {
+	limits.OutsideLinks = true // right inside its container
+	var info, procfile []byte
+	app := false
+	_, err := archive.WalkTar(r, limits, func(e archive.Entry, body io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		top, rest, _ := strings.Cut(e.Path, "/")
+		switch {
+		case e.Path == ".":
+		case top == "app":
+			if app = true; rest == "" && e.Kind != archive.Dir {
+				return bad("app is not a directory")
+			}
+			if rest == "Procfile" && e.Kind == archive.File {
+				var err error
+				procfile, err = small(body, "app/Procfile")
+				return err
+			}
+		case top == lifecycle.InfoFile:
+			if e.Kind != archive.File {
+				return bad("%s is not a file", lifecycle.InfoFile)
+			}
+			var err error
+			info, err = small(body, lifecycle.InfoFile)
+			return err
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Result{}, err
+	case !app:
+		return Result{}, bad("it has no folder app")
+	case info == nil:
+		info = []byte("{}") // the app has to name its start command
+	}
+	return readInfo(info, procfile)
+}
+
+func bad(format string, args ...any) *fault.Error {
+	return fault.New(fault.Unprocessable, "This is no droplet: "+format, args...)
+}
+
+func small(r io.Reader, name string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxMeta+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxMeta {
+		return nil, bad("%s is larger than 1 MiB", name)
+	}
+	return b, nil
+}
+
+// readInfo reads a staging_info.yml: JSON as we and Cloud Foundry write it, or
+// YAML as the name says.
+func readInfo(text, procfile []byte) (Result, error) {
+	var info lifecycle.Info
+	if json.Unmarshal(text, &info) != nil {
+		var old struct {
+			DetectedBuildpack string `yaml:"detected_buildpack"`
+			StartCommand      string `yaml:"start_command"`
+		}
+		if yaml.Unmarshal(text, &old) != nil {
+			return Result{}, bad("%s is neither JSON nor YAML", lifecycle.InfoFile)
+		}
+		info = lifecycle.Info{DetectedBuildpack: old.DetectedBuildpack, StartCommand: old.StartCommand}
+	}
+	types := info.ProcessTypes
+	if types == nil {
+		types = map[string]string{}
+		if info.StartCommand != "" {
+			types[platform.WebProcess] = info.StartCommand
+		}
+		// A droplet of another platform says no more than the start command.
+		more, err := lifecycle.ParseProcfile(procfile)
+		if err == nil {
+			for name, command := range more {
+				types[name] = command
+			}
+		}
+	}
+	r := lifecycle.Result{
+		Lifecycle: lifecycle.LifecycleMetadata{
+			DetectedBuildpack: info.DetectedBuildpack, Buildpacks: info.Buildpacks,
+		},
+		ProcessTypes: types, Sidecars: info.Sidecars, ExecutionMetadata: info.ExecutionMetadata,
+	}
+	if err := lifecycle.Check(r); err != nil {
+		return Result{}, bad("%s: %s", lifecycle.InfoFile, err)
+	}
+	return fromBuilder(r), nil
+}
+
+// fromBuilder translates what the builder says to our nouns.
+func fromBuilder(r lifecycle.Result) Result {
+	out := Result{
+		DetectedBuildpack: r.Lifecycle.DetectedBuildpack,
+		ProcessTypes:      r.ProcessTypes,
+		ExecutionMetadata: r.ExecutionMetadata,
+		Buildpacks:        []platform.DropletBuildpack{},
+		Sidecars:          []platform.DropletSidecar{},
+	}
+	if out.ProcessTypes == nil {
+		out.ProcessTypes = map[string]string{}
+	}
+	for _, b := range r.Lifecycle.Buildpacks {
+		out.Buildpacks = append(out.Buildpacks, platform.DropletBuildpack{
+			Name: b.Name, DetectOutput: b.DetectOutput, Version: b.Version, BuildpackName: b.BuildpackName,
+		})
+	}
+	for _, s := range r.Sidecars {
+		out.Sidecars = append(out.Sidecars, platform.DropletSidecar{
+			Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.Memory,
+		})
+	}
+	return out
+}
+
+// readResult reads what the builder wrote, which its buildpacks may have changed.
+func readResult(tarball []byte) (lifecycle.Result, error) {
+	var text []byte
+	_, err := archive.WalkTar(bytes.NewReader(tarball), archive.Limits{Size: maxMeta, Files: 100}, func(e archive.Entry, body io.Reader) error {
+		if e.Path != lifecycle.ResultFile || e.Kind != archive.File {
+			return nil
+		}
+		var err error
+		text, err = io.ReadAll(body)
+		return err
+	})
+	if err == nil && text == nil {
+		err = errors.New("it is not there")
+	}
+	var r lifecycle.Result
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err == nil {
+		err = lifecycle.Check(r)
+	}
+	return r, err
+}

@@ -1,0 +1,97 @@
+package staging
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/platform"
+)
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		o    outcome
+		want string
+	}{
+		"fine":      {outcome{}, ""},
+		"detect":    {outcome{status: 222}, "NoAppDetectedError - An app was not successfully detected by any available buildpack"},
+		"compile":   {outcome{status: 223}, "BuildpackCompileFailed - App staging failed in the buildpack compile phase"},
+		"release":   {outcome{status: 224}, "BuildpackReleaseFailed - App staging failed in the buildpack release phase"},
+		"supply":    {outcome{status: 225}, "BuildpackCompileFailed - App staging failed in the buildpack supply phase"},
+		"finalize":  {outcome{status: 226}, "BuildpackCompileFailed - App staging failed in the buildpack finalize phase"},
+		"disk":      {outcome{status: 227}, "StagingError - The build ran out of disk space: the limit is 20 MB"},
+		"memory":    {outcome{status: 226, oom: true}, "StagingError - The build ran out of memory: the limit is 10 MB"},
+		"time":      {outcome{status: 143, timedOut: true, stopped: true}, "StagingTimeExpired - Staging time expired: the build took longer than 1m0s"},
+		"stopped":   {outcome{status: 143, stopped: true}, "StagingError - The build was stopped"},
+		"lost":      {outcome{lost: true}, "StagingError - The staging instance was lost"},
+		"something": {outcome{status: 1}, "StagingError - Staging failed: exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := test.o.failure(10, 20, time.Minute)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestCheckSidecars(t *testing.T) {
+	t.Parallel()
+	without := []platform.Sidecar{{Name: "a", ProcessTypes: []string{"web"}, MemoryMB: 1}, {Name: "b", ProcessTypes: []string{"web", "worker"}}}
+	for name, test := range map[string]struct {
+		pack      platform.DropletBuildpack
+		execution string
+		sidecars  []platform.Sidecar
+		refused   bool
+	}{
+		"java":        {platform.DropletBuildpack{Name: "java_buildpack"}, "", without, true},
+		"java url":    {platform.DropletBuildpack{Name: "https://example.org/x/java-buildpack.git#main"}, "", without, true},
+		"java itself": {platform.DropletBuildpack{Name: "mine", BuildpackName: "java"}, "", without, true},
+		"says so":     {platform.DropletBuildpack{Name: "mine"}, `{"needs_sidecar_memory":true}`, without, true},
+		"memory":      {platform.DropletBuildpack{Name: "java_buildpack"}, "", without[:1], false},
+		"none":        {platform.DropletBuildpack{Name: "java_buildpack"}, "", nil, false},
+		"go":          {platform.DropletBuildpack{Name: "go_buildpack"}, "", without, false},
+		"javascript":  {platform.DropletBuildpack{Name: "javascript"}, "junk", without, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := CheckSidecars([]platform.DropletBuildpack{test.pack}, test.execution, test.sidecars)
+			if (err != nil) != test.refused {
+				t.Fatalf("%v, want refused %v", err, test.refused)
+			}
+			if err != nil && (!strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), "`memory`") || strings.Contains(err.Error(), `"a"`)) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPermitted sees from where this server fetches what users name.
+func TestPermitted(t *testing.T) {
+	t.Parallel()
+	strict, open := &Stager{}, &Stager{config: Config{PrivateFetch: true}}
+	for address, want := range map[string]bool{
+		"1.1.1.1": true, "100.63.255.255": true, "100.128.0.1": true, "2606:4700::1111": true, "64:ff9a::1": true,
+		"127.0.0.1": false, "::1": false, "0.0.0.0": false, "::": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false, "fd00::1": false,
+		"169.254.169.254": false, "fe80::1": false, "224.0.0.1": false, "255.255.255.255": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false,
+		"100.64.0.1": false, "100.100.100.200": false, "100.127.255.255": false, "::ffff:100.64.0.1": false,
+		"64:ff9b::a9fe:a9fe": false, "64:ff9b::7f00:1": false,
+	} {
+		at := netip.MustParseAddr(address)
+		if got := strict.permitted(at); got != want {
+			t.Errorf("%s is permitted: %t", address, got)
+		}
+		if !open.permitted(at) {
+			t.Errorf("%s is not permitted although all are", address)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package platform
+
+import "context"
+
+// Store keeps the nouns. All work goes through transactions: View sees one
+// moment and cannot write; Update is serializable, all or nothing, and may run
+// its function more than once.
+//
+// A read of what is not there fails with fault.NotFound; a write that breaks a
+// unique rule with fault.Conflict. What to tell the user about it is the
+// caller's business.
+type Store interface {
+	View(ctx context.Context, f func(Tx) error) error
+	Update(ctx context.Context, f func(Tx) error) error
+}
+
+// Tx is a transaction.
+type Tx interface {
+	Context() context.Context
+
+	Organizations() Repo[Organization]
+	Spaces() Repo[Space]
+	OrganizationQuotas() Repo[OrganizationQuota]
+	SpaceQuotas() Repo[SpaceQuota]
+	Users() Repo[User]
+	Roles() Repo[Role]
+	Domains() Repo[Domain]
+	Routes() Repo[Route]
+	Destinations() Repo[Destination]
+	Apps() Repo[App]
+	Processes() Repo[Process]
+	Sidecars() Repo[Sidecar]
+	Packages() Repo[Package]
+	Builds() Repo[Build]
+	Droplets() Repo[Droplet]
+	Deployments() Repo[Deployment]
+	Tasks() Repo[Task]
+	Instances() Repo[Instance]
+	Buildpacks() Repo[Buildpack]
+	Stacks() Repo[Stack]
+	AuditEvents() Repo[AuditEvent]
+	Jobs() Repo[Job]
+	ServiceBrokers() Repo[ServiceBroker]
+	ServiceOfferings() Repo[ServiceOffering]
+	ServicePlans() Repo[ServicePlan]
+	ServiceInstances() Repo[ServiceInstance]
+	ServiceBindings() Repo[ServiceBinding]
+
+	FeatureFlags() ([]FeatureFlag, error) // those that were ever set
+	SetFeatureFlag(FeatureFlag) error
+	EnvGroup(name string) (EnvGroup, error)
+	SetEnvGroup(EnvGroup) error
+}
+
+// Repo is all resources of one kind.
+type Repo[T any] interface {
+	Get(guid string) (*T, error)
+	// List returns a page and how many there are in all. With PerPage 0 it
+	// returns everything.
+	List(q Query) (page []*T, total int, err error)
+	// First returns the first match, or fault.NotFound.
+	First(q Query) (*T, error)
+	Count(q Query) (int, error)
+	// Insert fills in guid and times where they are zero.
+	Insert(*T) error
+	// Update stores all fields and sets Updated to now.
+	Update(*T) error
+	Delete(guid string) error
+	// DeleteAll removes all matches and says how many there were.
+	DeleteAll(q Query) (int, error)
+}
+
+// Query selects resources.
+type Query struct {
+	Where  []Cond
+	Labels []LabelRequirement
+	// Reader restricts to what a user may see; nil sees everything.
+	Reader *Reader
+	// Order is a field name; empty means by creation.
+	Order   string
+	Desc    bool
+	Page    int // from 1
+	PerPage int // 0 means all
+	// WithoutSecrets leaves out what is encrypted: the fields are empty. What
+	// was read so must not be given to Update.
+	WithoutSecrets bool
+}
+
+// Reader is a user for whom a list is made. What he sees follows from his
+// roles, by the rules of each kind of resource.
+type Reader struct{ UserGUID string }
+
+// Where starts a query with one condition.
+func Where(field string, values ...any) Query {
+	return Query{Where: []Cond{In(field, values...)}}
+}
+
+// And adds a condition.
+func (q Query) And(c Cond) Query {
+	q.Where = append(append([]Cond{}, q.Where...), c)
+	return q
+}
+
+// Cond is one condition on a field. Fields have the names of the v3 API:
+// "name", "space_guid", "organization_guid", "app_guid", "state" …; which
+// there are is for the store to say, and an unknown one is an error.
+type Cond struct {
+	Field  string
+	Op     Op
+	Values []any
+}
+
+// Op compares.
+type Op int
+
+// The comparisons. OpIn with no values matches nothing.
+const (
+	OpIn Op = iota
+	OpNotIn
+	OpLess
+	OpLessEqual
+	OpGreater
+	OpGreaterEqual
+	OpNull
+	OpNotNull
+	// OpInSeconds matches times within any of the seconds that the values begin.
+	OpInSeconds
+)
+
+// In matches any of values.
+func In(field string, values ...any) Cond { return Cond{Field: field, Values: values} }
+
+// InStrings matches any of values.
+func InStrings(field string, values []string) Cond {
+	c := Cond{Field: field}
+	for _, v := range values {
+		c.Values = append(c.Values, v)
+	}
+	return c
+}
+
+// LabelRequirement is one part of a label selector.
+type LabelRequirement struct {
+	Key    string
+	Op     LabelOp
+	Values []string
+}
+
+// LabelOp is how a label is compared.
+type LabelOp int
+
+// The comparisons of labels.
+const (
+	LabelExists LabelOp = iota
+	LabelAbsent
+	LabelIn
+	LabelNotIn
+)
