@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,8 +14,6 @@ const (
 	dependenciesFile   = "docs/dependencies.txt"
 	dependenciesReason = "each module is code that we answer for: it is linked because somebody decided so, and the list says why"
 )
-
-var update = flag.Bool("update", false, "write the linked modules to "+dependenciesFile+"; new ones still need a reason")
 
 // TestDependencies compares the modules linked into the server with the reviewed
 // list. With -update it corrects the list, and still fails while a line has no

@@ -4,6 +4,7 @@
 // modules are linked. Each rule carries its reason, and each check is itself
 // tested with made-up violations.
 //
-// It has no code outside its tests, may import the standard library only, and is
-// imported by nobody.
+// It has no code outside its tests.
+//
+// Imports: the standard library only.
 package archtest

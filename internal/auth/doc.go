@@ -13,7 +13,12 @@
 //	life of a signing key
 //	           signing ──rotated──▶ verifying only ──its last token expired──▶ gone
 //
-// It may import fault, run, token, web and oplog; it must not import adapters
-// (what it stores goes through Store) nor the platform or the notification
-// service: those could use any other UAA instead.
+// It must not import adapters (what it stores goes through Store) nor the
+// platform or the notification service: those could use any other UAA instead.
+//
+// Imports: auth/scim, base/background, base/fault, base/token, base/version,
+// base/web, github.com/go-jose/go-jose/v4, github.com/go-jose/go-jose/v4/jwt,
+// github.com/google/uuid, github.com/maypok86/otter/v2,
+// github.com/prometheus/client_golang/prometheus, golang.org/x/crypto/argon2,
+// golang.org/x/crypto/bcrypt, golang.org/x/time/rate.
 package auth

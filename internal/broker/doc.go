@@ -25,6 +25,12 @@
 // nothing twice. Passwords are derived from one sealed secret and are kept
 // nowhere.
 //
-// It may import seal, servers, run, connlimit, outbound, the broker library and
-// the drivers of the three servers; nothing of the platform, and no store.
+// It must not import anything of the platform, or a store.
+//
+// Imports: base/background, base/connlimit, base/daemon, base/safedial,
+// base/seal, code.cloudfoundry.org/brokerapi/v13,
+// code.cloudfoundry.org/brokerapi/v13/domain,
+// code.cloudfoundry.org/brokerapi/v13/domain/apiresponses,
+// github.com/go-sql-driver/mysql, github.com/jackc/pgx/v5,
+// github.com/jackc/pgx/v5/stdlib, github.com/redis/go-redis/v9.
 package broker

@@ -9,7 +9,10 @@
 // say what happened, why, and what to do. The exit codes are 0, 1 for a
 // failure and 2 for a call that is not understood.
 //
-// It may import the packages below it, manifest/keys, suggest, version, go-flags,
-// yaml and the standard library. It must not import the server's packages: what the client
-// needs from the machine (for doctor) is handed in by the program.
+// It must not import the server's packages: what the client needs from the
+// machine (for doctor) is handed in by the program.
+//
+// Imports: base/manifestkeys, base/suggest, base/version, cli/bits, cli/client,
+// cli/config, cli/shell, cli/term, github.com/jessevdk/go-flags,
+// go.yaml.in/yaml/v2, golang.org/x/term.
 package cli

@@ -20,8 +20,8 @@
 // The interfaces here are owned by this package and implemented elsewhere: the
 // Store by db/notifydb, the Directory by notify/audience, Channels by mail.
 //
-// It may import fault, run, token, seal, the rate limiter of golang.org/x/time and the
-// standard library. It must not
-// import a face, a store, mail, the platform or the authorization server: those
-// are reached over HTTP through the Directory.
+// It must not import a face, a store, mail, the platform or the authorization
+// server: those are reached over HTTP through the Directory.
+//
+// Imports: base/fault, golang.org/x/time/rate.
 package notify

@@ -3,6 +3,7 @@
 // permission rules live here, and the interface of the store that keeps them.
 // There is no I/O in this package.
 //
-// It may import fault and the standard library; every part of the platform
-// imports it.
+// Every part of the platform imports it.
+//
+// Imports: the standard library only.
 package platform

@@ -10,7 +10,8 @@
 // Retry-After. Stopping is the reverse: listeners drain first, the lock is
 // released last.
 //
-// It may import every package of the house, because it alone knows which of
-// them there are; only programs may import it. It holds no rules of its own:
-// what does not concern the putting together belongs elsewhere.
+// Only programs may import it. It holds no rules of its own: what does not
+// concern the putting together belongs elsewhere.
+//
+// Imports: every wing and the base.
 package system

@@ -20,6 +20,8 @@
 //   - An attribute without a value sorts last, or first when descending, as
 //     SCIM has it. Equal ones come by id, in the same direction.
 //
-// It may import auth, auth/scim and db. It must not import a driver, another
-// store, or anything that faces users. Nobody but system and tests imports it.
+// It must not import a driver, another store, or anything that faces users.
+// Nobody but system and tests imports it.
+//
+// Imports: auth, auth/scim, base/db.
 package authdb

@@ -4,6 +4,9 @@
 // The suite asks for an empty store for each of its parts and runs them all in
 // parallel. It sees a store only through the interface.
 //
-// It may import auth, auth/scim, the standard library and go-cmp. It must not
-// import a store or a database: those import it. Only tests may import it.
+// It must not import a store or a database: those import it. Only tests may
+// import it.
+//
+// Imports: auth, auth/scim, github.com/google/go-cmp/cmp,
+// github.com/google/go-cmp/cmp/cmpopts.
 package authtest

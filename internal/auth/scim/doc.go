@@ -38,9 +38,8 @@
 //     [Column].SQL. Otherwise LOWER also folds letters outside ASCII, which
 //     SQLite does not, and "gt" and its kin follow the database's locale.
 //
-// # Imports
+// It must not import a database driver: it produces text and arguments and
+// never runs a query.
 //
-// This package may import the standard library only. It must not import any
-// other package of Ingot, nor a database driver: it produces text and arguments
-// and never runs a query. Tests may also use go-cmp, rapid and modernc's SQLite.
+// Imports: the standard library only.
 package scim

@@ -15,5 +15,5 @@
 // WaitGroup start goroutines that end; Part.Launch and Loop start loops that go
 // on after a rest; Do makes an error of a panic where a job is worked on.
 //
-// It may import the standard library only.
+// Imports: the standard library only.
 package background

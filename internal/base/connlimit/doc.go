@@ -2,5 +2,5 @@
 // together, and accepts connections in a way that neither a flood nor a shortage
 // of file descriptors ends.
 //
-// It may import the standard library and golang.org/x/sys only.
+// Imports: golang.org/x/sys/unix.
 package connlimit

@@ -8,6 +8,8 @@
 // Never do two run on one data directory: before each start, what a process
 // before us left running there is found and ended.
 //
-// It may import package run and the standard library. The bundled service
-// broker uses it, and the tests that need a real PostgreSQL.
+// The bundled service broker uses it, and the tests that need a real
+// PostgreSQL.
+//
+// Imports: base/background.
 package daemon

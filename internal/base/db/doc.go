@@ -54,7 +54,10 @@
 // SQLite runs with synchronous=FULL: a transaction that was acknowledged
 // survives a power cut. See sqlite.go for what that was measured to cost.
 //
-// This package may import internal/base/seal, the two database drivers and goose. It
-// must not import any other package of Ingot, and knows no tables: stores live
-// with the nouns they store, and bring their own migrations.
+// It knows no tables: each service has its store beside it, which brings its own
+// migrations.
+//
+// Imports: base/fault, base/seal, github.com/jackc/pgx/v5,
+// github.com/jackc/pgx/v5/pgconn, github.com/jackc/pgx/v5/stdlib,
+// github.com/pressly/goose/v3, modernc.org/sqlite, modernc.org/sqlite/lib.
 package db

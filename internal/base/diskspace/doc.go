@@ -11,5 +11,5 @@
 // is a second, smaller one that is given back only when a server starts on a full
 // disk. Both are made anew when there is room again.
 //
-// It may import fault, run and the standard library.
+// Imports: base/background, base/fault.
 package diskspace

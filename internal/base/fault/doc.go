@@ -6,5 +6,5 @@
 // a status and a body, in one table. An error without a code is internal: the
 // user learns nothing but an id that also stands in the log.
 //
-// It may import the standard library only: everything else imports it.
+// Imports: the standard library only.
 package fault

@@ -2,5 +2,7 @@
 // people on a terminal and JSON otherwise, attributes that travel with a
 // context, and the rule that secrets are never written.
 //
-// (The logs of apps are package logs.) It may import the standard library only.
+// (The logs of apps are package logs.)
+//
+// Imports: the standard library only.
 package logging

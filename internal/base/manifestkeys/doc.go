@@ -3,6 +3,7 @@
 // docs/manifest.md share the list, so that an unknown key is reported alike
 // everywhere.
 //
-// It may import suggest, a YAML library and the standard library; it must not
-// import anything else of this module, because the client uses it.
+// The client links it, so it has to stay small.
+//
+// Imports: base/suggest, go.yaml.in/yaml/v2.
 package manifestkeys

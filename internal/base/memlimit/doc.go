@@ -6,5 +6,5 @@
 // which it collects earlier and gives back at once. What is really in use moves
 // the bound: a large server is not made slow, it collects as any Go program.
 //
-// It may import the standard library only.
+// Imports: the standard library only.
 package memlimit

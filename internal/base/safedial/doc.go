@@ -3,5 +3,5 @@
 // could otherwise reach what only this machine should: its own administration,
 // the neighbours in its network, a cloud's metadata.
 //
-// It may import the standard library only.
+// Imports: the standard library only.
 package safedial

@@ -15,6 +15,5 @@
 // thousand million values under one key, far beyond what one installation
 // writes between two rotations.
 //
-// It may import the standard library only, and knows nothing about databases.
-// It must not import any other package of Ingot.
+// Imports: the standard library only.
 package seal

@@ -2,6 +2,9 @@
 // revocation. Every API of Ingot uses it, with keys of the built-in
 // authorization server or of any UAA-compatible one.
 //
-// It may import package fault and go-jose; it must not know how tokens are
-// made (package auth) or how requests arrive (package web).
+// It must not know how tokens are made (package auth) or how requests arrive
+// (package web).
+//
+// Imports: base/fault, github.com/go-jose/go-jose/v4,
+// github.com/go-jose/go-jose/v4/jwt, github.com/maypok86/otter/v2.
 package token

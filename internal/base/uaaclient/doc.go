@@ -2,6 +2,7 @@
 // built-in one or any other, over its public HTTP API: it gets a token for a
 // client of our own and looks up users and groups.
 //
-// It may import the standard library only, so that each service can use it;
-// it must not know the authorization server's code or tables.
+// It must not know the authorization server's code or tables.
+//
+// Imports: base/fault.
 package uaaclient

@@ -1,4 +1,4 @@
 // Package version says which Ingot this is.
 //
-// It may be imported by every package and imports nothing.
+// Imports: the standard library only.
 package version

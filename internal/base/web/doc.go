@@ -6,8 +6,12 @@
 //	          limits ─▶ Access decision ─▶ handler ─▶ error to body
 //
 // A route cannot be registered without an Access, and nothing outside this
-// package may make a router of its own (the house rules test it), so that no
+// package may make a router of its own (package archtest checks it), so that no
 // route escapes the decision.
 //
-// It may import fault, oplog, run and token; it must not know any service.
+// It must not know any service.
+//
+// Imports: base/background, base/fault, base/logging, base/token,
+// github.com/go-chi/chi/v5, github.com/go-chi/chi/v5/middleware,
+// github.com/google/uuid, github.com/prometheus/client_golang/prometheus.
 package web

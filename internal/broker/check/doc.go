@@ -6,6 +6,7 @@
 // bindings of one plan of each offering, changes and removes them, and sends
 // what a platform must never get away with. What it made it removes again.
 //
-// It may import the standard library only: it must know nothing of the broker it
-// checks.
+// It must know nothing of the broker it checks.
+//
+// Imports: the standard library only.
 package check

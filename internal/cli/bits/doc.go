@@ -2,6 +2,8 @@
 // it finds the files that .cfignore leaves, reads each of them once for its
 // sums, and writes them as a zip whose length is known before it is written.
 //
-// It imports go-gitignore, klauspost/compress and the standard library. It
-// must not import anything of this module.
+// It must not import anything of this module.
+//
+// Imports: github.com/klauspost/compress/flate,
+// github.com/sabhiram/go-gitignore.
 package bits

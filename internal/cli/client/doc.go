@@ -6,6 +6,8 @@
 // when a gateway fails, and whatever takes time is asked for at intervals that
 // start small and grow.
 //
-// It imports the standard library alone. It must not import anything of the
-// server: what both sides know is the published API.
+// It must not import anything of the server: what both sides know is the
+// published API.
+//
+// Imports: the standard library only.
 package client

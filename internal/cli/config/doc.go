@@ -6,6 +6,7 @@
 // else ~/.config/ingot/config.json. It holds tokens: nobody but its owner may
 // read it, and it is replaced as a whole.
 //
-// It imports the standard library alone. It must not import the client or
-// anything of the server.
+// It must not import the client or anything of the server.
+//
+// Imports: the standard library only.
 package config

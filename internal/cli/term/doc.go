@@ -5,6 +5,7 @@
 // than the screen; elsewhere there is plain text and no progress at all, so
 // that output can be read by programs and kept in files.
 //
-// It imports fatih/color, x/term and the standard library. It must not import
-// anything of this module.
+// It must not import anything of this module.
+//
+// Imports: github.com/fatih/color.
 package term

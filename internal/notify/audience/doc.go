@@ -7,7 +7,7 @@
 // name the last member seen where the server allows it, so that nobody is
 // missed when members come and go between two pages.
 //
-// It may import notify, fault, uaaclient and the standard library, and otter
-// for its cache. It must not know the code of the authorization server or the
-// platform.
+// It must not know the code of the authorization server or the platform.
+//
+// Imports: base/fault, base/uaaclient, notify, github.com/maypok86/otter/v2.
 package audience

@@ -1,4 +1,6 @@
 // Package channeltest holds the contract of notify.Channel as tests.
 //
-// It may import package notify and the standard library; only tests import it.
+// Only tests import it.
+//
+// Imports: base/faulttest, notify.
 package channeltest

@@ -20,6 +20,8 @@
 // What cannot be rendered is parked: failed, visible, and replayable. Nothing that
 // a client or a template holds ends the process.
 //
-// It may import notify, notify/template, fault, outbound, run, prometheus's client and the
-// standard library. It must not import a store, a face, mail, or the platform.
+// It must not import a store, a face, mail, or the platform.
+//
+// Imports: base/background, base/safedial, notify, notify/template,
+// github.com/prometheus/client_golang/prometheus.
 package delivery

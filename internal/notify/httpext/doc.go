@@ -3,6 +3,8 @@
 // templates, webhooks, the list of suppressed addresses, the page on which a
 // recipient unsubscribes, and the OpenAPI description of all of it.
 //
-// It may import notify, notify/template, fault, token and web. It must not
-// import a store, delivery, mail or the other faces.
+// It must not import a store, delivery, mail or the other faces.
+//
+// Imports: base/fault, base/token, base/web, notify, notify/template,
+// github.com/google/uuid.
 package httpext

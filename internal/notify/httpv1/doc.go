@@ -5,6 +5,8 @@
 // has one: its clients show them. Bodies are JSON, read strictly where that
 // service does so, and leniently where its clients rely on it (sends).
 //
-// It may import notify, notify/template, fault, token and web. It must not
-// import a store, delivery, mail or the other faces.
+// It must not import a store, delivery, mail or the other faces.
+//
+// Imports: base/fault, base/token, base/web, notify, notify/template,
+// github.com/google/uuid.
 package httpv1

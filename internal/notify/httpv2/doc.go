@@ -6,6 +6,8 @@
 // Everything belongs to the client of the token; what belongs to another is not
 // found.
 //
-// It may import notify, notify/template, fault, token and web. It must not
-// import a store, delivery, mail or the other faces.
+// It must not import a store, delivery, mail or the other faces.
+//
+// Imports: base/fault, base/token, base/web, notify, notify/template,
+// github.com/google/uuid.
 package httpv2

@@ -6,6 +6,8 @@
 //
 // address checks addresses for everybody, mailtest is a server for tests.
 //
-// It may import notify, run, web, its own sub-packages and the mail libraries.
 // It must not import a face, a store or another adapter.
+//
+// Imports: base/background, notify, notify/mail/address, notify/mail/compose,
+// notify/mail/dkim, notify/mail/smtp.
 package mail

@@ -36,6 +36,8 @@
 //   - A send that was purged is, for an idempotency key that outlives it, known
 //     by its number only.
 //
-// It may import notify, fault and db. It must not import a driver, another
-// store, or anything that faces users. Nobody but system and tests imports it.
+// It must not import a driver, another store, or anything that faces users.
+// Nobody but system and tests imports it.
+//
+// Imports: base/background, base/db, base/fault, notify.
 package notifydb

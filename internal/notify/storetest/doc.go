@@ -7,6 +7,9 @@
 // parallel. Stores are given a clock that only the suite moves, and can be
 // opened again as after a crash.
 //
-// It may import notify, fault, the standard library, go-cmp and rapid. It must
-// not import a store or a database: those import it. Only tests may import it.
+// It must not import a store or a database: those import it. Only tests may
+// import it.
+//
+// Imports: base/fault, notify, github.com/google/go-cmp/cmp,
+// github.com/google/go-cmp/cmp/cmpopts, pgregory.net/rapid.
 package storetest

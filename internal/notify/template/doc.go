@@ -11,6 +11,7 @@
 // templates passes the same cleaner (clean.go), which is an allow-list over
 // tokens; what it allows is written as it came, so that layout stays.
 //
-// It may import notify, fault, the standard library and the HTML tokenizer of
-// golang.org/x/net. It must not do I/O.
+// It must not do I/O.
+//
+// Imports: base/fault, notify, golang.org/x/net/html.
 package template

@@ -4,6 +4,8 @@
 // rules that concern several nouns, and records the audit event. The API and
 // manifests use the same actions.
 //
-// Who may do it was decided by the caller. It may import cf, fault and the
-// standard library; it must not import faces or adapters.
+// Who may do it was decided by the caller. It must not import faces or
+// adapters.
+//
+// Imports: base/fault, platform, github.com/google/uuid.
 package actions

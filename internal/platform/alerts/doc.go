@@ -15,6 +15,7 @@
 // told twice when the server is killed; each message also has an idempotency
 // key.
 //
-// It may import cf, fault, run, uaaclient and the standard library. It must not
-// import the notification service: it is reached over HTTP.
+// It must not import the notification service: it is reached over HTTP.
+//
+// Imports: base/background, base/fault, platform.
 package alerts

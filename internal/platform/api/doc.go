@@ -3,7 +3,10 @@
 // resource; what they share (links, timestamps, permissions) has a file of its
 // own.
 //
-// It owns the interfaces of what it needs. It may import fault, token, web,
-// oplog and the nouns; it must not import adapters (databases, engines) nor the
-// authorization server or the notification service: it meets those over HTTP.
+// It owns the interfaces of what it needs. It must not import adapters
+// (databases, engines) nor the authorization server or the notification
+// service: it meets those over HTTP.
+//
+// Imports: base/fault, base/token, base/version, base/web, platform,
+// platform/actions, platform/manifest, platform/services.
 package api

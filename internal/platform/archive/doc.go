@@ -26,7 +26,8 @@
 // at the same time cannot lead it outside. The directory must be empty, and after
 // an error it is empty again.
 //
-// It may import package fault, the standard library and
-// github.com/klauspost/compress. It must not import any other package of Ingot:
-// which archives there are, and where they are kept, is not its business.
+// It must not know which archives there are, or where they are kept.
+//
+// Imports: base/fault, github.com/klauspost/compress/flate,
+// github.com/klauspost/compress/gzip.
 package archive

@@ -34,7 +34,7 @@
 // The pool is only a cache: its files are not synced when they are written, but
 // compared with their checksum when they are opened, and removed if they differ.
 //
-// It may import package fault and the standard library. It must not import any
-// other package of Ingot, the database least of all: who owns a blob, and which
-// are to be kept, is known elsewhere.
+// It must not know who owns a blob, or which are to be kept.
+//
+// Imports: base/fault.
 package blob

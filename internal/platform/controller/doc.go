@@ -45,7 +45,9 @@
 // command, are never started again and have no routes. It shares with the
 // Controller what is asked of the store and the engine, and nothing that changes.
 //
-// It may import cf, platform, engine, launch, run, fault, oplog and the standard
-// library, and uuid for guids; engines, databases, logs, router and faces it
-// must not import: it owns small interfaces of what it needs of them.
+// Engines, databases, logs, router and faces it must not import: it owns small
+// interfaces of what it needs of them.
+//
+// Imports: base/background, base/fault, platform, platform/actions,
+// platform/engine, platform/initproto, github.com/google/uuid.
 package controller

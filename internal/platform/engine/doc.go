@@ -12,7 +12,8 @@
 //
 // Package enginetest is the conformance suite of every engine.
 //
-// It may import launch, run and the standard library; engines live in folders below
-// and import nothing of the rest of the house but launch, archive, run, fault
-// and oplog.
+// Engines live in folders below and import nothing else of the platform but
+// initproto and archive.
+//
+// Imports: base/background, platform/initproto.
 package engine

@@ -11,5 +11,5 @@
 // files that outlives both sides; elsewhere it can be standard output. Writer and
 // Reader keep it.
 //
-// It may import the standard library only, for ingot-init must stay small.
+// Imports: base/background.
 package initproto

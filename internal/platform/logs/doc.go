@@ -22,7 +22,8 @@
 // Nothing is lost without a word: a line that tells of a loss has the number of
 // lost lines with it (Entry.Lost), and the sums are kept with the segments.
 //
-// It may import fault, oplog, run, token, web and the standard library; it must
-// not know engines, the controller, or who may see which app: that it asks
-// through Access.
+// It must not know engines, the controller, or who may see which app: that it
+// asks through Access.
+//
+// Imports: base/background, base/fault, base/token, base/web.
 package logs

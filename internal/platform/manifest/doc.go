@@ -4,6 +4,8 @@
 // manifest made by Of applies without change.
 //
 // Manifests are YAML 1.1, as the clients of Cloud Foundry read them: there
-// "yes" is true. It may import cf, platform, fault, its package keys and a YAML
-// library; it must not import faces or adapters.
+// "yes" is true. It must not import faces or adapters.
+//
+// Imports: base/fault, base/manifestkeys, platform, platform/actions,
+// go.yaml.in/yaml/v2.
 package manifest

@@ -36,6 +36,8 @@
 //   - An unknown field, or a value that is not of its type, is a mistake of the
 //     program: an error without a code.
 //
-// It may import cf, fault and db. It must not import a driver, another store, or
-// anything that faces users. Nobody but system, bench and tests imports it.
+// It must not import a driver, another store, or anything that faces users.
+// Nobody but system, bench and tests imports it.
+//
+// Imports: base/db, base/fault, platform, github.com/google/uuid.
 package platformdb

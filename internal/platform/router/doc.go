@@ -24,8 +24,9 @@
 // A client that stands still for long loses its connection, so that it does not
 // keep what is held for it; one that is slow does not (stalls, patience).
 //
-// It may import fault, oplog, outbound, run, seal, token, web, Prometheus's client,
-// golang.org/x/sys and the standard library; it must not know where routes come
-// from, engines, or where access lines go: it is told the first and tells the
-// last through a function.
+// It must not know where routes come from, engines, or where access lines go:
+// it is told the first and tells the last through a function.
+//
+// Imports: base/background, base/safedial, base/seal, base/web,
+// github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.
 package router

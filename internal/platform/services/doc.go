@@ -19,7 +19,11 @@
 // A create whose outcome nobody knows (a timeout, garbage, a poll that took too
 // long) fails, and a cleanup removes what the broker may have made.
 //
-// Folder osb is the client of brokers, brokertest a broker for tests. This
-// package may import cf, platform, fault, run and its own folders; it must not
-// import faces, stores or adapters.
+// Folder osb is the client of brokers, brokertest a broker for tests. It must
+// not import faces, stores or adapters.
+//
+// Imports: base/background, base/fault, platform, platform/actions,
+// platform/services/osb, github.com/google/uuid,
+// github.com/santhosh-tekuri/jsonschema/v6, golang.org/x/text/language,
+// golang.org/x/text/message.
 package services

@@ -20,7 +20,9 @@
 // keeps him out; the operator's log says why. Guessing is slowed down by address
 // and by process.
 //
-// It may import fault, run, engine, launch, oplog, golang.org/x/crypto/ssh and
-// the standard library. It must not import engines, the store, the
-// authorization server or a face: they are handed in as small interfaces.
+// It must not import engines, the store, the authorization server or a face:
+// they are handed in as small interfaces.
+//
+// Imports: base/background, base/fault, base/logging, platform/engine,
+// golang.org/x/crypto/ssh.
 package sshd

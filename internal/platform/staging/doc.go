@@ -26,6 +26,11 @@
 // What comes from an application (the package, the droplet, result.json) is a
 // stranger's: archives pass through package archive, everything is bounded.
 //
-// It may import cf, fault, outbound, run, engine (the seam, no engine), launch, blob and
-// archive, and its own folders below; no face, no store.
+// It must not import a face or a store.
+//
+// Imports: base/background, base/fault, base/safedial, platform,
+// platform/actions, platform/archive, platform/blob, platform/engine,
+// platform/initproto, platform/staging/buildpacks, platform/staging/lifecycle,
+// github.com/google/uuid, github.com/klauspost/compress/gzip,
+// go.yaml.in/yaml/v2.
 package staging

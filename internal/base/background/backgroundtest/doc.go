@@ -1,4 +1,6 @@
 // Package backgroundtest holds the conformance suite of background.Service.
 //
-// It may import package run and the standard library; only tests import it.
+// Only tests import it.
+//
+// Imports: base/background.
 package backgroundtest

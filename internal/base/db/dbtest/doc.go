@@ -6,6 +6,7 @@
 // process. Where its programs are missing tests fail and say what to install,
 // unless INGOT_TEST_NO_POSTGRES=1 asks to skip them.
 //
-// It may import internal/base/db, internal/base/seal and the PostgreSQL driver. Only tests
-// may import it.
+// Only tests may import it.
+//
+// Imports: base/db, base/db/dbtest/pgproc, base/seal, github.com/jackc/pgx/v5.
 package dbtest

@@ -1,5 +1,5 @@
 // Package termtest is a screen for tests: it understands the few control
 // sequences that package term writes, and wraps lines as terminals do.
 //
-// It imports the standard library alone, and is imported by tests only.
+// Imports: the standard library only.
 package termtest

@@ -6,6 +6,7 @@
 // headers only. No line of a message begins with a dot, and every line ends
 // with CR LF, so that it can be sent as it is.
 //
-// It may import notify, mail/address and the standard library. It must not
-// import how messages are sent or kept.
+// It must not import how messages are sent or kept.
+//
+// Imports: notify, notify/mail/address.
 package compose

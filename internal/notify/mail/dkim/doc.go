@@ -2,6 +2,8 @@
 // domain answers for them and that nobody changed the unsubscribe headers
 // (RFC 8058).
 //
-// It may import mail/compose, emersion/go-msgauth and the standard library. It
-// must not import how messages are sent or kept.
+// It must not import how messages are sent or kept.
+//
+// Imports: notify/mail/address, notify/mail/compose,
+// github.com/emersion/go-msgauth/dkim.
 package dkim

@@ -7,6 +7,7 @@
 // it returns. Message ids cannot be guessed; whoever is called has to see that
 // the message was sent to the reported recipient.
 //
-// It may import run, mail/address, emersion/go-smtp and the standard library.
 // It must not import notify: what a bounce means is decided there.
+//
+// Imports: base/background, notify/mail/address, github.com/emersion/go-smtp.
 package dsn

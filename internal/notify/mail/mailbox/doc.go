@@ -5,6 +5,7 @@
 // and bytes. What is in them was written by strangers: pages run no script, and
 // the HTML of a message is shown in a frame that can do nothing.
 //
-// It may import notify, web, fault, mail/compose and the standard library. It
-// must not import a face or how mail is sent.
+// It must not import a face or how mail is sent.
+//
+// Imports: base/fault, base/web, notify, notify/mail/compose.
 package mailbox

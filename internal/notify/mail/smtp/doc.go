@@ -18,6 +18,8 @@
 // one is tried again later; several such failures in a row open a breaker, and
 // the rest is postponed without another try.
 //
-// It may import notify, run, mail/address, mail/compose, the circuit breaker and
-// the standard library. It must not import how messages are made or kept.
+// It must not import how messages are made or kept.
+//
+// Imports: base/background, notify, notify/mail/compose,
+// github.com/sony/gobreaker/v2.
 package smtp

@@ -33,7 +33,12 @@
 //	directory made ─▶ disk, layers mounted ─▶ created ─▶ cabled ─▶ committed ─▶ released
 //	└────────────────────── taken down ──────────────────────────────────────┘ └ adopted
 //
-// It may import engine, engine/local, launch, outbound and the libraries for OCI
-// specifications, netlink and nftables; no other engine and nothing else of the
-// house.
+// It must not import another engine, or anything of the platform but the seam.
+//
+// Imports: base/background, base/safedial, platform/engine,
+// platform/engine/local, platform/initproto, github.com/creack/pty,
+// github.com/google/nftables, github.com/google/nftables/binaryutil,
+// github.com/google/nftables/expr,
+// github.com/opencontainers/runtime-spec/specs-go,
+// github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
 package container

@@ -16,5 +16,7 @@
 // What an engine cannot do by its own Description (isolation, fixed ports) is
 // left out.
 //
-// It may import engine, launch, fault and the standard library; no engine.
+// It must not import an engine.
+//
+// Imports: base/fault, base/faulttest, platform/engine, platform/initproto.
 package enginetest

@@ -12,6 +12,9 @@
 //	Create ──▶ half-made ──Commit──▶ an instance ──Remove──▶ half-made ──▶ gone
 //	               └───────────────Recover, after a crash─────────────────▲
 //
-// It may import engine, launch, archive and fault; not the engines that use it,
-// nor anything else of the house.
+// It must not import the engines that use it.
+//
+// Imports: base/background, base/fault, platform/archive, platform/engine,
+// platform/initproto, github.com/creack/pty, golang.org/x/sys/unix,
+// golang.org/x/term.
 package local

@@ -19,6 +19,8 @@
 //
 // It needs Linux: it looks at processes through /proc.
 //
-// It may import engine, engine/local, launch, fault and golang.org/x/sys; no
-// other engine and nothing else of the house.
+// It must not import another engine, or anything of the platform but the seam.
+//
+// Imports: base/background, base/fault, platform/engine, platform/engine/local,
+// platform/initproto, golang.org/x/sys/unix.
 package process

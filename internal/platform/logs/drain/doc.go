@@ -19,7 +19,9 @@
 // twice around a restart of the receiver, and none is lost. Over HTTPS a status
 // 2xx is the receipt.
 //
-// It may import logs, outbound, run and the standard library; it must not know
-// where drains are configured. Addresses of drains hold secrets: they are never
-// logged beyond scheme and host.
+// It must not know where drains are configured. Addresses of drains hold
+// secrets: they are never logged beyond scheme and host.
+//
+// Imports: base/background, base/safedial, platform/logs,
+// golang.org/x/sys/unix.
 package drain

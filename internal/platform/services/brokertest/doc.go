@@ -2,5 +2,5 @@
 // at once, later, never, slowly, or answer garbage, and a test can look at what
 // it has and put other answers in its mouth.
 //
-// It may import the standard library only.
+// Imports: the standard library only.
 package brokertest

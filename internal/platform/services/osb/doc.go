@@ -7,6 +7,7 @@
 // it is what the specification says; anything else is Unknown where the broker
 // may have done something, so that the caller can clean up.
 //
-// It may import outbound, the standard library, gobreaker and uuid. It must not import
-// the nouns, stores or faces.
+// It must not import the nouns, stores or faces.
+//
+// Imports: base/safedial, github.com/google/uuid, github.com/sony/gobreaker/v2.
 package osb

@@ -9,6 +9,5 @@
 //
 // What the client may do is what the operating system lets the process do.
 //
-// It may import the standard library only, as it runs beside code we do not
-// know.
+// Imports: the standard library only.
 package sftp

@@ -10,5 +10,5 @@
 // A droplet may run somewhere else than where it was built: start commands and
 // profile scripts say $HOME and $DEPS_DIR and never name a directory.
 //
-// It may import the standard library only.
+// Imports: the standard library only.
 package buildpacks

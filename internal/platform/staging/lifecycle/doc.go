@@ -29,6 +29,7 @@
 // are bounded; but it runs as the same user as they do and guards nothing from
 // them. The server has to judge what comes out.
 //
-// It may import go.yaml.in/yaml/v2 and the standard library only: the program
-// has to stay small and run in any root file system.
+// The program has to stay small and run in any root file system.
+//
+// Imports: go.yaml.in/yaml/v2.
 package lifecycle

@@ -3,7 +3,7 @@
 // as the host counts them. Tests of the engine use it, and tests of those who
 // use the engine.
 //
-// It may import the standard library and what speaks to the kernel's network
-// (netlink, nftables); the engine itself it must not, for then it would believe
-// what it is to check.
+// It must not import the engine, for then it would believe what it is to check.
+//
+// Imports: github.com/google/nftables, github.com/vishvananda/netlink.
 package containertest
