@@ -7,8 +7,8 @@ SHELL         := bash
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
-VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
-GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.Version=$(VERSION)'
+VERSION  := $(shell scripts/version)
+GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
 ARGS     ?=
 FUZZTIME ?= 1s
 

@@ -34,12 +34,12 @@ func binary(ctx context.Context, dir string) (string, error) {
 		}
 		return path, nil
 	}
-	version := "dev"
-	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
-		version = strings.TrimSpace(string(out))
+	out, err := exec.CommandContext(ctx, filepath.Join(moduleDir(), "..", "scripts", "version")).Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/version: %w", err)
 	}
 	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
-		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.Version="+version, filepath.Join(dir, name), "./cmd/"+name)
+		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.stamped="+strings.TrimSpace(string(out)), filepath.Join(dir, name), "./cmd/"+name)
 		if err != nil {
 			return "", err
 		}
