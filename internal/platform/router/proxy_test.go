@@ -24,6 +24,9 @@ import (
 	"ingot/internal/platform/router"
 )
 
+// http1 is what a route has that names no protocol.
+const http1 router.Protocol = ""
+
 // front is a proxy that listens, and a client that asks it for any host.
 type front struct {
 	t      testing.TB
@@ -388,7 +391,7 @@ func TestResponseHeaderTimeout(t *testing.T) {
 
 func TestStreaming(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+	for _, protocol := range []router.Protocol{http1, router.HTTP2} {
 		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, router.Options{})
@@ -406,7 +409,7 @@ func TestStreaming(t *testing.T) {
 			// The answer's header comes with the first event.
 			go func() { next <- "first" }()
 			res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
-			if want := map[router.Protocol]string{router.HTTP1: "HTTP/1.1", router.HTTP2: "HTTP/2.0"}[protocol]; res.Header.Get("X-Proto") != want {
+			if want := map[router.Protocol]string{http1: "HTTP/1.1", router.HTTP2: "HTTP/2.0"}[protocol]; res.Header.Get("X-Proto") != want {
 				t.Errorf("the backend saw %s", res.Header.Get("X-Proto"))
 			}
 			lines := bufio.NewScanner(res.Body)
@@ -431,7 +434,7 @@ func TestStreaming(t *testing.T) {
 // A backend may answer while the request is still coming in.
 func TestFullDuplex(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+	for _, protocol := range []router.Protocol{http1, router.HTTP2} {
 		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, router.Options{})
@@ -577,7 +580,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestHeadAndTrailers(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+	for _, protocol := range []router.Protocol{http1, router.HTTP2} {
 		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, router.Options{})
@@ -616,7 +619,7 @@ func TestHeadAndTrailers(t *testing.T) {
 
 func TestClientVanishes(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []router.Protocol{router.HTTP1, router.HTTP2} {
+	for _, protocol := range []router.Protocol{http1, router.HTTP2} {
 		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, router.Options{})
