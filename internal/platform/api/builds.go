@@ -48,7 +48,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(p, pkg.AppGUID, manages...)
+		app, err := a.appNamed(p, pkg.AppGUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (a *API) newBuild(p *presenter, app *platform.App, pkg *platform.Package, b
 	build := &platform.Build{
 		AppGUID: app.GUID, PackageGUID: pkg.GUID, State: platform.Staging, Lifecycle: app.Lifecycle,
 		MemoryMB: a.platform.StagingMemoryMB, DiskMB: a.platform.StagingDiskMB, LogRate: platform.DefaultLogRate,
-		CreatorGUID: p.caller.guid, CreatorName: p.caller.name, CreatorMail: p.caller.mail,
+		CreatorGUID: p.caller.GUID, CreatorName: p.caller.name, CreatorMail: p.caller.mail,
 	}
 	applyLifecycle(body.Life, &build.Lifecycle)
 	if err := a.platform.CheckLifecycle(p.tx, &build.Lifecycle); err != nil {
@@ -125,7 +125,7 @@ func (a *API) updateBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := a.appNamed(p, build.AppGUID); err != nil {
+		if _, err := a.appNamed(p, build.AppGUID, platform.Develop); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.apply(&build.Metadata); err != nil {

@@ -73,7 +73,7 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 	for try := 1; ; try++ {
 		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
 			// A command is code: those who merely operate an app may not give one.
-			app, err := a.appFor(p)
+			app, err := a.appFor(p, platform.Develop)
 			if err != nil {
 				return nil, err
 			}
@@ -143,14 +143,14 @@ func (a *API) taskOf(p *presenter, app *platform.App, body *taskRequest) (*platf
 	return task, body.Metadata.apply(&task.Metadata)
 }
 
-// taskFor is the task of the path and its app, for callers with one of roles;
-// developers if none is given.
-func (a *API) taskFor(p *presenter, roles ...platform.RoleType) (*platform.Task, *platform.App, error) {
+// taskFor is the task of the path and its app, for callers who may do
+// something with that.
+func (a *API) taskFor(p *presenter, action platform.Action) (*platform.Task, *platform.App, error) {
 	task, err := find(p.caller, p.tx.Tasks(), web.Param(p.r, "guid"), "Task")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, task.AppGUID, roles...)
+	app, err := a.appNamed(p, task.AppGUID, action)
 	return task, app, err
 }
 
@@ -162,7 +162,7 @@ func (a *API) updateTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return answer(a, w, r, tasksWhole, http.StatusOK, func(p *presenter) (*platform.Task, error) {
-		task, _, err := a.taskFor(p)
+		task, _, err := a.taskFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func (a *API) updateTask(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
 	err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
-		task, app, err := a.taskFor(p, manages...)
+		task, app, err := a.taskFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}

@@ -25,5 +25,5 @@
 // It must not know engines, the controller, or who may see which app: that it
 // asks through Access.
 //
-// Imports: base/background, base/fault, base/token, base/web.
+// Imports: base/background, base/fault, base/token, base/web, platform.
 package logs
