@@ -1,7 +1,9 @@
 // Bench measures Ingot from the outside: the built program, started as a process
 // and called over HTTP.
 //
-//	go run ./bench [-run REGEXP] [-json FILE] [-profile DIR] [-short]
+//	make bench ARGS="[-run REGEXP] [-json FILE] [-profile DIR] [-short]"
+//
+// or the same flags with `go run .` in this folder, which is a module of its own.
 //
 // It is a list of sections, one file each, registered in sections (main.go).
 // A section reports figures. Each is compared with a peer or a limit that was

@@ -145,13 +145,4 @@ func (f *File) sum(buffer []byte) error {
 // buffer.
 type onlyReader struct{ io.Reader }
 
-// Total returns the total size of the files.
-func Total(files []File) int64 {
-	var n int64
-	for _, f := range files {
-		n += f.Size
-	}
-	return n
-}
-
 func crc(b []byte) uint32 { return crc32.ChecksumIEEE(b) }

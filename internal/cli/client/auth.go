@@ -54,9 +54,6 @@ func (c *Client) current() Tokens {
 	return c.tokens
 }
 
-// LoggedIn reports whether the client has an access token.
-func (c *Client) LoggedIn() bool { return c.current().Access != "" }
-
 // early is how long before its expiry a token is renewed.
 const early = time.Minute
 
