@@ -8,6 +8,14 @@ import (
 	"golang.org/x/net/html"
 )
 
+// Clean returns a document without active content.
+func Clean(document string) string {
+	var b builder
+	c := cleaner{out: &b}
+	c.run(document)
+	return b.String()
+}
+
 // cleaner removes active content: scripts, event handlers, script addresses,
 // frames, embedded objects, and whatever is not known to be harmless. Styles,
 // tables, images and everything else of the layout stay as they are written.
