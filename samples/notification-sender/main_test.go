@@ -210,7 +210,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("sent: %d %s", w.Code, w.Body)
 	}
 	if w := call(http.MethodPost, "/send", "pw", url.Values{"to": {"nobody"}, "text": {"x"}}); w.Code != http.StatusBadRequest {
-		t.Errorf("to nobody: %d", w.Code)
+		t.Errorf("without a recipient: %d", w.Code)
 	}
 	s.mu.Lock()
 	s.fail = "/everyone"
