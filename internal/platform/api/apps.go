@@ -9,22 +9,23 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var apps = resource[platform.App, appBody]{
 	noun: "App", repo: platform.Tx.Apps, present: each(presentApp),
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
-			"stacks": byText("stack"), "lifecycle_type": byWord("lifecycle_type", "buildpack", "docker", "cnb"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
+			"stacks": listing.Text("stack"), "lifecycle_type": listing.Word("lifecycle_type", "buildpack", "docker", "cnb"),
 		},
-		orders: []string{"name", "state"}, includes: []string{"space", "org", "space.organization"},
+		Orders: []string{"name", "state"}, Includes: []string{"space", "org", "space.organization"},
 	},
 	include: includeOfApps,
 }
 
-func includeOfApps(p *presenter, l *list, items []*platform.App) (map[string]any, error) {
-	if len(l.include) == 0 {
+func includeOfApps(p *presenter, l *listing.Request, items []*platform.App) (map[string]any, error) {
+	if len(l.Include) == 0 {
 		return nil, nil
 	}
 	return includePlaces(p, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
@@ -32,9 +33,9 @@ func includeOfApps(p *presenter, l *list, items []*platform.App) (map[string]any
 
 // includePlaces includes the spaces of resources and their organizations, as
 // far as the request asks for them.
-func includePlaces(p *presenter, l *list, spaceGUIDs []string) (map[string]any, error) {
+func includePlaces(p *presenter, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
 	asks := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.include, n) })
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
 	}
 	out := map[string]any{}
 	if asks("space", "space.organization") {
@@ -378,7 +379,7 @@ func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
 			}
 			all = append(all, one)
 		}
-		return map[string]any{"resources": all, "pagination": pagination{TotalResults: len(all), TotalPages: 1}}, nil
+		return map[string]any{"resources": all, "pagination": listing.Pagination{TotalResults: len(all), TotalPages: 1}}, nil
 	})
 }
 

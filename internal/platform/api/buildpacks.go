@@ -8,13 +8,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var buildpacks = resource[platform.Buildpack, buildpackBody]{
 	noun: "Buildpack", repo: platform.Tx.Buildpacks, present: each(presentBuildpack),
-	list: listing{
-		filters: map[string]filter{"names": byText("name"), "stacks": byText("stack"), "lifecycle": byWord("lifecycle", "buildpack", "cnb")},
-		orders:  []string{"position", "name"}, usual: "position",
+	list: listing.Params{
+		Filters: listing.Filters{"names": listing.Text("name"), "stacks": listing.Text("stack"), "lifecycle": listing.Word("lifecycle", "buildpack", "cnb")},
+		Orders:  []string{"position", "name"}, DefaultOrder: "position",
 	},
 }
 

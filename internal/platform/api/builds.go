@@ -7,12 +7,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var builds = resource[platform.Build, buildBody]{
 	noun: "Build", repo: platform.Tx.Builds, present: each(presentBuild),
-	list: listing{filters: map[string]filter{
-		"states": byText("state"), "app_guids": byText("app_guid"), "package_guids": byText("package_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"states": listing.Text("state"), "app_guids": listing.Text("app_guid"), "package_guids": listing.Text("package_guid"),
 	}},
 }
 

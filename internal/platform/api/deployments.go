@@ -9,12 +9,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var deployments = resource[platform.Deployment, deploymentBody]{
 	noun: "Deployment", repo: platform.Tx.Deployments, present: each(presentDeployment),
-	list: listing{filters: map[string]filter{
-		"app_guids": byText("app_guid"), "states": byText("reason"), "status_values": byText("status"), "status_reasons": byText("reason"),
+	list: listing.Params{Filters: listing.Filters{
+		"app_guids": listing.Text("app_guid"), "states": listing.Text("reason"), "status_values": listing.Text("status"), "status_reasons": listing.Text("reason"),
 	}},
 }
 

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 type destinationBody struct {
@@ -152,19 +153,18 @@ func (a *API) destinationsBody(p *presenter, route *platform.Route, only func(*p
 }
 
 func (a *API) listDestinations(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{extra: []string{"app_guids"}, noLabels: true}.parse(r)
-	if err != nil {
+	if _, err := (listing.Params{Extra: []string{"app_guids"}, NoLabels: true}).Parse(r, baseURL(r)); err != nil {
 		return err
 	}
-	q := l.url.Query()
+	q := r.URL.Query()
 	return a.show(w, r, func(p *presenter) (any, error) {
 		route, err := find(p.caller, p.tx.Routes(), web.Param(r, "guid"), "Route")
 		if err != nil {
 			return nil, err
 		}
 		return a.destinationsBody(p, route, func(d *platform.Destination) bool {
-			return (!q.Has("guids") || slices.Contains(splitValues(q.Get("guids")), d.GUID)) &&
-				(!q.Has("app_guids") || slices.Contains(splitValues(q.Get("app_guids")), d.AppGUID))
+			return (!q.Has("guids") || slices.Contains(listing.SplitValues(q.Get("guids")), d.GUID)) &&
+				(!q.Has("app_guids") || slices.Contains(listing.SplitValues(q.Get("app_guids")), d.AppGUID))
 		})
 	})
 }

@@ -8,11 +8,12 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var domains = resource[platform.Domain, domainBody]{
 	noun: "Domain", repo: platform.Tx.Domains, present: each(presentDomain),
-	list: listing{filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) domainRoutes(g *web.Group) {
@@ -180,7 +181,7 @@ func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
 
 // routeReservations tells whether somebody, anywhere, has the route.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
-	if _, err := (listing{extra: []string{"host", "path", "port"}, single: true}).parse(r); err != nil {
+	if _, err := (listing.Params{Extra: []string{"host", "path", "port"}, Single: true}).Parse(r, baseURL(r)); err != nil {
 		return err
 	}
 	return a.show(w, r, func(p *presenter) (any, error) {

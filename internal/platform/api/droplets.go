@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 // droplets are for lists, which more people read: what is in them is hidden.
@@ -47,12 +48,12 @@ func (b dropletBody) hide(message string) dropletBody {
 	return b
 }
 
-var dropletList = listing{
-	filters: map[string]filter{
-		"states": byText("state"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
-		"organization_guids": byText("organization_guid"), "package_guids": byText("package_guid"),
+var dropletList = listing.Params{
+	Filters: listing.Filters{
+		"states": listing.Text("state"), "app_guids": listing.Text("app_guid"), "space_guids": listing.Text("space_guid"),
+		"organization_guids": listing.Text("organization_guid"), "package_guids": listing.Text("package_guid"),
 	},
-	extra: []string{"current"},
+	Extra: []string{"current"},
 }
 
 func (a *API) dropletRoutes(g *web.Group) {
@@ -150,14 +151,6 @@ type dropletBody struct {
 type checksumBody struct {
 	Type  string  `json:"type"`
 	Value *string `json:"value"`
-}
-
-// orNull is null for the empty text.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func presentDroplet(p *presenter, d *platform.Droplet) dropletBody {

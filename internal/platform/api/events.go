@@ -5,15 +5,16 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var auditEvents = resource[platform.AuditEvent, eventBody]{
 	noun: "Event", repo: platform.Tx.AuditEvents, present: each(presentEvent),
-	list: listing{
-		filters: map[string]filter{
-			"types": byText("type"), "target_guids": byText("target_guid"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"types": listing.Text("type"), "target_guids": listing.Text("target_guid"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 		},
-		noLabels: true,
+		NoLabels: true,
 	},
 }
 

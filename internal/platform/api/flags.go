@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 // featureFlags are Cloud Foundry's, with their defaults.
@@ -87,7 +88,7 @@ func presentFlag(p *presenter, f platform.FeatureFlag) flagBody {
 }
 
 func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{orders: []string{"name"}, noLabels: true}.parse(r)
+	l, err := listing.Params{Orders: []string{"name"}, NoLabels: true}.Parse(r, baseURL(r))
 	if err != nil {
 		return err
 	}
@@ -105,12 +106,12 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	slices.SortFunc(bodies, func(a, b flagBody) int { return strings.Compare(a.Name, b.Name) })
-	if l.query.Desc {
+	if l.Query.Desc {
 		slices.Reverse(bodies)
 	}
 	total := len(bodies)
-	from := min((l.query.Page-1)*l.query.PerPage, total)
-	l.write(w, total, bodies[from:min(from+l.query.PerPage, total)], nil)
+	from := min((l.Query.Page-1)*l.Query.PerPage, total)
+	l.Write(w, total, bodies[from:min(from+l.Query.PerPage, total)], nil)
 	return nil
 }
 

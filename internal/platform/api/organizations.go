@@ -8,11 +8,12 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var organizations = resource[platform.Organization, organizationBody]{
 	noun: "Organization", repo: platform.Tx.Organizations, present: each(presentOrganization),
-	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"}},
 }
 
 func (a *API) organizationRoutes(g *web.Group) {

@@ -11,13 +11,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var packages = resource[platform.Package, packageBody]{
 	noun: "Package", repo: platform.Tx.Packages, present: each(presentPackage),
-	list: listing{filters: map[string]filter{
-		"states": byText("state"), "types": byText("type"), "app_guids": byText("app_guid"),
-		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"states": listing.Text("state"), "types": listing.Text("type"), "app_guids": listing.Text("app_guid"),
+		"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 	}},
 }
 

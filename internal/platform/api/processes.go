@@ -8,17 +8,18 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 func (a *API) processes() resource[platform.Process, processBody] {
 	return resource[platform.Process, processBody]{
 		noun: "Process", repo: platform.Tx.Processes, present: a.presentProcesses,
-		list: listing{
-			filters: map[string]filter{
-				"types": byText("type"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
-				"organization_guids": byText("organization_guid"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"types": listing.Text("type"), "app_guids": listing.Text("app_guid"), "space_guids": listing.Text("space_guid"),
+				"organization_guids": listing.Text("organization_guid"),
 			},
-			embeds: []string{embedInstances},
+			Embeds: []string{embedInstances},
 		},
 	}
 }
@@ -260,7 +261,7 @@ func (a *API) presentProcessesBare(p *presenter, items []*platform.Process) ([]p
 	out := presentAll(items, func(process *platform.Process) processBody {
 		return presentProcess(p, process, spaces[process.AppGUID])
 	})
-	if p.r.Method != http.MethodGet || !slices.Contains(splitValues(p.r.URL.Query().Get("embed")), embedInstances) {
+	if p.r.Method != http.MethodGet || !slices.Contains(listing.SplitValues(p.r.URL.Query().Get("embed")), embedInstances) {
 		return out, nil
 	}
 	running, err := runningOf(p, items)

@@ -8,18 +8,19 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var organizationQuotas = resource[platform.OrganizationQuota, quotaBody]{
 	noun: "Organization quota", repo: platform.Tx.OrganizationQuotas, present: presentOrganizationQuotas,
-	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}, extra: []string{"organization_guids"}, noLabels: true},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"}, Extra: []string{"organization_guids"}, NoLabels: true},
 }
 
 var spaceQuotas = resource[platform.SpaceQuota, quotaBody]{
 	noun: "Space quota", repo: platform.Tx.SpaceQuotas, present: presentSpaceQuotas,
-	list: listing{
-		filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
-		orders:  []string{"name"}, extra: []string{"space_guids"}, noLabels: true,
+	list: listing.Params{
+		Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")},
+		Orders:  []string{"name"}, Extra: []string{"space_guids"}, NoLabels: true,
 	},
 }
 
@@ -49,7 +50,7 @@ func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*p
 		if !asked.Has(parameter) {
 			return nil, nil
 		}
-		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("guid", splitValues(asked.Get(parameter)))}})
+		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("guid", listing.SplitValues(asked.Get(parameter)))}})
 		guids := guidsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
 		return []platform.Cond{platform.InStrings(field, guids)}, err
 	}

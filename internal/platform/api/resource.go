@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // resource declares a kind of resource: how it is found, listed and shown. The
@@ -16,30 +15,12 @@ import (
 type resource[T, B any] struct {
 	noun    string // "App", for "App not found"
 	repo    func(platform.Tx) platform.Repo[T]
-	list    listing
+	list    listing.Params
 	present func(p *presenter, items []*T) ([]B, error)
 	// include fills "included" as the request asks; nil includes nothing.
-	include func(p *presenter, l *list, items []*T) (map[string]any, error)
+	include func(p *presenter, l *listing.Request, items []*T) (map[string]any, error)
 	// metadataOnly refuses a PATCH without metadata: nothing else can be changed.
 	metadataOnly bool
-}
-
-// presenter is what showing resources needs: the transaction they were read
-// in, so that what belongs to them is of the same moment, and the request.
-type presenter struct {
-	tx     platform.Tx
-	r      *http.Request
-	base   string
-	caller caller
-}
-
-func newPresenter(tx platform.Tx, r *http.Request) *presenter {
-	return &presenter{tx: tx, r: r, base: baseURL(r), caller: callerOf(r)}
-}
-
-// v3 is the link to a path below /v3.
-func (p *presenter) v3(parts ...string) *link {
-	return href(append([]string{p.base, "/v3"}, parts...)...)
 }
 
 // each makes a presenter of pages of one for single resources.
@@ -57,11 +38,11 @@ func (s resource[T, B]) lister(a *API) web.Handler {
 // listerWhere is lister within conditions that the request's path sets.
 func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform.Cond, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		l, err := s.list.parse(r)
+		l, err := s.list.Parse(r, baseURL(r))
 		if err != nil {
 			return err
 		}
-		l.query.Reader = callerOf(r).reader()
+		l.Query.Reader = callerOf(r).reader()
 		var bodies []B
 		var total int
 		var included map[string]any
@@ -72,9 +53,9 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 				if err != nil {
 					return err
 				}
-				l.query.Where = append(l.query.Where[:len(l.query.Where):len(l.query.Where)], more...)
+				l.Query.Where = append(l.Query.Where[:len(l.Query.Where):len(l.Query.Where)], more...)
 			}
-			page, n, err := s.repo(tx).List(l.query)
+			page, n, err := s.repo(tx).List(l.Query)
 			if err != nil {
 				return err
 			}
@@ -90,7 +71,7 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 		if err != nil {
 			return err
 		}
-		l.write(w, total, bodies, included)
+		l.Write(w, total, bodies, included)
 		return nil
 	}
 }
@@ -118,9 +99,9 @@ func (s resource[T, B]) find(p *presenter) (*T, error) {
 
 // getterBy is getter for resources that are found in another way.
 func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web.Handler {
-	one := listing{includes: s.list.includes, fields: s.list.fields, embeds: s.list.embeds, extra: s.list.extra, single: true}
+	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Extra: s.list.Extra, Single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		l, err := one.parse(r)
+		l, err := one.Parse(r, baseURL(r))
 		if err != nil {
 			return err
 		}
@@ -136,7 +117,7 @@ func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web
 				return err
 			}
 			out.body = bodies[0]
-			if s.include != nil && (len(l.include) > 0 || len(l.fields) > 0) {
+			if s.include != nil && (len(l.Include) > 0 || len(l.Fields) > 0) {
 				out.included, err = s.include(p, l, []*T{item})
 			}
 			return err
@@ -151,131 +132,6 @@ func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web
 		web.WriteJSON(w, http.StatusOK, out.body)
 		return nil
 	}
-}
-
-// answer runs f in a transaction and answers with the resource it returns. f
-// may run more than once, so the request's body is read before. The answer is
-// made in a transaction of its own: it may take a moment, and writers wait.
-func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, f func(p *presenter) (*T, error)) error {
-	var item *T
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		item, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return respond(a, w, r, s, status, item)
-}
-
-// respond answers with a resource that is stored.
-func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, item *T) error {
-	var bodies []B
-	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		bodies, err = s.present(newPresenter(tx, r), []*T{item})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, status, bodies[0])
-	return nil
-}
-
-// withIncluded adds the member "included" to a body.
-type withIncluded struct {
-	body     any
-	included map[string]any
-}
-
-// MarshalJSON puts the member behind those of the body, which is an object.
-func (b withIncluded) MarshalJSON() ([]byte, error) {
-	body, err := json.Marshal(b.body)
-	if err != nil {
-		return nil, err
-	}
-	included, err := json.Marshal(b.included)
-	if err != nil {
-		return nil, err
-	}
-	out := append(bytes.TrimSuffix(body, []byte("}")), `,"included":`...)
-	return append(append(out, included...), '}'), nil
-}
-
-// show answers with what f reads.
-func (a *API) show(w http.ResponseWriter, r *http.Request, f func(p *presenter) (any, error)) error {
-	var body any
-	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, body)
-	return nil
-}
-
-// perform answers with what f did.
-//
-// What comes after is done between storing and answering.
-func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(p *presenter) (any, error), after ...func()) error {
-	var body any
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, do := range after {
-		do()
-	}
-	if status == http.StatusNoContent {
-		w.WriteHeader(status)
-		return nil
-	}
-	web.WriteJSON(w, status, body)
-	return nil
-}
-
-// finish does work that clients expect to be a job, and answers with a job
-// that is complete: being done at the first poll is what makes them quick.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(p *presenter) error) error {
-	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if err := f(newPresenter(tx, r)); err != nil {
-			return err
-		}
-		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	acceptJob(w, r, job)
-	return nil
-}
-
-// uploaded answers with a resource whose file was uploaded, and with where the
-// job can be found that clients expect.
-func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(p *presenter) (*T, platform.Job, error)) error {
-	var item *T
-	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		stored, done, err := f(newPresenter(tx, r))
-		if err != nil {
-			return err
-		}
-		item = stored
-		job, err = a.platform.CreateJob(tx, done)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return respond(a, w, r, s, http.StatusAccepted, item)
 }
 
 // metadataPatcher answers PATCH of a resource of which nothing but the metadata
@@ -316,28 +172,4 @@ func only[T, U any](find func(p *presenter) (*T, U, error)) func(p *presenter) (
 		item, _, err := find(p)
 		return item, err
 	}
-}
-
-// guidsOf collects what resources refer to, each once.
-func guidsOf[T any](items []*T, guid func(*T) string) []string {
-	var out []string
-	seen := map[string]bool{"": true}
-	for _, item := range items {
-		if g := guid(item); !seen[g] {
-			seen[g] = true
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// included reads resources for "included". The caller sees them because he
-// sees what refers to them.
-func included[T, B any](p *presenter, name string, s resource[T, B], guids []string) (map[string]any, error) {
-	found, _, err := s.repo(p.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
-	if err != nil {
-		return nil, err
-	}
-	bodies, err := s.present(p, found)
-	return map[string]any{name: bodies}, err
 }

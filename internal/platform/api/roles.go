@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var roleTypes = []platform.RoleType{
@@ -18,20 +19,20 @@ var roleTypes = []platform.RoleType{
 func (a *API) roles() resource[platform.Role, roleBody] {
 	return resource[platform.Role, roleBody]{
 		noun: "Role", repo: platform.Tx.Roles, present: each(presentRole),
-		list: listing{
-			filters: map[string]filter{
-				"types": byText("type"), "user_guids": byText("user_guid"),
-				"organization_guids": byText("organization_guid"), "space_guids": byText("space_guid"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"types": listing.Text("type"), "user_guids": listing.Text("user_guid"),
+				"organization_guids": listing.Text("organization_guid"), "space_guids": listing.Text("space_guid"),
 			},
-			includes: []string{"user", "organization", "space"}, noLabels: true,
+			Includes: []string{"user", "organization", "space"}, NoLabels: true,
 		},
 		include: a.includeOfRoles,
 	}
 }
 
-func (a *API) includeOfRoles(p *presenter, l *list, items []*platform.Role) (map[string]any, error) {
+func (a *API) includeOfRoles(p *presenter, l *listing.Request, items []*platform.Role) (map[string]any, error) {
 	out := map[string]any{}
-	for _, what := range l.include {
+	for _, what := range l.Include {
 		var more map[string]any
 		var err error
 		switch what {

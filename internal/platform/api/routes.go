@@ -10,27 +10,28 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var routes = resource[platform.Route, routeBody]{
 	noun: "Route", repo: platform.Tx.Routes, present: presentRoutes,
-	list: listing{
-		filters: map[string]filter{
-			"hosts": byText("host"), "paths": byText("path"), "domain_guids": byText("domain_guid"), "space_guids": byText("space_guid"),
-			"organization_guids": byText("organization_guid"), "app_guids": byText("app_guid"), "ports": byNumber("port"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"hosts": listing.Text("host"), "paths": listing.Text("path"), "domain_guids": listing.Text("domain_guid"), "space_guids": listing.Text("space_guid"),
+			"organization_guids": listing.Text("organization_guid"), "app_guids": listing.Text("app_guid"), "ports": listing.Number("port"),
 		},
-		includes: []string{"domain", "space", "space.organization"},
-		extra:    []string{"service_instance_guids"},
+		Includes: []string{"domain", "space", "space.organization"},
+		Extra:    []string{"service_instance_guids"},
 	},
 	include: includeOfRoutes,
 }
 
-func includeOfRoutes(p *presenter, l *list, items []*platform.Route) (map[string]any, error) {
-	if len(l.include) == 0 {
+func includeOfRoutes(p *presenter, l *listing.Request, items []*platform.Route) (map[string]any, error) {
+	if len(l.Include) == 0 {
 		return nil, nil
 	}
 	out, err := includePlaces(p, l, guidsOf(items, func(r *platform.Route) string { return r.SpaceGUID }))
-	if err != nil || !slices.Contains(l.include, "domain") {
+	if err != nil || !slices.Contains(l.Include, "domain") {
 		return out, err
 	}
 	more, err := included(p, "domains", domains, guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
@@ -21,23 +22,23 @@ var (
 
 	serviceBindings = resource[platform.ServiceBinding, bindingBody]{
 		noun: "Service credential binding", repo: platform.Tx.ServiceBindings, present: presentBindings, metadataOnly: true,
-		list: listing{
-			filters: map[string]filter{
-				"names": byText("name"), "type": byWord("type", platform.BindingApp, platform.BindingKey),
-				"app_guids": byText("app_guid"), "app_names": byText("app_name"),
-				"service_instance_guids": byText("instance_guid"), "service_instance_names": byText("instance_name"),
-				"service_plan_guids": byText("plan_guid"), "service_plan_names": byText("plan_name"),
-				"service_offering_guids": byText("offering_guid"), "service_offering_names": byText("offering_name"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"names": listing.Text("name"), "type": listing.Word("type", platform.BindingApp, platform.BindingKey),
+				"app_guids": listing.Text("app_guid"), "app_names": listing.Text("app_name"),
+				"service_instance_guids": listing.Text("instance_guid"), "service_instance_names": listing.Text("instance_name"),
+				"service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
+				"service_offering_guids": listing.Text("offering_guid"), "service_offering_names": listing.Text("offering_name"),
 			},
-			orders: []string{"name"}, includes: []string{"app", "service_instance"},
+			Orders: []string{"name"}, Includes: []string{"app", "service_instance"},
 		},
 		include: includeOfBindings,
 	}
 )
 
-func includeOfBindings(p *presenter, l *list, items []*platform.ServiceBinding) (map[string]any, error) {
+func includeOfBindings(p *presenter, l *listing.Request, items []*platform.ServiceBinding) (map[string]any, error) {
 	out := map[string]any{}
-	for _, what := range l.include {
+	for _, what := range l.Include {
 		var more map[string]any
 		var err error
 		switch what {

@@ -7,12 +7,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceBrokers = resource[platform.ServiceBroker, brokerBody]{
 	noun: "Service broker", repo: platform.Tx.ServiceBrokers, present: each(presentBroker),
-	list: listing{filters: map[string]filter{"names": byText("name"), "space_guids": byText("space_guid")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "space_guids": listing.Text("space_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) serviceBrokerRoutes(g *web.Group) {

@@ -9,23 +9,24 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceInstances = resource[platform.ServiceInstance, any]{
 	noun: "Service instance", repo: platform.Tx.ServiceInstances, present: presentServiceInstances,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "space_guids": byText("visible_in_space_guid"), "organization_guids": byText("organization_guid"),
-			"type": byWord("type", platform.ServiceManaged, platform.ServiceUserProvided), "service_plan_guids": byText("plan_guid"), "service_plan_names": byText("plan_name"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "space_guids": listing.Text("visible_in_space_guid"), "organization_guids": listing.Text("organization_guid"),
+			"type": listing.Word("type", platform.ServiceManaged, platform.ServiceUserProvided), "service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
 		},
-		orders: []string{"name"},
-		fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
+		Orders: []string{"name"},
+		Fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
 	},
 	include: includeOfServiceInstances,
 }
 
-func includeOfServiceInstances(p *presenter, l *list, items []*platform.ServiceInstance) (map[string]any, error) {
+func includeOfServiceInstances(p *presenter, l *listing.Request, items []*platform.ServiceInstance) (map[string]any, error) {
 	c := &chain{p, l, map[string]any{}}
 	plans, _, err := p.tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
@@ -444,13 +445,13 @@ func presentServiceInstance(p *presenter, i *platform.ServiceInstance, plan *pla
 	}
 	if i.Type == platform.ServiceUserProvided {
 		common.Links["credentials"] = p.v3(self, "/credentials")
-		return userProvidedBody{common, nullable(i.SyslogDrainURL), nullable(i.RouteServiceURL)}
+		return userProvidedBody{common, orNull(i.SyslogDrainURL), orNull(i.RouteServiceURL)}
 	}
 	common.Relationships["service_plan"] = toOne(i.PlanGUID)
 	common.Links["service_plan"] = p.v3("/service_plans/", escape(i.PlanGUID))
 	common.Links["parameters"] = p.v3(self, "/parameters")
 	common.Links["shared_spaces"] = p.v3(self, "/relationships/shared_spaces")
-	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: nullable(i.DashboardURL), BrokerMetadata: i.BrokerMetadata}
+	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: orNull(i.DashboardURL), BrokerMetadata: i.BrokerMetadata}
 	if i.MaintenanceVersion != "" {
 		b.Maintenance["version"] = i.MaintenanceVersion
 	}

@@ -5,19 +5,20 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var serviceOfferings = resource[platform.ServiceOffering, offeringBody]{
 	noun: "Service offering", repo: platform.Tx.ServiceOfferings, present: each(presentOffering),
 	metadataOnly: true,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "available": byFlag("available"), "service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"),
-			"space_guids": byText("usable_in_space_guid"), "organization_guids": byText("usable_in_organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "available": listing.Flag("available"), "service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"),
+			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
 		},
-		orders: []string{"name"}, fields: []string{"service_broker"},
+		Orders: []string{"name"}, Fields: []string{"service_broker"},
 	},
-	include: func(p *presenter, l *list, items []*platform.ServiceOffering) (map[string]any, error) {
+	include: func(p *presenter, l *listing.Request, items []*platform.ServiceOffering) (map[string]any, error) {
 		c := &chain{p, l, map[string]any{}}
 		err := c.add("service_broker", func(f []string) (map[string]any, error) {
 			return picked(p, "service_brokers", serviceBrokers, guidsOf(items, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
@@ -78,7 +79,7 @@ type offeringBody struct {
 func presentOffering(p *presenter, o *platform.ServiceOffering) offeringBody {
 	return offeringBody{
 		resourceBody: presentResource(&o.Resource), Name: o.Name, Description: o.Description, Available: o.Available,
-		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable, Documentation: nullable(o.DocumentationURL),
+		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable, Documentation: orNull(o.DocumentationURL),
 		Catalog: map[string]any{
 			"id": o.CatalogID, "metadata": notNullObject(o.CatalogMetadata),
 			"features": map[string]bool{

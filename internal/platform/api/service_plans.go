@@ -9,34 +9,35 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var servicePlans = resource[platform.ServicePlan, planBody]{
 	noun: "Service plan", repo: platform.Tx.ServicePlans, present: presentPlans,
 	metadataOnly: true,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "available": byFlag("available"), "broker_catalog_ids": byText("catalog_id"),
-			"service_offering_guids": byText("offering_guid"), "service_offering_names": byText("offering_name"),
-			"service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"), "service_instance_guids": byText("instance_guid"),
-			"space_guids": byText("usable_in_space_guid"), "organization_guids": byText("usable_in_organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "available": listing.Flag("available"), "broker_catalog_ids": listing.Text("catalog_id"),
+			"service_offering_guids": listing.Text("offering_guid"), "service_offering_names": listing.Text("offering_name"),
+			"service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"), "service_instance_guids": listing.Text("instance_guid"),
+			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
 		},
-		orders: []string{"name"}, includes: []string{"service_offering", "space.organization"}, fields: []string{"service_offering.service_broker"},
+		Orders: []string{"name"}, Includes: []string{"service_offering", "space.organization"}, Fields: []string{"service_offering.service_broker"},
 	},
 	include: includeOfPlans,
 }
 
-func includeOfPlans(p *presenter, l *list, items []*platform.ServicePlan) (map[string]any, error) {
+func includeOfPlans(p *presenter, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
 	c := &chain{p, l, map[string]any{}}
 	offerings := guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
-	if slices.Contains(l.include, "service_offering") {
+	if slices.Contains(l.Include, "service_offering") {
 		more, err := included(p, "service_offerings", serviceOfferings, offerings)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(c.out, more)
 	}
-	if slices.Contains(l.include, "space.organization") {
+	if slices.Contains(l.Include, "space.organization") {
 		spaceOf, err := spacesOfPlans(p.tx, items)
 		if err != nil {
 			return nil, err

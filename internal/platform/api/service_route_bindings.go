@@ -7,16 +7,17 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceRouteBindings = resource[platform.ServiceBinding, bindingBody]{
 	noun: "Service route binding", repo: platform.Tx.ServiceBindings, present: presentBindings,
-	list: listing{
-		filters: map[string]filter{
-			"route_guids": byText("route_guid"), "service_instance_guids": byText("instance_guid"), "service_instance_names": byText("instance_name"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"route_guids": listing.Text("route_guid"), "service_instance_guids": listing.Text("instance_guid"), "service_instance_names": listing.Text("instance_name"),
 		},
-		includes: []string{"route", "service_instance"},
+		Includes: []string{"route", "service_instance"},
 	},
 	include: includeOfBindings,
 }

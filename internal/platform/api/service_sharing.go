@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 func (a *API) serviceSharingRoutes(g *web.Group) {
@@ -35,7 +36,7 @@ func presentSharing(p *presenter, i *platform.ServiceInstance) map[string]any {
 }
 
 func (a *API) listSharedSpaces(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{single: true, fields: []string{"space", "space.organization"}}.parse(r)
+	l, err := listing.Params{Single: true, Fields: []string{"space", "space.organization"}}.Parse(r, baseURL(r))
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,11 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var sidecars = resource[platform.Sidecar, sidecarBody]{
-	noun: "Sidecar", repo: platform.Tx.Sidecars, present: each(presentSidecar), list: listing{noLabels: true},
+	noun: "Sidecar", repo: platform.Tx.Sidecars, present: each(presentSidecar), list: listing.Params{NoLabels: true},
 }
 
 func (a *API) sidecarRoutes(g *web.Group) {

@@ -8,17 +8,18 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var spaces = resource[platform.Space, spaceBody]{
 	noun: "Space", repo: platform.Tx.Spaces, present: presentSpaces,
-	list: listing{
-		filters:  map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
-		orders:   []string{"name"},
-		includes: []string{"org", "organization"},
+	list: listing.Params{
+		Filters:  listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")},
+		Orders:   []string{"name"},
+		Includes: []string{"org", "organization"},
 	},
-	include: func(p *presenter, l *list, items []*platform.Space) (map[string]any, error) {
-		if len(l.include) == 0 {
+	include: func(p *presenter, l *listing.Request, items []*platform.Space) (map[string]any, error) {
+		if len(l.Include) == 0 {
 			return nil, nil
 		}
 		return included(p, "organizations", organizations, guidsOf(items, func(s *platform.Space) string { return s.OrgGUID }))

@@ -6,11 +6,12 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var stacks = resource[platform.Stack, stackBody]{
 	noun: "Stack", repo: platform.Tx.Stacks, present: each(presentStack),
-	list: listing{filters: map[string]filter{"names": byText("name"), "default": byFlag("default")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "default": listing.Flag("default")}, Orders: []string{"name"}},
 }
 
 func (a *API) stackRoutes(g *web.Group) {

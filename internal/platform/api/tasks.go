@@ -9,15 +9,16 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // tasks are shown without their commands: the list of all crosses spaces, and
 // commands may hold secrets.
 var tasks = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: each(presentTask),
-	list: listing{filters: map[string]filter{
-		"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id"), "app_guids": byText("app_guid"),
-		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id"), "app_guids": listing.Text("app_guid"),
+		"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 	}},
 }
 
@@ -27,7 +28,7 @@ var tasksWhole = resource[platform.Task, taskBody]{noun: "Task", repo: platform.
 // tasksOfApp are within one app, so there is no need to ask for others.
 var tasksOfApp = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole,
-	list: listing{filters: map[string]filter{"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id")}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id")}},
 }
 
 func (a *API) taskRoutes(g *web.Group) {

@@ -9,13 +9,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // users are shown with the names the authorization server knows them by.
 func (a *API) users() resource[platform.User, userBody] {
 	return resource[platform.User, userBody]{
 		noun: "User", repo: platform.Tx.Users, present: a.presentUsers,
-		list: listing{extra: []string{"usernames", "origins"}},
+		list: listing.Params{Extra: []string{"usernames", "origins"}},
 	}
 }
 
@@ -34,10 +35,10 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var where []platform.Cond
 	if q.Has("origins") && !q.Has("usernames") {
-		return badQuery("Origins filter cannot be provided without usernames filter.")
+		return listing.BadQuery("Origins filter cannot be provided without usernames filter.")
 	}
 	if q.Has("usernames") {
-		found, err := a.directory.UsersByName(r.Context(), splitValues(q.Get("usernames")), origins(q.Get("origins")))
+		found, err := a.directory.UsersByName(r.Context(), listing.SplitValues(q.Get("usernames")), origins(q.Get("origins")))
 		if err != nil {
 			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
 		}
@@ -54,7 +55,7 @@ func origins(value string) []string {
 	if value == "" {
 		return nil
 	}
-	return splitValues(value)
+	return listing.SplitValues(value)
 }
 
 // membersOf lists the users with a role in the organization or space of the
