@@ -12,8 +12,8 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-// Entries can be converted to those of the logs.
-var _ = logs.Entry(Entry{})
+// The log store takes the lines of instances.
+var _ Logs = (*logs.Store)(nil)
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestLogsFail(t *testing.T) {
 	id := w.awaitRunning(1)[0]
 	tries := 0
 	w.logs.mu.Lock()
-	w.logs.fail = func([]Entry) error {
+	w.logs.fail = func([]platform.LogLine) error {
 		if tries++; tries <= 2 {
 			return errors.New("disk full")
 		}

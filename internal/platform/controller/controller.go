@@ -21,36 +21,19 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Entry is a line for an app's log. Its fields are those of logs.Entry, so that
-// one can be converted to the other.
-type Entry struct {
-	App      string
-	Time     time.Time
-	Source   string
-	Instance string
-	Stderr   bool
-	Text     []byte
-	Tags     map[string]string
-	Stream   string
-	Seq      uint64
-	Lost     uint64 // how many lost lines it tells of
-}
-
-// Logs takes lines.
+// Logs takes lines: the log store.
 type Logs interface {
-	// Append returns nil when the entries are safe. Those of a stream that are
-	// not above its position are there already and left out.
-	Append(entries ...Entry) error
+	// Append returns nil when the lines are safe. Those of a stream that are not
+	// above its position are there already and left out.
+	Append(lines ...platform.LogLine) error
+	// Tell is Append for lines without a stream, which nobody brings again: what
+	// cannot be written is counted, and reported in the app's log later.
+	Tell(lines ...platform.LogLine) error
 	// Position is the last Seq of a stream that is safe.
 	Position(stream string) uint64
+	// Forget drops the position of a stream that has ended.
+	Forget(stream string)
 }
-
-// teller is Logs that count what cannot be written of lines that nobody brings
-// again, and tell of it in the app's log.
-type teller interface{ Tell(entries ...Entry) error }
-
-// forgetter is Logs that want to know that a stream is over.
-type forgetter interface{ Forget(stream string) }
 
 // Droplets has the droplets.
 type Droplets interface {

@@ -248,12 +248,14 @@ type mortalLogs struct {
 
 var errDead = errors.New("this server is dead")
 
-func (l mortalLogs) Append(entries ...Entry) error {
+func (l mortalLogs) Append(entries ...platform.LogLine) error {
 	if l.dead.Load() {
 		return errDead
 	}
 	return l.memoryLogs.Append(entries...)
 }
+
+func (l mortalLogs) Tell(lines ...platform.LogLine) error { return l.Append(lines...) }
 
 type mortalStore struct {
 	platform.Store
