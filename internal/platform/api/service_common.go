@@ -21,11 +21,11 @@ func presentOperation(o platform.LastOperation) *operationBody {
 // developers of its space.
 func (p *presenter) mayChangeCatalog(broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
-		if p.caller.admin {
+		if p.caller.Admin {
 			return nil
 		}
 		return forbidden()
 	}
-	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.SpaceDeveloper)
+	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.Develop)
 	return err
 }
