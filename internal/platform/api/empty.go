@@ -19,7 +19,7 @@ func (a *API) emptyRoutes(g *web.Group) {
 	}
 	for _, path := range []string{"/v3/spaces/{guid}/running_security_groups", "/v3/spaces/{guid}/staging_security_groups"} {
 		g.Handle(http.MethodGet, path, web.Scope(readers...), func(w http.ResponseWriter, r *http.Request) error {
-			err := a.store.View(r.Context(), func(tx platform.Tx) error { return spaceExists(newPresenter(tx, r)) })
+			err := a.store.View(r.Context(), func(tx platform.Tx) error { return spaceExists(newRequest(tx, r)) })
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ type eventParty struct {
 	Name string `json:"name"`
 }
 
-func presentEvent(p *presenter, e *platform.AuditEvent) eventBody {
+func presentEvent(req *request, e *platform.AuditEvent) eventBody {
 	data := e.Data
 	if data == nil {
 		data = map[string]any{}
@@ -48,6 +48,6 @@ func presentEvent(p *presenter, e *platform.AuditEvent) eventBody {
 	return eventBody{
 		resourceBody: presentResource(&e.Resource), Type: e.Type, Actor: eventParty{e.ActorGUID, e.ActorType, e.ActorName},
 		Target: eventParty{e.TargetGUID, e.TargetType, e.TargetName}, Data: data,
-		Space: toOne(e.SpaceGUID).Data, Organization: toOne(e.OrgGUID).Data, Links: links{"self": p.v3("/audit_events/", escape(e.GUID))},
+		Space: toOne(e.SpaceGUID).Data, Organization: toOne(e.OrgGUID).Data, Links: links{"self": req.v3("/audit_events/", escape(e.GUID))},
 	}
 }

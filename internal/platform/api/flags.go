@@ -53,11 +53,11 @@ func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
 }
 
 // needFlag refuses what is switched off.
-func (a *API) needFlag(p *presenter, name string) error {
-	if p.caller.Admin {
+func (a *API) needFlag(req *request, name string) error {
+	if req.caller.Admin {
 		return nil
 	}
-	f, err := flagNamed(p.tx, name)
+	f, err := flagNamed(req.tx, name)
 	if err != nil || f.Enabled {
 		return err
 	}
@@ -75,8 +75,8 @@ type flagBody struct {
 	Links              links   `json:"links"`
 }
 
-func presentFlag(p *presenter, f platform.FeatureFlag) flagBody {
-	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: links{"self": p.v3("/feature_flags/", f.Name)}}
+func presentFlag(req *request, f platform.FeatureFlag) flagBody {
+	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: links{"self": req.v3("/feature_flags/", f.Name)}}
 	if !f.Updated.IsZero() {
 		at := timestamp(f.Updated)
 		b.Updated = &at
@@ -94,11 +94,11 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 	}
 	bodies := []flagBody{}
 	err = a.store.View(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
+		req := newRequest(tx, r)
 		bodies = bodies[:0]
 		set, err := tx.FeatureFlags()
 		for name := range featureFlags {
-			bodies = append(bodies, presentFlag(p, flagIn(set, name)))
+			bodies = append(bodies, presentFlag(req, flagIn(set, name)))
 		}
 		return err
 	})
@@ -116,9 +116,9 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) getFlag(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		f, err := flagNamed(p.tx, web.Param(r, "name"))
-		return presentFlag(p, f), err
+	return a.show(w, r, func(req *request) (any, error) {
+		f, err := flagNamed(req.tx, web.Param(r, "name"))
+		return presentFlag(req, f), err
 	})
 }
 
@@ -130,8 +130,8 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		f, err := flagNamed(p.tx, web.Param(r, "name"))
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		f, err := flagNamed(req.tx, web.Param(r, "name"))
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 		if body.Message.set {
 			f.CustomErrorMessage = body.Message.value
 		}
-		err = a.platform.SetFeatureFlag(p.tx, &f)
-		return presentFlag(p, f), err
+		err = a.platform.SetFeatureFlag(req.tx, &f)
+		return presentFlag(req, f), err
 	})
 }

@@ -25,12 +25,12 @@ func guidsOf[T any](items []*T, guid func(*T) string) []string {
 
 // included reads resources for "included". The caller sees them because he
 // sees what refers to them.
-func included[T, B any](p *presenter, name string, s resource[T, B], guids []string) (map[string]any, error) {
-	found, _, err := s.repo(p.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+func included[T, B any](req *request, name string, s resource[T, B], guids []string) (map[string]any, error) {
+	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := s.present(p, found)
+	bodies, err := s.present(req, found)
 	return map[string]any{name: bodies}, err
 }
 
@@ -56,12 +56,12 @@ func (b withIncluded) MarshalJSON() ([]byte, error) {
 
 // picked are resources for "included", reduced to the fields that were asked
 // for; "relationships.x" asks for that relationship.
-func picked[T, B any](p *presenter, name string, s resource[T, B], guids, fields []string) (map[string]any, error) {
-	found, _, err := s.repo(p.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+func picked[T, B any](req *request, name string, s resource[T, B], guids, fields []string) (map[string]any, error) {
+	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := s.present(p, found)
+	bodies, err := s.present(req, found)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func pick(body any, fields []string) (map[string]any, error) {
 // chain follows from resources to what they belong to and includes each that
 // was asked for.
 type chain struct {
-	p   *presenter
+	req *request
 	l   *listing.Request
 	out map[string]any
 }
@@ -137,31 +137,31 @@ func (c *chain) add(key string, include func(fields []string) (map[string]any, e
 
 // places includes spaces and their organizations by fields.
 func (c *chain) places(prefix string, spaceGUIDs []string) error {
-	if err := c.add(prefix+"space", func(f []string) (map[string]any, error) { return picked(c.p, "spaces", spaces, spaceGUIDs, f) }); err != nil {
+	if err := c.add(prefix+"space", func(f []string) (map[string]any, error) { return picked(c.req, "spaces", spaces, spaceGUIDs, f) }); err != nil {
 		return err
 	}
 	return c.add(prefix+"space.organization", func(f []string) (map[string]any, error) {
-		inside, _, err := c.p.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		inside, _, err := c.req.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
 		if err != nil {
 			return nil, err
 		}
-		return picked(c.p, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }), f)
+		return picked(c.req, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }), f)
 	})
 }
 
 // catalog includes offerings of plans and their brokers by fields.
 func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
 	err := c.add(offering, func(f []string) (map[string]any, error) {
-		return picked(c.p, "service_offerings", serviceOfferings, offeringGUIDs, f)
+		return picked(c.req, "service_offerings", serviceOfferings, offeringGUIDs, f)
 	})
 	if err != nil {
 		return err
 	}
 	return c.add(broker, func(f []string) (map[string]any, error) {
-		found, _, err := c.p.tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
+		found, _, err := c.req.tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
 		if err != nil {
 			return nil, err
 		}
-		return picked(c.p, "service_brokers", serviceBrokers, guidsOf(found, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
+		return picked(c.req, "service_brokers", serviceBrokers, guidsOf(found, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
 	})
 }

@@ -27,10 +27,10 @@ func (a *API) listIsolationSegments(w http.ResponseWriter, r *http.Request) erro
 }
 
 // noIsolationSegment answers for an organization or space that exists.
-func (a *API) noIsolationSegment(exists func(*presenter) error) web.Handler {
+func (a *API) noIsolationSegment(exists func(*request) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return a.show(w, r, func(p *presenter) (any, error) {
-			return map[string]any{"data": nil, "links": links{"self": href(p.base, r.URL.Path)}}, exists(p)
+		return a.show(w, r, func(req *request) (any, error) {
+			return map[string]any{"data": nil, "links": links{"self": href(req.base, r.URL.Path)}}, exists(req)
 		})
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"ingot/internal/platform"
 )
 
-// presenter is what showing resources needs: the transaction they were read
-// in, so that what belongs to them is of the same moment, and the request.
-type presenter struct {
+// request is a request in its transaction: what handlers read, act on and present
+// is of the same moment.
+type request struct {
 	tx     platform.Tx
 	r      *http.Request
 	base   string
 	caller caller
 }
 
-func newPresenter(tx platform.Tx, r *http.Request) *presenter {
-	return &presenter{tx: tx, r: r, base: baseURL(r), caller: callerOf(r)}
+func newRequest(tx platform.Tx, r *http.Request) *request {
+	return &request{tx: tx, r: r, base: baseURL(r), caller: callerOf(r)}
 }
 
 // v3 is the link to a path below /v3.
-func (p *presenter) v3(parts ...string) *link {
-	return href(append([]string{p.base, "/v3"}, parts...)...)
+func (req *request) v3(parts ...string) *link {
+	return href(append([]string{req.base, "/v3"}, parts...)...)
 }
 
 // answer runs f in a transaction and answers with the resource it returns. f
 // may run more than once, so the request's body is read before. The answer is
 // made in a transaction of its own: it may take a moment, and writers wait.
-func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, f func(p *presenter) (*T, error)) error {
+func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, f func(req *request) (*T, error)) error {
 	var item *T
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		item, err = f(newPresenter(tx, r))
+		item, err = f(newRequest(tx, r))
 		return err
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource
 func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, item *T) error {
 	var bodies []B
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		bodies, err = s.present(newPresenter(tx, r), []*T{item})
+		bodies, err = s.present(newRequest(tx, r), []*T{item})
 		return err
 	})
 	if err != nil {
@@ -58,10 +58,10 @@ func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resourc
 }
 
 // show answers with what f reads.
-func (a *API) show(w http.ResponseWriter, r *http.Request, f func(p *presenter) (any, error)) error {
+func (a *API) show(w http.ResponseWriter, r *http.Request, f func(req *request) (any, error)) error {
 	var body any
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
+		body, err = f(newRequest(tx, r))
 		return err
 	})
 	if err != nil {
@@ -74,10 +74,10 @@ func (a *API) show(w http.ResponseWriter, r *http.Request, f func(p *presenter) 
 // perform answers with what f did.
 //
 // What comes after is done between storing and answering.
-func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(p *presenter) (any, error), after ...func()) error {
+func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(req *request) (any, error), after ...func()) error {
 	var body any
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
+		body, err = f(newRequest(tx, r))
 		return err
 	})
 	if err != nil {
@@ -96,10 +96,10 @@ func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func
 
 // finish does work that clients expect to be a job, and answers with a job
 // that is complete: being done at the first poll is what makes them quick.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(p *presenter) error) error {
+func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(req *request) error) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if err := f(newPresenter(tx, r)); err != nil {
+		if err := f(newRequest(tx, r)); err != nil {
 			return err
 		}
 		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
@@ -114,11 +114,11 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f
 
 // uploaded answers with a resource whose file was uploaded, and with where the
 // job can be found that clients expect.
-func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(p *presenter) (*T, platform.Job, error)) error {
+func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(req *request) (*T, platform.Job, error)) error {
 	var item *T
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		stored, done, err := f(newPresenter(tx, r))
+		stored, done, err := f(newRequest(tx, r))
 		if err != nil {
 			return err
 		}
@@ -149,10 +149,10 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, j *platform.Job) 
 
 // conclude does what may have to wait for brokers: the answer is the job that
 // f returns, or one that is done.
-func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string, f func(p *presenter) (*platform.Job, error)) error {
+func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string, f func(req *request) (*platform.Job, error)) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if job, err = f(newPresenter(tx, r)); err != nil || job != nil {
+		if job, err = f(newRequest(tx, r)); err != nil || job != nil {
 			return err
 		}
 		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
@@ -166,10 +166,10 @@ func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string,
 }
 
 // orJob is conclude for what is answered with 204 when it is done at once.
-func (a *API) orJob(w http.ResponseWriter, r *http.Request, f func(p *presenter) (*platform.Job, error)) error {
+func (a *API) orJob(w http.ResponseWriter, r *http.Request, f func(req *request) (*platform.Job, error)) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		job, err = f(newPresenter(tx, r))
+		job, err = f(newRequest(tx, r))
 		return err
 	})
 	if err != nil {

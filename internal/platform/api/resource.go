@@ -16,17 +16,17 @@ type resource[T, B any] struct {
 	noun    string // "App", for "App not found"
 	repo    func(platform.Tx) platform.Repo[T]
 	list    listing.Params
-	present func(p *presenter, items []*T) ([]B, error)
+	present func(req *request, items []*T) ([]B, error)
 	// include fills "included" as the request asks; nil includes nothing.
-	include func(p *presenter, l *listing.Request, items []*T) (map[string]any, error)
+	include func(req *request, l *listing.Request, items []*T) (map[string]any, error)
 	// metadataOnly refuses a PATCH without metadata: nothing else can be changed.
 	metadataOnly bool
 }
 
-// each makes a presenter of pages of one for single resources.
-func each[T, B any](one func(p *presenter, item *T) B) func(*presenter, []*T) ([]B, error) {
-	return func(p *presenter, items []*T) ([]B, error) {
-		return presentAll(items, func(item *T) B { return one(p, item) }), nil
+// each presents the resources of a page one by one.
+func each[T, B any](one func(req *request, item *T) B) func(*request, []*T) ([]B, error) {
+	return func(req *request, items []*T) ([]B, error) {
+		return presentAll(items, func(item *T) B { return one(req, item) }), nil
 	}
 }
 
@@ -36,7 +36,7 @@ func (s resource[T, B]) lister(a *API) web.Handler {
 }
 
 // listerWhere is lister within conditions that the request's path sets.
-func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform.Cond, error)) web.Handler {
+func (s resource[T, B]) listerWhere(a *API, where func(req *request) ([]platform.Cond, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		l, err := s.list.Parse(r, baseURL(r))
 		if err != nil {
@@ -47,9 +47,9 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 		var total int
 		var included map[string]any
 		err = a.store.View(r.Context(), func(tx platform.Tx) error {
-			p := newPresenter(tx, r)
+			req := newRequest(tx, r)
 			if where != nil {
-				more, err := where(p)
+				more, err := where(req)
 				if err != nil {
 					return err
 				}
@@ -60,11 +60,11 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 				return err
 			}
 			total = n
-			if bodies, err = s.present(p, page); err != nil {
+			if bodies, err = s.present(req, page); err != nil {
 				return err
 			}
 			if s.include != nil {
-				included, err = s.include(p, l, page)
+				included, err = s.include(req, l, page)
 			}
 			return err
 		})
@@ -78,9 +78,9 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 
 // listerOf is lister below a parent: GET /v3/apps/{guid}/processes.
 func listerOf[T, B, P any](a *API, s resource[T, B], parent func(platform.Tx) platform.Repo[P], noun, field string) web.Handler {
-	return s.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		guid := web.Param(p.r, "guid")
-		if _, err := find(p.caller, parent(p.tx), guid, noun); err != nil {
+	return s.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		guid := web.Param(req.r, "guid")
+		if _, err := find(req.caller, parent(req.tx), guid, noun); err != nil {
 			return nil, err
 		}
 		return []platform.Cond{platform.In(field, guid)}, nil
@@ -93,12 +93,12 @@ func (s resource[T, B]) getter(a *API) web.Handler {
 }
 
 // find is the resource of the path, if the caller may see it.
-func (s resource[T, B]) find(p *presenter) (*T, error) {
-	return find(p.caller, s.repo(p.tx), web.Param(p.r, "guid"), s.noun)
+func (s resource[T, B]) find(req *request) (*T, error) {
+	return find(req.caller, s.repo(req.tx), web.Param(req.r, "guid"), s.noun)
 }
 
 // getterBy is getter for resources that are found in another way.
-func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web.Handler {
+func (s resource[T, B]) getterBy(a *API, get func(req *request) (*T, error)) web.Handler {
 	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Extra: s.list.Extra, Single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		l, err := one.Parse(r, baseURL(r))
@@ -107,18 +107,18 @@ func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web
 		}
 		var out withIncluded
 		err = a.store.View(r.Context(), func(tx platform.Tx) error {
-			p := newPresenter(tx, r)
-			item, err := get(p)
+			req := newRequest(tx, r)
+			item, err := get(req)
 			if err != nil {
 				return err
 			}
-			bodies, err := s.present(p, []*T{item})
+			bodies, err := s.present(req, []*T{item})
 			if err != nil {
 				return err
 			}
 			out.body = bodies[0]
 			if s.include != nil && (len(l.Include) > 0 || len(l.Fields) > 0) {
-				out.included, err = s.include(p, l, []*T{item})
+				out.included, err = s.include(req, l, []*T{item})
 			}
 			return err
 		})
@@ -136,14 +136,14 @@ func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web
 
 // metadataPatcher answers PATCH of a resource of which nothing but the metadata
 // can be changed, by callers who may change what find returns.
-func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(p *presenter) (*T, error)) web.Handler {
+func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(req *request) (*T, error)) web.Handler {
 	return patcher(a, s, find, func(tx platform.Tx, _ actions.Actor, item *T, patch *actions.MetadataPatch) error {
 		return actions.UpdateMetadata(s.repo(tx), P(item), patch)
 	})
 }
 
 // patcher is metadataPatcher with an action that also records an audit event.
-func patcher[T, B any](a *API, s resource[T, B], find func(p *presenter) (*T, error),
+func patcher[T, B any](a *API, s resource[T, B], find func(req *request) (*T, error),
 	update func(platform.Tx, actions.Actor, *T, *actions.MetadataPatch) error,
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -156,20 +156,20 @@ func patcher[T, B any](a *API, s resource[T, B], find func(p *presenter) (*T, er
 		if s.metadataOnly && body.Metadata == nil {
 			return fault.Invalid("Metadata must be given: nothing else can be changed here")
 		}
-		return answer(a, w, r, s, http.StatusOK, func(p *presenter) (*T, error) {
-			item, err := find(p)
+		return answer(a, w, r, s, http.StatusOK, func(req *request) (*T, error) {
+			item, err := find(req)
 			if err != nil {
 				return nil, err
 			}
-			return item, update(p.tx, p.caller.actor(), item, body.Metadata)
+			return item, update(req.tx, req.caller.actor(), item, body.Metadata)
 		})
 	}
 }
 
 // only leaves out what find returns beside the resource.
-func only[T, U any](find func(p *presenter) (*T, U, error)) func(p *presenter) (*T, error) {
-	return func(p *presenter) (*T, error) {
-		item, _, err := find(p)
+func only[T, U any](find func(req *request) (*T, U, error)) func(req *request) (*T, error) {
+	return func(req *request) (*T, error) {
+		item, _, err := find(req)
 		return item, err
 	}
 }

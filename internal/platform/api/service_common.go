@@ -19,13 +19,13 @@ func presentOperation(o platform.LastOperation) *operationBody {
 
 // mayChangeCatalog lets administrators change what a broker offers, and the
 // developers of its space.
-func (p *presenter) mayChangeCatalog(broker *platform.ServiceBroker) error {
+func (req *request) mayChangeCatalog(broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
-		if p.caller.Admin {
+		if req.caller.Admin {
 			return nil
 		}
 		return forbidden()
 	}
-	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.Develop)
+	_, err := req.caller.mayInSpace(req.tx, broker.SpaceGUID, platform.Develop)
 	return err
 }

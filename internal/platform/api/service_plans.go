@@ -27,22 +27,22 @@ var servicePlans = resource[platform.ServicePlan, planBody]{
 	include: includeOfPlans,
 }
 
-func includeOfPlans(p *presenter, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
-	c := &chain{p, l, map[string]any{}}
+func includeOfPlans(req *request, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
+	c := &chain{req, l, map[string]any{}}
 	offerings := guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
 	if slices.Contains(l.Include, "service_offering") {
-		more, err := included(p, "service_offerings", serviceOfferings, offerings)
+		more, err := included(req, "service_offerings", serviceOfferings, offerings)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(c.out, more)
 	}
 	if slices.Contains(l.Include, "space.organization") {
-		spaceOf, err := spacesOfPlans(p.tx, items)
+		spaceOf, err := spacesOfPlans(req.tx, items)
 		if err != nil {
 			return nil, err
 		}
-		more, err := includePlaces(p, l, guidsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
+		more, err := includePlaces(req, l, guidsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
 		if err != nil {
 			return nil, err
 		}
@@ -89,29 +89,29 @@ func (a *API) servicePlanRoutes(g *web.Group) {
 }
 
 // planFor is the plan of the path, with its broker, for those who may change it.
-func (a *API) planFor(p *presenter) (*platform.ServicePlan, *platform.ServiceBroker, error) {
-	plan, err := find(p.caller, p.tx.ServicePlans(), web.Param(p.r, "guid"), "Service plan")
+func (a *API) planFor(req *request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
+	plan, err := find(req.caller, req.tx.ServicePlans(), web.Param(req.r, "guid"), "Service plan")
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
+	o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := p.tx.ServiceBrokers().Get(o.BrokerGUID)
+	b, err := req.tx.ServiceBrokers().Get(o.BrokerGUID)
 	if err != nil {
 		return nil, nil, err
 	}
-	return plan, b, p.mayChangeCatalog(b)
+	return plan, b, req.mayChangeCatalog(b)
 }
 
 func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		plan, _, err := a.planFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		plan, _, err := a.planFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return nil, a.services.DeletePlan(p.tx, p.caller.actor(), plan)
+		return nil, a.services.DeletePlan(req.tx, req.caller.actor(), plan)
 	})
 }
 
@@ -154,8 +154,8 @@ func costsOf(catalog map[string]any) []cost {
 	return out
 }
 
-func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, error) {
-	spaceOf, err := spacesOfPlans(p.tx, items)
+func presentPlans(req *request, items []*platform.ServicePlan) ([]planBody, error) {
+	spaceOf, err := spacesOfPlans(req.tx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, erro
 			Schemas: presentSchemas(plan.Schemas), Metadata: presentMetadata(&plan.Metadata),
 			Relationships: map[string]any{"service_offering": toOne(plan.OfferingGUID)},
 			Links: links{
-				"self": p.v3(self), "service_offering": p.v3("/service_offerings/", escape(plan.OfferingGUID)), "visibility": p.v3(self, "/visibility"),
+				"self": req.v3(self), "service_offering": req.v3("/service_offerings/", escape(plan.OfferingGUID)), "visibility": req.v3(self, "/visibility"),
 			},
 		}
 		if plan.MaxPollingSeconds > 0 {
@@ -182,7 +182,7 @@ func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, erro
 		}
 		if space := spaceOf[plan.OfferingGUID]; space != "" {
 			b.Relationships["space"] = toOne(space)
-			b.Links["space"] = p.v3("/spaces/", escape(space))
+			b.Links["space"] = req.v3("/spaces/", escape(space))
 		}
 		return b
 	}), nil

@@ -18,8 +18,8 @@ func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", web.Scope(readers...), stacks.lister(a))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", web.Scope(readers...), stacks.getter(a))
 	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), patcher(a, stacks, stacks.find, a.platform.UpdateStack))
-	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		s, err := find(p.caller, p.tx.Stacks(), web.Param(p.r, "guid"), "Stack")
+	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		s, err := find(req.caller, req.tx.Stacks(), web.Param(req.r, "guid"), "Stack")
 		if err != nil {
 			return nil, err
 		}
@@ -46,9 +46,9 @@ type stackBody struct {
 	Links       links    `json:"links"`
 }
 
-func presentStack(p *presenter, s *platform.Stack) stackBody {
+func presentStack(req *request, s *platform.Stack) stackBody {
 	return stackBody{
 		resourceBody: presentResource(&s.Resource), Name: s.Name, Description: s.Description, State: "ACTIVE", RunImage: s.Name, BuildImage: s.Name,
-		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": p.v3("/stacks/", escape(s.GUID))},
+		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": req.v3("/stacks/", escape(s.GUID))},
 	}
 }
