@@ -49,11 +49,16 @@ func TestExportedNames(t *testing.T) {
 	report(t, exportedReason, c.unused(product))
 }
 
-// exportData lists what the compiler knows of every package in use.
-func exportData(t *testing.T) map[string]string {
+// exportData lists what the compiler knows of the packages that patterns name, or
+// of all in use, and of those they import.
+func exportData(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
 	files := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(command(t, "go", "list", "-e", "-export", "-deps", "-json=ImportPath,Export", "./..."))); ; {
+	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Export"}, patterns...)
+	for d := json.NewDecoder(bytes.NewReader(command(t, "go", args...))); ; {
 		var p struct{ ImportPath, Export string }
 		err := d.Decode(&p)
 		if errors.Is(err, io.EOF) {
@@ -85,28 +90,39 @@ func newUses(export map[string]string) *uses {
 	// Those of interfaces that have no name: of packages errors and net/http.
 	unnamed := map[string]bool{"Error": true, "Is": true, "As": true, "Unwrap": true, "FlushError": true}
 	return &uses{
-		files: files, methods: unnamed,
-		importer: importer.ForCompiler(files, runtime.Compiler, func(path string) (io.ReadCloser, error) {
-			return os.Open(export[path])
-		}),
+		files: files, methods: unnamed, importer: compiled(files, export),
 		declared: map[string]token.Position{}, used: map[string]bool{}, seen: map[*types.Package]bool{},
 	}
 }
 
-// add reads a package.
-func (u *uses) add(importPath, dir string, names []string) error {
+// compiled imports what the compiler knows of packages.
+func compiled(files *token.FileSet, export map[string]string) types.Importer {
+	return importer.ForCompiler(files, runtime.Compiler, func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
+}
+
+// checkTypes reads a package.
+func checkTypes(files *token.FileSet, from types.Importer, importPath, dir string, names []string) ([]*ast.File, *types.Package, *types.Info, error) {
 	var parsed []*ast.File
 	for _, name := range names {
-		f, err := parser.ParseFile(u.files, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
-			return err
+			return nil, nil, nil, err
 		}
 		parsed = append(parsed, f)
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
-	checked, err := (&types.Config{Importer: u.importer}).Check(importPath, u.files, parsed, info)
+	checked, err := (&types.Config{Importer: from}).Check(importPath, files, parsed, info)
 	if err != nil {
-		return fmt.Errorf("%s: %w", importPath, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", importPath, err)
+	}
+	return parsed, checked, info, nil
+}
+
+// add reads a package.
+func (u *uses) add(importPath, dir string, names []string) error {
+	parsed, checked, info, err := checkTypes(u.files, u.importer, importPath, dir, names)
+	if err != nil {
+		return err
 	}
 	for id, object := range info.Defs {
 		if k := key(object); k != "" && object.Exported() {

@@ -9,47 +9,48 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var apps = resource[platform.App, appBody]{
 	noun: "App", repo: platform.Tx.Apps, present: each(presentApp),
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
-			"stacks": byText("stack"), "lifecycle_type": byWord("lifecycle_type", "buildpack", "docker", "cnb"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
+			"stacks": listing.Text("stack"), "lifecycle_type": listing.Word("lifecycle_type", "buildpack", "docker", "cnb"),
 		},
-		orders: []string{"name", "state"}, includes: []string{"space", "org", "space.organization"},
+		Orders: []string{"name", "state"}, Includes: []string{"space", "org", "space.organization"},
 	},
 	include: includeOfApps,
 }
 
-func includeOfApps(p *presenter, l *list, items []*platform.App) (map[string]any, error) {
-	if len(l.include) == 0 {
+func includeOfApps(req *request, l *listing.Request, items []*platform.App) (map[string]any, error) {
+	if len(l.Include) == 0 {
 		return nil, nil
 	}
-	return includePlaces(p, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
+	return includePlaces(req, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
 }
 
 // includePlaces includes the spaces of resources and their organizations, as
 // far as the request asks for them.
-func includePlaces(p *presenter, l *list, spaceGUIDs []string) (map[string]any, error) {
+func includePlaces(req *request, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
 	asks := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.include, n) })
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
 	}
 	out := map[string]any{}
 	if asks("space", "space.organization") {
-		more, err := included(p, "spaces", spaces, spaceGUIDs)
+		more, err := included(req, "spaces", spaces, spaceGUIDs)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(out, more)
 	}
 	if asks("org", "space.organization") {
-		inside, _, err := p.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		inside, _, err := req.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
 		if err != nil {
 			return nil, err
 		}
-		more, err := included(p, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
+		more, err := included(req, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
 		if err != nil {
 			return nil, err
 		}
@@ -82,16 +83,16 @@ func (a *API) appRoutes(g *web.Group) {
 }
 
 // appFor is the app of the path, for callers who may do something with it.
-func (a *API) appFor(p *presenter, action platform.Action) (*platform.App, error) {
-	return a.appNamed(p, web.Param(p.r, "guid"), action)
+func (a *API) appFor(req *request, action platform.Action) (*platform.App, error) {
+	return a.appNamed(req, web.Param(req.r, "guid"), action)
 }
 
-func (a *API) appNamed(p *presenter, guid string, action platform.Action) (*platform.App, error) {
-	app, err := find(p.caller, p.tx.Apps(), guid, "App")
+func (a *API) appNamed(req *request, guid string, action platform.Action) (*platform.App, error) {
+	app, err := find(req.caller, req.tx.Apps(), guid, "App")
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, app.SpaceGUID, action)
+	_, err = req.caller.mayInSpace(req.tx, app.SpaceGUID, action)
 	return app, err
 }
 
@@ -142,12 +143,12 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 	if body.Name == nil {
 		return fault.Invalid("Name must be a string")
 	}
-	return answer(a, w, r, apps, http.StatusCreated, func(p *presenter) (*platform.App, error) {
+	return answer(a, w, r, apps, http.StatusCreated, func(req *request) (*platform.App, error) {
 		space := body.Relationships.Space.Data.GUID
-		if _, err := find(p.caller, p.tx.Spaces(), space, "Space"); err != nil {
+		if _, err := find(req.caller, req.tx.Spaces(), space, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		if _, err := p.caller.mayInSpace(p.tx, space, platform.Develop); err != nil {
+		if _, err := req.caller.mayInSpace(req.tx, space, platform.Develop); err != nil {
 			return nil, err
 		}
 		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
@@ -155,7 +156,7 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
-		return app, a.platform.CreateApp(p.tx, p.caller.actor(), app)
+		return app, a.platform.CreateApp(req.tx, req.caller.actor(), app)
 	})
 }
 
@@ -183,8 +184,8 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 	if body.Environment != nil || body.Relationships != nil {
 		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
 	}
-	return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
-		app, err := a.appFor(p, platform.Develop)
+	return answer(a, w, r, apps, http.StatusOK, func(req *request) (*platform.App, error) {
+		app, err := a.appFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +199,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 				return nil, fault.Invalid("Lifecycle type cannot be changed")
 			}
 			applyLifecycle(body.Lifecycle, &app.Lifecycle)
-			if err := a.platform.CheckLifecycle(p.tx, &app.Lifecycle); err != nil {
+			if err := a.platform.CheckLifecycle(req.tx, &app.Lifecycle); err != nil {
 				return nil, err
 			}
 			request["lifecycle"] = presentLifecycle(app.Lifecycle)
@@ -206,7 +207,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
-		return app, a.platform.UpdateApp(p.tx, p.caller.actor(), app, request)
+		return app, a.platform.UpdateApp(req.tx, req.caller.actor(), app, request)
 	})
 }
 
@@ -214,58 +215,58 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	guid := web.Param(r, "guid")
 	defer a.signals.AppsChanged(guid)
 	defer a.signals.RoutesChanged()
-	return a.conclude(w, r, "app.delete", func(p *presenter) (*platform.Job, error) {
-		app, err := a.appFor(p, platform.Develop)
+	return a.conclude(w, r, "app.delete", func(req *request) (*platform.Job, error) {
+		app, err := a.appFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
-		return a.services.DeleteApp(p.tx, p.caller.actor(), app)
+		return a.services.DeleteApp(req.tx, req.caller.actor(), app)
 	})
 }
 
 func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer a.signals.AppsChanged(web.Param(r, "guid"))
-		return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
-			app, err := a.appFor(p, platform.Operate)
+		return answer(a, w, r, apps, http.StatusOK, func(req *request) (*platform.App, error) {
+			app, err := a.appFor(req, platform.Operate)
 			if err != nil {
 				return nil, err
 			}
-			return app, act(p.tx, p.caller.actor(), app)
+			return app, act(req.tx, req.caller.actor(), app)
 		})
 	}
 }
 
 // seesEnv reports whether the caller may read an app's environment.
-func (a *API) seesEnv(p *presenter, app *platform.App) error {
-	if p.caller.Grants(platform.ReadEnvironment) {
+func (a *API) seesEnv(req *request, app *platform.App) error {
+	if req.caller.Grants(platform.ReadEnvironment) {
 		return nil
 	}
 	for _, name := range []string{"env_var_visibility", "space_developer_env_var_visibility"} {
-		if err := a.needFlag(p, name); err != nil {
+		if err := a.needFlag(req, name); err != nil {
 			return err
 		}
 	}
-	_, err := p.caller.mayInSpace(p.tx, app.SpaceGUID, platform.ReadEnvironment)
+	_, err := req.caller.mayInSpace(req.tx, app.SpaceGUID, platform.ReadEnvironment)
 	return err
 }
 
-func (a *API) envBody(p *presenter, app *platform.App) any {
+func (a *API) envBody(req *request, app *platform.App) any {
 	env := app.Env
 	if env == nil {
 		env = map[string]string{}
 	}
 	self := "/apps/" + escape(app.GUID)
-	return map[string]any{"var": env, "links": links{"self": p.v3(self, "/environment_variables"), "app": p.v3(self)}}
+	return map[string]any{"var": env, "links": links{"self": req.v3(self, "/environment_variables"), "app": req.v3(self)}}
 }
 
 func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.show(w, r, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
-		return a.envBody(p, app), a.seesEnv(p, app)
+		return a.envBody(req, app), a.seesEnv(req, app)
 	})
 }
 
@@ -289,24 +290,24 @@ func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	names := slices.Sorted(maps.Keys(patch))
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, platform.Operate)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		app, err := a.appFor(req, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
 		app.Env = mergeEnv(app.Env, patch)
 		// The names are recorded, never the values.
-		return a.envBody(p, app), a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"environment_variables": names})
+		return a.envBody(req, app), a.platform.UpdateApp(req.tx, req.caller.actor(), app, map[string]any{"environment_variables": names})
 	})
 }
 
 func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.show(w, r, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
-		secrets, err := p.showsSecrets(app.GUID)
+		secrets, err := req.showsSecrets(app.GUID)
 		return map[string]bool{"read_basic_data": true, "read_sensitive_data": secrets}, err
 	})
 }
@@ -347,8 +348,8 @@ func SSHAllowed(app *platform.App) bool {
 }
 
 func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.show(w, r, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
@@ -360,13 +361,13 @@ func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
 			}
 			all = append(all, one)
 		}
-		return map[string]any{"resources": all, "pagination": pagination{TotalResults: len(all), TotalPages: 1}}, nil
+		return map[string]any{"resources": all, "pagination": listing.Pagination{TotalResults: len(all), TotalPages: 1}}, nil
 	})
 }
 
 func (a *API) getAppFeature(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.show(w, r, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
@@ -383,8 +384,8 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := web.Param(r, "name")
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, platform.Develop)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		app, err := a.appFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -398,7 +399,7 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 			app.Features = map[string]bool{}
 		}
 		app.Features[name] = *body.Enabled
-		if err := a.platform.UpdateApp(p.tx, p.caller.actor(), app, map[string]any{"feature": name, "enabled": *body.Enabled}); err != nil {
+		if err := a.platform.UpdateApp(req.tx, req.caller.actor(), app, map[string]any{"feature": name, "enabled": *body.Enabled}); err != nil {
 			return nil, err
 		}
 		return appFeature(app, name)
@@ -406,12 +407,12 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.show(w, r, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
-		space, err := p.tx.Spaces().Get(app.SpaceGUID)
+		space, err := req.tx.Spaces().Get(app.SpaceGUID)
 		if err != nil {
 			return nil, err
 		}
@@ -451,19 +452,19 @@ func presentLifecycle(l platform.Lifecycle) lifecycleBody {
 	return lifecycleBody{l.Type, map[string]any{"buildpacks": actions.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
 }
 
-func presentApp(p *presenter, app *platform.App) appBody {
+func presentApp(req *request, app *platform.App) appBody {
 	self := "/apps/" + escape(app.GUID)
 	post := func(action string) *link {
-		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+		return &link{Href: req.v3(self, "/actions/", action).Href, Method: http.MethodPost}
 	}
 	return appBody{
 		resourceBody: presentResource(&app.Resource), Name: app.Name, State: app.State, Lifecycle: presentLifecycle(app.Lifecycle),
 		Metadata:      presentMetadata(&app.Metadata),
 		Relationships: map[string]any{"space": toOne(app.SpaceGUID), "current_droplet": toOne(app.DropletGUID)},
 		Links: links{
-			"self": p.v3(self), "space": p.v3("/spaces/", escape(app.SpaceGUID)), "processes": p.v3(self, "/processes"),
-			"packages": p.v3(self, "/packages"), "tasks": p.v3(self, "/tasks"), "environment_variables": p.v3(self, "/environment_variables"),
-			"current_droplet": p.v3(self, "/droplets/current"), "droplets": p.v3(self, "/droplets"), "features": p.v3(self, "/features"),
+			"self": req.v3(self), "space": req.v3("/spaces/", escape(app.SpaceGUID)), "processes": req.v3(self, "/processes"),
+			"packages": req.v3(self, "/packages"), "tasks": req.v3(self, "/tasks"), "environment_variables": req.v3(self, "/environment_variables"),
+			"current_droplet": req.v3(self, "/droplets/current"), "droplets": req.v3(self, "/droplets"), "features": req.v3(self, "/features"),
 			"start": post("start"), "stop": post("stop"),
 		},
 	}

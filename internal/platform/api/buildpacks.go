@@ -8,13 +8,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var buildpacks = resource[platform.Buildpack, buildpackBody]{
 	noun: "Buildpack", repo: platform.Tx.Buildpacks, present: each(presentBuildpack),
-	list: listing{
-		filters: map[string]filter{"names": byText("name"), "stacks": byText("stack"), "lifecycle": byWord("lifecycle", "buildpack", "cnb")},
-		orders:  []string{"position", "name"}, usual: "position",
+	list: listing.Params{
+		Filters: listing.Filters{"names": listing.Text("name"), "stacks": listing.Text("stack"), "lifecycle": listing.Word("lifecycle", "buildpack", "cnb")},
+		Orders:  []string{"position", "name"}, DefaultOrder: "position",
 	},
 }
 
@@ -72,12 +73,12 @@ func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if body.Lifecycle != nil && *body.Lifecycle != "buildpack" {
 		return fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
 	}
-	return answer(a, w, r, buildpacks, http.StatusCreated, func(p *presenter) (*platform.Buildpack, error) {
+	return answer(a, w, r, buildpacks, http.StatusCreated, func(req *request) (*platform.Buildpack, error) {
 		bp := &platform.Buildpack{Enabled: true}
 		if err := body.apply(bp); err != nil {
 			return nil, err
 		}
-		return bp, a.platform.CreateBuildpack(p.tx, p.caller.actor(), bp, max(1, body.position()))
+		return bp, a.platform.CreateBuildpack(req.tx, req.caller.actor(), bp, max(1, body.position()))
 	})
 }
 
@@ -86,33 +87,33 @@ func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, buildpacks, http.StatusOK, func(p *presenter) (*platform.Buildpack, error) {
-		bp, err := find(p.caller, p.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
+	return answer(a, w, r, buildpacks, http.StatusOK, func(req *request) (*platform.Buildpack, error) {
+		bp, err := find(req.caller, req.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
 		if err != nil {
 			return nil, err
 		}
 		if err := body.apply(bp); err != nil {
 			return nil, err
 		}
-		return bp, a.platform.UpdateBuildpack(p.tx, p.caller.actor(), bp, body.position())
+		return bp, a.platform.UpdateBuildpack(req.tx, req.caller.actor(), bp, body.position())
 	})
 }
 
 func (a *API) deleteBuildpack(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "buildpack.delete", func(p *presenter) error {
-		bp, err := find(p.caller, p.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
+	return a.finish(w, r, "buildpack.delete", func(req *request) error {
+		bp, err := find(req.caller, req.tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteBuildpack(p.tx, p.caller.actor(), bp)
+		return a.platform.DeleteBuildpack(req.tx, req.caller.actor(), bp)
 	})
 }
 
 func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	var bp *platform.Buildpack
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		p := newPresenter(tx, r)
-		if bp, err = find(p.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
+		req := newRequest(tx, r)
+		if bp, err = find(req.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
 			return err
 		}
 		return actions.CheckBuildpackUpload(bp)
@@ -132,13 +133,13 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return uploaded(a, w, r, buildpacks, func(p *presenter) (*platform.Buildpack, platform.Job, error) {
+	return uploaded(a, w, r, buildpacks, func(req *request) (*platform.Buildpack, platform.Job, error) {
 		job := platform.Job{Operation: "buildpack.upload", State: platform.JobComplete, ResourceType: "buildpack", ResourceGUID: bp.GUID}
-		bp, err := lookup(p.tx.Buildpacks(), bp.GUID, "Buildpack")
+		bp, err := lookup(req.tx.Buildpacks(), bp.GUID, "Buildpack")
 		if err != nil {
 			return nil, job, err
 		}
-		return bp, job, a.platform.BuildpackUploaded(p.tx, p.caller.actor(), bp, u.filename, sum)
+		return bp, job, a.platform.BuildpackUploaded(req.tx, req.caller.actor(), bp, u.filename, sum)
 	})
 }
 
@@ -156,11 +157,11 @@ type buildpackBody struct {
 	Links     links    `json:"links"`
 }
 
-func presentBuildpack(p *presenter, b *platform.Buildpack) buildpackBody {
+func presentBuildpack(req *request, b *platform.Buildpack) buildpackBody {
 	self := "/buildpacks/" + escape(b.GUID)
 	return buildpackBody{
 		resourceBody: presentResource(&b.Resource), Name: b.Name, Stack: orNull(b.Stack), State: b.State, Lifecycle: b.Lifecycle,
 		Filename: orNull(b.Filename), Position: b.Position, Enabled: b.Enabled, Locked: b.Locked, Metadata: presentMetadata(&b.Metadata),
-		Links: links{"self": p.v3(self), "upload": {Href: p.v3(self, "/upload").Href, Method: http.MethodPost}},
+		Links: links{"self": req.v3(self), "upload": {Href: req.v3(self, "/upload").Href, Method: http.MethodPost}},
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var builds = resource[platform.Build, buildBody]{
 	noun: "Build", repo: platform.Tx.Builds, present: each(presentBuild),
-	list: listing{filters: map[string]filter{
-		"states": byText("state"), "app_guids": byText("app_guid"), "package_guids": byText("package_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"states": listing.Text("state"), "app_guids": listing.Text("app_guid"), "package_guids": listing.Text("package_guid"),
 	}},
 }
 
@@ -43,12 +44,12 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Package can't be blank")
 	}
 	var guid, warning string
-	err := answer(a, warned{w, &warning}, r, builds, http.StatusCreated, func(p *presenter) (*platform.Build, error) {
-		pkg, err := find(p.caller, p.tx.Packages(), body.Package.value.GUID, "Package")
+	err := answer(a, warned{w, &warning}, r, builds, http.StatusCreated, func(req *request) (*platform.Build, error) {
+		pkg, err := find(req.caller, req.tx.Packages(), body.Package.value.GUID, "Package")
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(p, pkg.AppGUID, platform.Operate)
+		app, err := a.appNamed(req, pkg.AppGUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -56,11 +57,11 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.CreateBuild(p.tx, p.caller.actor(), app, pkg, build); err != nil {
+		if err := a.platform.CreateBuild(req.tx, req.caller.actor(), app, pkg, build); err != nil {
 			return nil, err
 		}
 		guid = build.GUID
-		sidecars, _, err := p.tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+		sidecars, _, err := req.tx.Sidecars().List(platform.Where("app_guid", app.GUID))
 		if err != nil {
 			return nil, err
 		}
@@ -91,12 +92,12 @@ func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, 
 }
 
 // buildFor is the build of the path, for developers of its app.
-func (a *API) buildFor(p *presenter) (*platform.Build, error) {
-	build, err := find(p.caller, p.tx.Builds(), web.Param(p.r, "guid"), "Build")
+func (a *API) buildFor(req *request) (*platform.Build, error) {
+	build, err := find(req.caller, req.tx.Builds(), web.Param(req.r, "guid"), "Build")
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.appNamed(p, build.AppGUID, platform.Develop)
+	_, err = a.appNamed(req, build.AppGUID, platform.Develop)
 	return build, err
 }
 
@@ -116,18 +117,18 @@ type buildBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentBuild(p *presenter, b *platform.Build) buildBody {
+func presentBuild(req *request, b *platform.Build) buildBody {
 	out := buildBody{
 		resourceBody: presentResource(&b.Resource), State: b.State, MemoryMB: b.MemoryMB, DiskMB: b.DiskMB, LogRate: b.LogRate,
 		Error: orNull(b.Error), Lifecycle: presentLifecycle(b.Lifecycle), Package: relationData{b.PackageGUID},
 		CreatedBy:     map[string]any{"guid": b.CreatorGUID, "name": b.CreatorName, "email": b.CreatorMail},
 		Relationships: map[string]any{"app": toOne(b.AppGUID)}, Metadata: presentMetadata(&b.Metadata),
-		Links: links{"self": p.v3("/builds/", escape(b.GUID)), "app": p.v3("/apps/", escape(b.AppGUID))},
+		Links: links{"self": req.v3("/builds/", escape(b.GUID)), "app": req.v3("/apps/", escape(b.AppGUID))},
 	}
 	// The droplet is named only when it is there.
 	if b.State == platform.Staged {
 		out.Droplet = &relationData{b.DropletGUID}
-		out.Links["droplet"] = p.v3("/droplets/", escape(b.DropletGUID))
+		out.Links["droplet"] = req.v3("/droplets/", escape(b.DropletGUID))
 	}
 	return out
 }

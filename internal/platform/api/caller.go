@@ -65,15 +65,15 @@ func (c caller) granted(tx platform.Tx, spaceGUID string, action platform.Action
 
 // showsSecrets reports whether the caller may see what only developers of an
 // app see: commands, for example.
-func (p *presenter) showsSecrets(appGUID string) (bool, error) {
-	if p.caller.Grants(platform.ReadSecrets) {
+func (req *request) showsSecrets(appGUID string) (bool, error) {
+	if req.caller.Grants(platform.ReadSecrets) {
 		return true, nil
 	}
-	app, err := p.tx.Apps().Get(appGUID)
+	app, err := req.tx.Apps().Get(appGUID)
 	if err != nil {
 		return false, ignoreNotFound(err)
 	}
-	return p.caller.granted(p.tx, app.SpaceGUID, platform.ReadSecrets)
+	return req.caller.granted(req.tx, app.SpaceGUID, platform.ReadSecrets)
 }
 
 // mayInSpace refuses what the caller may not do in a space that he can see.

@@ -9,12 +9,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var deployments = resource[platform.Deployment, deploymentBody]{
 	noun: "Deployment", repo: platform.Tx.Deployments, present: each(presentDeployment),
-	list: listing{filters: map[string]filter{
-		"app_guids": byText("app_guid"), "states": byText("reason"), "status_values": byText("status"), "status_reasons": byText("reason"),
+	list: listing.Params{Filters: listing.Filters{
+		"app_guids": listing.Text("app_guid"), "states": listing.Text("reason"), "status_values": listing.Text("status"), "status_reasons": listing.Text("reason"),
 	}},
 }
 
@@ -137,7 +138,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	appGUID := body.Relationships.App.Data.GUID
-	err := answer(a, w, r, deployments, http.StatusCreated, func(p *presenter) (*platform.Deployment, error) {
+	err := answer(a, w, r, deployments, http.StatusCreated, func(req *request) (*platform.Deployment, error) {
 		d, err := body.read()
 		if err != nil {
 			return nil, err
@@ -145,7 +146,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
 		}
-		app, err := a.appNamed(p, appGUID, platform.Operate)
+		app, err := a.appNamed(req, appGUID, platform.Operate)
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
 			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
 		}
@@ -153,11 +154,11 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if body.Options.scales() {
-			if err := a.needFlag(p, "app_scaling"); err != nil {
+			if err := a.needFlag(req, "app_scaling"); err != nil {
 				return nil, err
 			}
 		}
-		return d, a.platform.CreateDeployment(p.tx, p.caller.actor(), app, d)
+		return d, a.platform.CreateDeployment(req.tx, req.caller.actor(), app, d)
 	})
 	if err == nil {
 		a.signals.AppsChanged(appGUID)
@@ -167,25 +168,25 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 
 // deploymentFor is the deployment of the path, for those who may operate its
 // app, and the app.
-func (a *API) deploymentFor(p *presenter) (*platform.Deployment, *platform.App, error) {
-	d, err := find(p.caller, p.tx.Deployments(), web.Param(p.r, "guid"), "Deployment")
+func (a *API) deploymentFor(req *request) (*platform.Deployment, *platform.App, error) {
+	d, err := find(req.caller, req.tx.Deployments(), web.Param(req.r, "guid"), "Deployment")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID, platform.Operate)
+	app, err := a.appNamed(req, d.AppGUID, platform.Operate)
 	return d, app, err
 }
 
 func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var appGUID string
-		err := answer(a, w, r, deployments, http.StatusOK, func(p *presenter) (*platform.Deployment, error) {
-			d, app, err := a.deploymentFor(p)
+		err := answer(a, w, r, deployments, http.StatusOK, func(req *request) (*platform.Deployment, error) {
+			d, app, err := a.deploymentFor(req)
 			if err != nil {
 				return nil, err
 			}
 			appGUID = app.GUID
-			return d, act(p.tx, p.caller.actor(), app, d)
+			return d, act(req.tx, req.caller.actor(), app, d)
 		})
 		if err == nil {
 			a.signals.AppsChanged(appGUID)
@@ -225,7 +226,7 @@ type deployedShort struct {
 	Type string `json:"type"`
 }
 
-func presentDeployment(p *presenter, d *platform.Deployment) deploymentBody {
+func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	self := "/deployments/" + escape(d.GUID)
 	healthy := d.LastHealthy
 	if healthy.IsZero() {
@@ -262,10 +263,10 @@ func presentDeployment(p *presenter, d *platform.Deployment) deploymentBody {
 		// its app.
 		NewProcesses:  []deployedShort{{d.AppGUID, platform.WebProcess}},
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
-		Links: links{"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID))},
+		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(d.AppGUID))},
 	}
 	post := func(action string) *link {
-		return &link{Href: p.v3(self, "/actions/", action).Href, Method: http.MethodPost}
+		return &link{Href: req.v3(self, "/actions/", action).Href, Method: http.MethodPost}
 	}
 	if d.Status == platform.DeploymentActive {
 		if d.Reason != platform.ReasonCanceling {

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 type destinationBody struct {
@@ -138,8 +139,8 @@ func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destinatio
 	return out, nil
 }
 
-func (a *API) destinationsBody(p *presenter, route *platform.Route, only func(*platform.Destination) bool) (any, error) {
-	all, _, err := p.tx.Destinations().List(platform.Where("route_guid", route.GUID))
+func (a *API) destinationsBody(req *request, route *platform.Route, only func(*platform.Destination) bool) (any, error) {
+	all, _, err := req.tx.Destinations().List(platform.Where("route_guid", route.GUID))
 	bodies := []destinationBody{}
 	for _, d := range all {
 		if only == nil || only(d) {
@@ -147,24 +148,23 @@ func (a *API) destinationsBody(p *presenter, route *platform.Route, only func(*p
 		}
 	}
 	return map[string]any{"destinations": bodies, "links": links{
-		"self": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID)),
+		"self": req.v3("/routes/", escape(route.GUID), "/destinations"), "route": req.v3("/routes/", escape(route.GUID)),
 	}}, err
 }
 
 func (a *API) listDestinations(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{extra: []string{"app_guids"}, noLabels: true}.parse(r)
-	if err != nil {
+	if _, err := (listing.Params{Extra: []string{"app_guids"}, NoLabels: true}).Parse(r, baseURL(r)); err != nil {
 		return err
 	}
-	q := l.url.Query()
-	return a.show(w, r, func(p *presenter) (any, error) {
-		route, err := find(p.caller, p.tx.Routes(), web.Param(r, "guid"), "Route")
+	q := r.URL.Query()
+	return a.show(w, r, func(req *request) (any, error) {
+		route, err := find(req.caller, req.tx.Routes(), web.Param(r, "guid"), "Route")
 		if err != nil {
 			return nil, err
 		}
-		return a.destinationsBody(p, route, func(d *platform.Destination) bool {
-			return (!q.Has("guids") || slices.Contains(splitValues(q.Get("guids")), d.GUID)) &&
-				(!q.Has("app_guids") || slices.Contains(splitValues(q.Get("app_guids")), d.AppGUID))
+		return a.destinationsBody(req, route, func(d *platform.Destination) bool {
+			return (!q.Has("guids") || slices.Contains(listing.SplitValues(q.Get("guids")), d.GUID)) &&
+				(!q.Has("app_guids") || slices.Contains(listing.SplitValues(q.Get("app_guids")), d.AppGUID))
 		})
 	})
 }
@@ -185,8 +185,8 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 	if _, err := body.destinations(replace); err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		route, err := a.routeFor(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		route, err := a.routeFor(req)
 		if err != nil {
 			return nil, err
 		}
@@ -194,25 +194,25 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 		if err != nil {
 			return nil, err
 		}
-		if err := a.checkDestinationApps(p, route, wanted); err != nil {
+		if err := a.checkDestinationApps(req, route, wanted); err != nil {
 			return nil, err
 		}
 		if replace {
-			err = a.platform.ReplaceDestinations(p.tx, p.caller.actor(), route, wanted)
+			err = a.platform.ReplaceDestinations(req.tx, req.caller.actor(), route, wanted)
 		} else {
-			err = a.platform.AddDestinations(p.tx, p.caller.actor(), route, wanted)
+			err = a.platform.AddDestinations(req.tx, req.caller.actor(), route, wanted)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return a.destinationsBody(p, route, nil)
+		return a.destinationsBody(req, route, nil)
 	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }
 
 // checkDestinationApps refuses apps that do not exist or are elsewhere.
-func (a *API) checkDestinationApps(p *presenter, route *platform.Route, wanted []*platform.Destination) error {
+func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted []*platform.Destination) error {
 	for _, d := range wanted {
-		app, err := find(p.caller, p.tx.Apps(), d.AppGUID, "App")
+		app, err := find(req.caller, req.tx.Apps(), d.AppGUID, "App")
 		if fault.Is(err, fault.NotFound) {
 			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" do not exist or you do not have access.")
 		}
@@ -229,12 +229,12 @@ func (a *API) checkDestinationApps(p *presenter, route *platform.Route, wanted [
 var errNoDestination = errors.New("no such destination")
 
 // destinationFor finds the destination of the path.
-func (a *API) destinationFor(p *presenter) (*platform.Route, *platform.Destination, error) {
-	route, err := a.routeFor(p)
+func (a *API) destinationFor(req *request) (*platform.Route, *platform.Destination, error) {
+	route, err := a.routeFor(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := p.tx.Destinations().First(platform.Where("guid", web.Param(p.r, "destination")).And(platform.In("route_guid", route.GUID)))
+	d, err := req.tx.Destinations().First(platform.Where("guid", web.Param(req.r, "destination")).And(platform.In("route_guid", route.GUID)))
 	if fault.Is(err, fault.NotFound) {
 		err = errNoDestination
 	}
@@ -252,26 +252,26 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 	if body.Protocol != nil {
 		protocol = *body.Protocol
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		route, d, err := a.destinationFor(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		route, d, err := a.destinationFor(req)
 		if errors.Is(err, errNoDestination) {
 			return nil, fault.New(fault.NotFound, "Destination not found")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.UpdateDestination(p.tx, d, protocol); err != nil {
+		if err := a.platform.UpdateDestination(req.tx, d, protocol); err != nil {
 			return nil, err
 		}
 		b := presentDestination(d)
-		b.Links = links{"destinations": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID))}
+		b.Links = links{"destinations": req.v3("/routes/", escape(route.GUID), "/destinations"), "route": req.v3("/routes/", escape(route.GUID))}
 		return b, nil
 	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }
 
 func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		route, d, err := a.destinationFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		route, d, err := a.destinationFor(req)
 		switch {
 		case errors.Is(err, errNoDestination):
 			return nil, fault.Invalid("Unable to unmap route from destination. Ensure the route has a destination with this guid.")
@@ -280,6 +280,6 @@ func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
 		case d.Weight != 0:
 			return nil, fault.Invalid("Weighted destinations cannot be deleted individually.")
 		}
-		return nil, a.platform.RemoveDestination(p.tx, p.caller.actor(), route, d)
+		return nil, a.platform.RemoveDestination(req.tx, req.caller.actor(), route, d)
 	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }

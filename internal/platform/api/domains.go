@@ -8,11 +8,12 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var domains = resource[platform.Domain, domainBody]{
 	noun: "Domain", repo: platform.Tx.Domains, present: each(presentDomain),
-	list: listing{filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) domainRoutes(g *web.Group) {
@@ -29,11 +30,11 @@ func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains/default", web.Scope(readers...), domains.getterBy(a, a.defaultDomain))
 }
 
-func (a *API) defaultDomain(p *presenter) (*platform.Domain, error) {
-	if err := organizationExists(p); err != nil {
+func (a *API) defaultDomain(req *request) (*platform.Domain, error) {
+	if err := organizationExists(req); err != nil {
 		return nil, err
 	}
-	return a.platform.DefaultDomain(p.tx, web.Param(p.r, "guid"))
+	return a.platform.DefaultDomain(req.tx, web.Param(req.r, "guid"))
 }
 
 type domainRequest struct {
@@ -55,7 +56,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 	if body.RouterGroup != nil {
 		return fault.Invalid("Router group: TCP routes are not supported by this platform")
 	}
-	return answer(a, w, r, domains, http.StatusCreated, func(p *presenter) (*platform.Domain, error) {
+	return answer(a, w, r, domains, http.StatusCreated, func(req *request) (*platform.Domain, error) {
 		d := &platform.Domain{Name: body.Name, Internal: body.Internal}
 		var shared []string
 		if err := body.Metadata.Apply(&d.Metadata); err != nil {
@@ -65,36 +66,36 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if body.Internal {
 				return nil, fault.Invalid("Internal domains cannot be scoped to an organization.")
 			}
-			if _, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization"); err != nil {
+			if _, err := find(req.caller, req.tx.Organizations(), org.GUID, "Organization"); err != nil {
 				return nil, notAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
 			}
-			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
+			if err := req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
-			if err := a.needFlag(p, "private_domain_creation"); err != nil {
+			if err := a.needFlag(req, "private_domain_creation"); err != nil {
 				return nil, err
 			}
 			d.OrgGUID = org.GUID
 			var err error
-			if shared, err = managedOrgs(p, body.Relationships.SharedOrganizations); err != nil {
+			if shared, err = managedOrgs(req, body.Relationships.SharedOrganizations); err != nil {
 				return nil, err
 			}
-		} else if !p.caller.Admin {
+		} else if !req.caller.Admin {
 			return nil, forbidden()
 		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
 			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
 		}
-		return d, a.platform.CreateDomain(p.tx, p.caller.actor(), d, shared...)
+		return d, a.platform.CreateDomain(req.tx, req.caller.actor(), d, shared...)
 	})
 }
 
 // managedOrgs returns the organizations that a domain is to be shared with. The
 // caller must manage them, because the domain appears in their lists.
-func managedOrgs(p *presenter, with relations) (guids []string, err error) {
+func managedOrgs(req *request, with relations) (guids []string, err error) {
 	for _, org := range with.Data {
-		_, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization")
+		_, err := find(req.caller, req.tx.Organizations(), org.GUID, "Organization")
 		if err == nil {
-			err = p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization)
+			err = req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
@@ -115,23 +116,23 @@ func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) err
 	if len(body.Data) == 0 {
 		return fault.Invalid("Data must be a list of organizations")
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		d, err := a.domainFor(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		d, err := a.domainFor(req)
 		if err != nil {
 			return nil, err
 		}
-		orgs, err := managedOrgs(p, body)
+		orgs, err := managedOrgs(req, body)
 		if err != nil {
 			return nil, err
 		}
-		err = a.platform.ShareDomain(p.tx, d, orgs)
+		err = a.platform.ShareDomain(req.tx, d, orgs)
 		return toMany(d.SharedOrgs), err
 	})
 }
 
 func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		d, err := find(req.caller, req.tx.Domains(), web.Param(r, "guid"), "Domain")
 		if err != nil {
 			return nil, err
 		}
@@ -140,37 +141,37 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
 		}
 		// Either side may end it.
-		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization) != nil {
-			if err := p.caller.mayInOrg(p.tx, org, platform.ManageOrganization); err != nil {
+		if req.caller.mayInOrg(req.tx, d.OrgGUID, platform.ManageOrganization) != nil {
+			if err := req.caller.mayInOrg(req.tx, org, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
 		}
-		return nil, a.platform.UnshareDomain(p.tx, d, org)
+		return nil, a.platform.UnshareDomain(req.tx, d, org)
 	})
 }
 
 // domainFor is the domain of the path, for those who may change it.
-func (a *API) domainFor(p *presenter) (*platform.Domain, error) {
-	d, err := find(p.caller, p.tx.Domains(), web.Param(p.r, "guid"), "Domain")
+func (a *API) domainFor(req *request) (*platform.Domain, error) {
+	d, err := find(req.caller, req.tx.Domains(), web.Param(req.r, "guid"), "Domain")
 	if err != nil {
 		return nil, err
 	}
-	if d.OrgGUID == "" && !p.caller.Admin {
+	if d.OrgGUID == "" && !req.caller.Admin {
 		return nil, forbidden()
 	}
 	if d.OrgGUID != "" {
-		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization)
+		return d, req.caller.mayInOrg(req.tx, d.OrgGUID, platform.ManageOrganization)
 	}
 	return d, nil
 }
 
 func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
-	err := a.finish(w, r, "domain.delete", func(p *presenter) error {
-		d, err := a.domainFor(p)
+	err := a.finish(w, r, "domain.delete", func(req *request) error {
+		d, err := a.domainFor(req)
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteDomain(p.tx, p.caller.actor(), d)
+		return a.platform.DeleteDomain(req.tx, req.caller.actor(), d)
 	})
 	if err == nil {
 		a.signals.RoutesChanged()
@@ -180,16 +181,16 @@ func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
 
 // routeReservations tells whether somebody, anywhere, has the route.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
-	if _, err := (listing{extra: []string{"host", "path", "port"}, single: true}).parse(r); err != nil {
+	if _, err := (listing.Params{Extra: []string{"host", "path", "port"}, Single: true}).Parse(r, baseURL(r)); err != nil {
 		return err
 	}
-	return a.show(w, r, func(p *presenter) (any, error) {
-		d, err := find(p.caller, p.tx.Domains(), web.Param(r, "guid"), "Domain")
+	return a.show(w, r, func(req *request) (any, error) {
+		d, err := find(req.caller, req.tx.Domains(), web.Param(r, "guid"), "Domain")
 		if err != nil {
 			return nil, err
 		}
 		q := r.URL.Query()
-		n, err := p.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))))
+		n, err := req.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))))
 		return map[string]bool{"matching_route": n > 0}, err
 	})
 }
@@ -205,17 +206,17 @@ type domainBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentDomain(p *presenter, d *platform.Domain) domainBody {
+func presentDomain(req *request, d *platform.Domain) domainBody {
 	self := "/domains/" + escape(d.GUID)
 	b := domainBody{
 		resourceBody: presentResource(&d.Resource), Name: d.Name, Internal: d.Internal, Protocols: []string{"http"},
 		Metadata:      presentMetadata(&d.Metadata),
 		Relationships: map[string]any{"organization": toOne(d.OrgGUID), "shared_organizations": toMany(d.SharedOrgs)},
-		Links:         links{"self": p.v3(self), "route_reservations": p.v3(self, "/route_reservations")},
+		Links:         links{"self": req.v3(self), "route_reservations": req.v3(self, "/route_reservations")},
 	}
 	if d.OrgGUID != "" {
-		b.Links["organization"] = p.v3("/organizations/", escape(d.OrgGUID))
-		b.Links["shared_organizations"] = p.v3(self, "/relationships/shared_organizations")
+		b.Links["organization"] = req.v3("/organizations/", escape(d.OrgGUID))
+		b.Links["shared_organizations"] = req.v3(self, "/relationships/shared_organizations")
 	}
 	return b
 }

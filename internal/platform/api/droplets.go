@@ -9,27 +9,28 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 // droplets are for lists, which more people read: what is in them is hidden.
 // droplet is for one.
 var (
-	droplets = dropletsShownBy(each(func(p *presenter, d *platform.Droplet) dropletBody {
-		return presentDroplet(p, d).hide(hiddenInLists)
+	droplets = dropletsShownBy(each(func(req *request, d *platform.Droplet) dropletBody {
+		return presentDroplet(req, d).hide(hiddenInLists)
 	}))
 	droplet = dropletsShownBy(presentDroplets)
 )
 
-func dropletsShownBy(present func(*presenter, []*platform.Droplet) ([]dropletBody, error)) resource[platform.Droplet, dropletBody] {
+func dropletsShownBy(present func(*request, []*platform.Droplet) ([]dropletBody, error)) resource[platform.Droplet, dropletBody] {
 	return resource[platform.Droplet, dropletBody]{noun: "Droplet", repo: platform.Tx.Droplets, list: dropletList, present: present}
 }
 
 // presentDroplets shows developers what is in them.
-func presentDroplets(p *presenter, items []*platform.Droplet) ([]dropletBody, error) {
+func presentDroplets(req *request, items []*platform.Droplet) ([]dropletBody, error) {
 	out := make([]dropletBody, 0, len(items))
 	for _, d := range items {
-		b := presentDroplet(p, d)
-		show, err := p.showsSecrets(d.AppGUID)
+		b := presentDroplet(req, d)
+		show, err := req.showsSecrets(d.AppGUID)
 		if err != nil {
 			return nil, err
 		}
@@ -47,12 +48,12 @@ func (b dropletBody) hide(message string) dropletBody {
 	return b
 }
 
-var dropletList = listing{
-	filters: map[string]filter{
-		"states": byText("state"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
-		"organization_guids": byText("organization_guid"), "package_guids": byText("package_guid"),
+var dropletList = listing.Params{
+	Filters: listing.Filters{
+		"states": listing.Text("state"), "app_guids": listing.Text("app_guid"), "space_guids": listing.Text("space_guid"),
+		"organization_guids": listing.Text("organization_guid"), "package_guids": listing.Text("package_guid"),
 	},
-	extra: []string{"current"},
+	Extra: []string{"current"},
 }
 
 func (a *API) dropletRoutes(g *web.Group) {
@@ -70,8 +71,8 @@ func (a *API) dropletRoutes(g *web.Group) {
 
 // appDroplets knows ?current=true besides the usual.
 func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
-	return droplets.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return droplets.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
@@ -85,28 +86,28 @@ func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
 
 // currentDroplet finds the droplet of the app in the path. The words of its
 // absence are compared by cf.
-func (a *API) currentDroplet(p *presenter) (*platform.Droplet, error) {
-	app, err := find(p.caller, p.tx.Apps(), web.Param(p.r, "guid"), "App")
+func (a *API) currentDroplet(req *request) (*platform.Droplet, error) {
+	app, err := find(req.caller, req.tx.Apps(), web.Param(req.r, "guid"), "App")
 	if err != nil {
 		return nil, err
 	}
-	return lookup(p.tx.Droplets(), app.DropletGUID, "Droplet")
+	return lookup(req.tx.Droplets(), app.DropletGUID, "Droplet")
 }
 
 func (a *API) currentDropletRelation(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		d, err := a.currentDroplet(p)
+	return a.show(w, r, func(req *request) (any, error) {
+		d, err := a.currentDroplet(req)
 		if err != nil {
 			return nil, err
 		}
-		return a.dropletRelation(p, d), nil
+		return a.dropletRelation(req, d), nil
 	})
 }
 
-func (a *API) dropletRelation(p *presenter, d *platform.Droplet) any {
+func (a *API) dropletRelation(req *request, d *platform.Droplet) any {
 	self := "/apps/" + escape(d.AppGUID)
 	return map[string]any{"data": relationData{d.GUID}, "links": links{
-		"self": p.v3(self, "/relationships/current_droplet"), "related": p.v3(self, "/droplets/current"),
+		"self": req.v3(self, "/relationships/current_droplet"), "related": req.v3(self, "/droplets/current"),
 	}}
 }
 
@@ -118,16 +119,16 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 	if body.Data == nil || body.Data.GUID == "" {
 		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, platform.Operate)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		app, err := a.appFor(req, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
-		d, err := find(p.caller, p.tx.Droplets(), body.Data.GUID, "Droplet")
+		d, err := find(req.caller, req.tx.Droplets(), body.Data.GUID, "Droplet")
 		if err != nil {
 			return nil, notAccessible(err, "Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 		}
-		return a.dropletRelation(p, d), a.platform.AssignDroplet(p.tx, p.caller.actor(), app, d)
+		return a.dropletRelation(req, d), a.platform.AssignDroplet(req.tx, req.caller.actor(), app, d)
 	})
 }
 
@@ -152,15 +153,7 @@ type checksumBody struct {
 	Value *string `json:"value"`
 }
 
-// orNull is null for the empty text.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func presentDroplet(p *presenter, d *platform.Droplet) dropletBody {
+func presentDroplet(req *request, d *platform.Droplet) dropletBody {
 	self := "/droplets/" + escape(d.GUID)
 	b := dropletBody{
 		resourceBody: presentResource(&d.Resource), State: d.State, Error: orNull(d.Error), Lifecycle: lifecycleBody{d.Lifecycle, map[string]any{}},
@@ -168,8 +161,8 @@ func presentDroplet(p *presenter, d *platform.Droplet) dropletBody {
 		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: d.ProcessTypes,
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
 		Links: links{
-			"self": p.v3(self), "app": p.v3("/apps/", escape(d.AppGUID)),
-			"assign_current_droplet": {Href: p.v3("/apps/", escape(d.AppGUID), "/relationships/current_droplet").Href, Method: http.MethodPatch},
+			"self": req.v3(self), "app": req.v3("/apps/", escape(d.AppGUID)),
+			"assign_current_droplet": {Href: req.v3("/apps/", escape(d.AppGUID), "/relationships/current_droplet").Href, Method: http.MethodPatch},
 		},
 	}
 	if b.ProcessTypes == nil {
@@ -177,13 +170,13 @@ func presentDroplet(p *presenter, d *platform.Droplet) dropletBody {
 	}
 	if d.Checksum != "" {
 		b.Checksum = &checksumBody{"sha256", &d.Checksum}
-		b.Links["download"] = p.v3(self, "/download")
+		b.Links["download"] = req.v3(self, "/download")
 	}
 	if d.PackageGUID != "" {
-		b.Links["package"] = p.v3("/packages/", escape(d.PackageGUID))
+		b.Links["package"] = req.v3("/packages/", escape(d.PackageGUID))
 	}
 	if d.State == platform.AwaitingUpload {
-		b.Links["upload"] = &link{Href: p.v3(self, "/upload").Href, Method: http.MethodPost}
+		b.Links["upload"] = &link{Href: req.v3(self, "/upload").Href, Method: http.MethodPost}
 	}
 	return b
 }
@@ -205,22 +198,22 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	source := r.URL.Query().Get("source_guid")
 	var from, d *platform.Droplet
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
+		req := newRequest(tx, r)
+		app, err := a.appNamed(req, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
 		}
 		if source != "" {
 			// Whoever copies it can download it.
-			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
+			if from, err = find(req.caller, tx.Droplets(), source, "Droplet"); err == nil {
+				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return err
 			}
 		}
 		d = &platform.Droplet{ProcessTypes: body.ProcessTypes}
-		return a.platform.CreateDroplet(tx, p.caller.actor(), app, d, from)
+		return a.platform.CreateDroplet(tx, req.caller.actor(), app, d, from)
 	})
 	if err != nil {
 		return err
@@ -231,35 +224,35 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
 		return err
 	}
-	return answer(a, w, r, droplet, http.StatusCreated, func(p *presenter) (*platform.Droplet, error) {
-		return d, a.platform.DropletCopied(p.tx, d)
+	return answer(a, w, r, droplet, http.StatusCreated, func(req *request) (*platform.Droplet, error) {
+		return d, a.platform.DropletCopied(req.tx, d)
 	})
 }
 
-func (a *API) dropletFor(p *presenter) (*platform.Droplet, *platform.App, error) {
-	d, err := find(p.caller, p.tx.Droplets(), web.Param(p.r, "guid"), "Droplet")
+func (a *API) dropletFor(req *request) (*platform.Droplet, *platform.App, error) {
+	d, err := find(req.caller, req.tx.Droplets(), web.Param(req.r, "guid"), "Droplet")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID, platform.Develop)
+	app, err := a.appNamed(req, d.AppGUID, platform.Develop)
 	return d, app, err
 }
 
 func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "droplet.delete", func(p *presenter) error {
-		d, app, err := a.dropletFor(p)
+	return a.finish(w, r, "droplet.delete", func(req *request) error {
+		d, app, err := a.dropletFor(req)
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteDroplet(p.tx, p.caller.actor(), app, d)
+		return a.platform.DeleteDroplet(req.tx, req.caller.actor(), app, d)
 	})
 }
 
 func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var guid string
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		d, _, err := a.dropletFor(p)
+		req := newRequest(tx, r)
+		d, _, err := a.dropletFor(req)
 		if err != nil {
 			return err
 		}
@@ -284,14 +277,14 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var d *platform.Droplet
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		p := newPresenter(tx, r)
-		if d, _, err = a.dropletFor(p); err != nil {
+		req := newRequest(tx, r)
+		if d, _, err = a.dropletFor(req); err != nil {
 			return err
 		}
 		if d.State != platform.AwaitingUpload {
 			return fault.Invalid("Droplet may be uploaded only once. Create a new droplet to upload bits.")
 		}
-		return a.needFlag(p, "app_bits_upload")
+		return a.needFlag(req, "app_bits_upload")
 	})
 	if err != nil {
 		return err
@@ -316,22 +309,22 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return uploaded(a, w, r, droplet, func(p *presenter) (*platform.Droplet, platform.Job, error) {
+	return uploaded(a, w, r, droplet, func(req *request) (*platform.Droplet, platform.Job, error) {
 		job := platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
-		d, err := lookup(p.tx.Droplets(), d.GUID, "Droplet")
+		d, err := lookup(req.tx.Droplets(), d.GUID, "Droplet")
 		if err != nil {
 			return nil, job, err
 		}
 		if refused != nil {
 			job.State = platform.JobFailed
 			job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
-			return d, job, a.platform.DropletRefused(p.tx, d, refused.Message)
+			return d, job, a.platform.DropletRefused(req.tx, d, refused.Message)
 		}
-		app, err := p.tx.Apps().Get(d.AppGUID)
+		app, err := req.tx.Apps().Get(d.AppGUID)
 		if err != nil {
 			return nil, job, err
 		}
-		return d, job, a.platform.DropletUploaded(p.tx, p.caller.actor(), app, d, found, sum, size)
+		return d, job, a.platform.DropletUploaded(req.tx, req.caller.actor(), app, d, found, sum, size)
 	})
 }
 

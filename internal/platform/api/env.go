@@ -11,28 +11,28 @@ import (
 
 // appEnv shows what an app will find in its environment.
 func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := find(p.caller, p.tx.Apps(), web.Param(r, "guid"), "App")
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return nil, err
 		}
-		if err := a.seesEnv(p, app); err != nil {
+		if err := a.seesEnv(req, app); err != nil {
 			return nil, err
 		}
-		body, err := a.envOf(p, app)
+		body, err := a.envOf(req, app)
 		if err != nil {
 			return nil, err
 		}
-		return body, a.platform.RecordApp(p.tx, "audit.app.environment.show", p.caller.actor(), app, nil)
+		return body, a.platform.RecordApp(req.tx, "audit.app.environment.show", req.caller.actor(), app, nil)
 	})
 }
 
-func (a *API) envOf(p *presenter, app *platform.App) (any, error) {
-	place, err := actions.PlaceOf(p.tx, app)
+func (a *API) envOf(req *request, app *platform.App) (any, error) {
+	place, err := actions.PlaceOf(req.tx, app)
 	if err != nil {
 		return nil, err
 	}
-	process, err := p.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.WebProcess)))
+	process, err := req.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.WebProcess)))
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
@@ -42,12 +42,12 @@ func (a *API) envOf(p *presenter, app *platform.App) (any, error) {
 	}
 	// Credentials of services are for developers only.
 	system := map[string]any{"redacted_message": hidden}
-	show, err := p.showsSecrets(app.GUID)
+	show, err := req.showsSecrets(app.GUID)
 	if err != nil {
 		return nil, err
 	}
 	if show {
-		services, err := actions.VCAPServices(p.tx, app)
+		services, err := actions.VCAPServices(req.tx, app)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (a *API) envOf(p *presenter, app *platform.App) (any, error) {
 	}
 	groups := map[string]map[string]string{}
 	for _, name := range []string{"running", "staging"} {
-		g, err := p.tx.EnvGroup(name)
+		g, err := req.tx.EnvGroup(name)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func (a *API) envOf(p *presenter, app *platform.App) (any, error) {
 		"staging_env_json":      groups["staging"],
 		"running_env_json":      groups["running"],
 		"system_env_json":       system,
-		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(p.base, process, memory)},
+		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(req.base, process, memory)},
 	}, nil
 }
 
@@ -82,15 +82,15 @@ func (a *API) envGroupRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/environment_variable_groups/{name}", web.Scope(scopeAdmin), a.setEnvGroup)
 }
 
-func envGroup(p *presenter) (platform.EnvGroup, error) {
-	name := web.Param(p.r, "name")
+func envGroup(req *request) (platform.EnvGroup, error) {
+	name := web.Param(req.r, "name")
 	if name != "running" && name != "staging" {
 		return platform.EnvGroup{}, fault.New(fault.NotFound, "Environment variable group not found")
 	}
-	return p.tx.EnvGroup(name)
+	return req.tx.EnvGroup(name)
 }
 
-func presentEnvGroup(p *presenter, g platform.EnvGroup) any {
+func presentEnvGroup(req *request, g platform.EnvGroup) any {
 	var updated *string
 	if !g.Updated.IsZero() {
 		at := timestamp(g.Updated)
@@ -98,14 +98,14 @@ func presentEnvGroup(p *presenter, g platform.EnvGroup) any {
 	}
 	return map[string]any{
 		"name": g.Name, "var": nonNil(g.Var), "updated_at": updated,
-		"links": links{"self": p.v3("/environment_variable_groups/", g.Name)},
+		"links": links{"self": req.v3("/environment_variable_groups/", g.Name)},
 	}
 }
 
 func (a *API) getEnvGroup(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		g, err := envGroup(p)
-		return presentEnvGroup(p, g), err
+	return a.show(w, r, func(req *request) (any, error) {
+		g, err := envGroup(req)
+		return presentEnvGroup(req, g), err
 	})
 }
 
@@ -114,13 +114,13 @@ func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		g, err := envGroup(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		g, err := envGroup(req)
 		if err != nil {
 			return nil, err
 		}
 		g.Name, g.Var = web.Param(r, "name"), mergeEnv(g.Var, patch)
-		err = a.platform.SetEnvGroup(p.tx, &g)
-		return presentEnvGroup(p, g), err
+		err = a.platform.SetEnvGroup(req.tx, &g)
+		return presentEnvGroup(req, g), err
 	})
 }

@@ -5,15 +5,16 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var auditEvents = resource[platform.AuditEvent, eventBody]{
 	noun: "Event", repo: platform.Tx.AuditEvents, present: each(presentEvent),
-	list: listing{
-		filters: map[string]filter{
-			"types": byText("type"), "target_guids": byText("target_guid"), "space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"types": listing.Text("type"), "target_guids": listing.Text("target_guid"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 		},
-		noLabels: true,
+		NoLabels: true,
 	},
 }
 
@@ -39,7 +40,7 @@ type eventParty struct {
 	Name string `json:"name"`
 }
 
-func presentEvent(p *presenter, e *platform.AuditEvent) eventBody {
+func presentEvent(req *request, e *platform.AuditEvent) eventBody {
 	data := e.Data
 	if data == nil {
 		data = map[string]any{}
@@ -47,6 +48,6 @@ func presentEvent(p *presenter, e *platform.AuditEvent) eventBody {
 	return eventBody{
 		resourceBody: presentResource(&e.Resource), Type: e.Type, Actor: eventParty{e.ActorGUID, e.ActorType, e.ActorName},
 		Target: eventParty{e.TargetGUID, e.TargetType, e.TargetName}, Data: data,
-		Space: toOne(e.SpaceGUID).Data, Organization: toOne(e.OrgGUID).Data, Links: links{"self": p.v3("/audit_events/", escape(e.GUID))},
+		Space: toOne(e.SpaceGUID).Data, Organization: toOne(e.OrgGUID).Data, Links: links{"self": req.v3("/audit_events/", escape(e.GUID))},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 // featureFlags are Cloud Foundry's, with their defaults.
@@ -52,11 +53,11 @@ func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
 }
 
 // needFlag refuses what is switched off.
-func (a *API) needFlag(p *presenter, name string) error {
-	if p.caller.Admin {
+func (a *API) needFlag(req *request, name string) error {
+	if req.caller.Admin {
 		return nil
 	}
-	f, err := flagNamed(p.tx, name)
+	f, err := flagNamed(req.tx, name)
 	if err != nil || f.Enabled {
 		return err
 	}
@@ -74,8 +75,8 @@ type flagBody struct {
 	Links              links   `json:"links"`
 }
 
-func presentFlag(p *presenter, f platform.FeatureFlag) flagBody {
-	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: links{"self": p.v3("/feature_flags/", f.Name)}}
+func presentFlag(req *request, f platform.FeatureFlag) flagBody {
+	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: links{"self": req.v3("/feature_flags/", f.Name)}}
 	if !f.Updated.IsZero() {
 		at := timestamp(f.Updated)
 		b.Updated = &at
@@ -87,17 +88,17 @@ func presentFlag(p *presenter, f platform.FeatureFlag) flagBody {
 }
 
 func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{orders: []string{"name"}, noLabels: true}.parse(r)
+	l, err := listing.Params{Orders: []string{"name"}, NoLabels: true}.Parse(r, baseURL(r))
 	if err != nil {
 		return err
 	}
 	bodies := []flagBody{}
 	err = a.store.View(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
+		req := newRequest(tx, r)
 		bodies = bodies[:0]
 		set, err := tx.FeatureFlags()
 		for name := range featureFlags {
-			bodies = append(bodies, presentFlag(p, flagIn(set, name)))
+			bodies = append(bodies, presentFlag(req, flagIn(set, name)))
 		}
 		return err
 	})
@@ -105,19 +106,19 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	slices.SortFunc(bodies, func(a, b flagBody) int { return strings.Compare(a.Name, b.Name) })
-	if l.query.Desc {
+	if l.Query.Desc {
 		slices.Reverse(bodies)
 	}
 	total := len(bodies)
-	from := min((l.query.Page-1)*l.query.PerPage, total)
-	l.write(w, total, bodies[from:min(from+l.query.PerPage, total)], nil)
+	from := min((l.Query.Page-1)*l.Query.PerPage, total)
+	l.Write(w, total, bodies[from:min(from+l.Query.PerPage, total)], nil)
 	return nil
 }
 
 func (a *API) getFlag(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		f, err := flagNamed(p.tx, web.Param(r, "name"))
-		return presentFlag(p, f), err
+	return a.show(w, r, func(req *request) (any, error) {
+		f, err := flagNamed(req.tx, web.Param(r, "name"))
+		return presentFlag(req, f), err
 	})
 }
 
@@ -129,8 +130,8 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		f, err := flagNamed(p.tx, web.Param(r, "name"))
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		f, err := flagNamed(req.tx, web.Param(r, "name"))
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +141,7 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 		if body.Message.set {
 			f.CustomErrorMessage = body.Message.value
 		}
-		err = a.platform.SetFeatureFlag(p.tx, &f)
-		return presentFlag(p, f), err
+		err = a.platform.SetFeatureFlag(req.tx, &f)
+		return presentFlag(req, f), err
 	})
 }

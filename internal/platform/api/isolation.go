@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
+	"ingot/internal/platform/api/listing"
 )
 
 // There is one kind of cell, so that there are no isolation segments. Clients
@@ -17,19 +18,19 @@ func (a *API) isolationRoutes(g *web.Group) {
 }
 
 func (a *API) listIsolationSegments(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")}, orders: []string{"name"}}.parse(r)
+	l, err := listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}}.Parse(r, baseURL(r))
 	if err != nil {
 		return err
 	}
-	l.write(w, 0, []any{}, nil)
+	l.Write(w, 0, []any{}, nil)
 	return nil
 }
 
 // noIsolationSegment answers for an organization or space that exists.
-func (a *API) noIsolationSegment(exists func(*presenter) error) web.Handler {
+func (a *API) noIsolationSegment(exists func(*request) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return a.show(w, r, func(p *presenter) (any, error) {
-			return map[string]any{"data": nil, "links": links{"self": href(p.base, r.URL.Path)}}, exists(p)
+		return a.show(w, r, func(req *request) (any, error) {
+			return map[string]any{"data": nil, "links": links{"self": href(req.base, r.URL.Path)}}, exists(req)
 		})
 	}
 }

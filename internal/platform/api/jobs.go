@@ -21,12 +21,12 @@ func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
 // getJob shows a job to every reader who has its guid, which is random and
 // given only to whom it concerns: the rule of Cloud Foundry.
 func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		j, err := lookup(p.tx.Jobs(), web.Param(r, "guid"), "Job")
+	return a.show(w, r, func(req *request) (any, error) {
+		j, err := lookup(req.tx.Jobs(), web.Param(r, "guid"), "Job")
 		if err != nil {
 			return nil, err
 		}
-		return presentJob(p, j), nil
+		return presentJob(req, j), nil
 	})
 }
 
@@ -43,14 +43,14 @@ type jobWarning struct {
 	Detail string `json:"detail"`
 }
 
-func presentJob(p *presenter, j *platform.Job) jobBody {
+func presentJob(req *request, j *platform.Job) jobBody {
 	b := jobBody{
 		resourceBody: presentResource(&j.Resource), Operation: j.Operation, State: j.State,
 		Errors: append([]platform.JobError{}, j.Errors...), Warnings: []jobWarning{},
-		Links: links{"self": p.v3("/jobs/", escape(j.GUID))},
+		Links: links{"self": req.v3("/jobs/", escape(j.GUID))},
 	}
 	if j.ResourceGUID != "" {
-		b.Links[j.ResourceType] = p.v3("/", j.ResourceType, "s/", escape(j.ResourceGUID))
+		b.Links[j.ResourceType] = req.v3("/", j.ResourceType, "s/", escape(j.ResourceGUID))
 	}
 	for _, w := range j.Warnings {
 		b.Warnings = append(b.Warnings, jobWarning{w})

@@ -46,8 +46,8 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	return manifest.Parse(text, rules...)
 }
 
-func (a *API) applier(p *presenter) (*manifest.Applier, error) {
-	space, err := a.spaceFor(p, platform.Develop)
+func (a *API) applier(req *request) (*manifest.Applier, error) {
+	space, err := a.spaceFor(req, platform.Develop)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +56,10 @@ func (a *API) applier(p *presenter) (*manifest.Applier, error) {
 		names = append(names, f.name)
 	}
 	return &manifest.Applier{
-		Platform: a.platform, Actor: p.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
-		MayCreateRoutes: func() error { return a.needFlag(p, "route_creation") },
+		Platform: a.platform, Actor: req.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
+		MayCreateRoutes: func() error { return a.needFlag(req, "route_creation") },
 		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {
-			_, job, err := a.services.Bind(tx, p.caller.actor(), services.Bind{
+			_, job, err := a.services.Bind(tx, req.caller.actor(), services.Bind{
 				Type: platform.BindingApp, Instance: i, App: app, Name: s.BindingName, Parameters: s.Parameters,
 			})
 			return job, err
@@ -120,8 +120,8 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 	var guids []string
 	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
 		pending, warnings, guids = nil, nil, nil // it may run again
-		p := newPresenter(tx, r)
-		applier, err := a.applier(p)
+		req := newRequest(tx, r)
+		applier, err := a.applier(req)
 		if err != nil {
 			return &refusedApp{err}
 		}
@@ -132,7 +132,7 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 		}
 		for _, app := range m.Apps {
 			applier.Pending = nil
-			guid, err := a.applyOne(tx, p, applier, app)
+			guid, err := a.applyOne(tx, req, applier, app)
 			if err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 }
 
 // applyOne applies the entry of one app and returns its guid.
-func (a *API) applyOne(tx platform.Tx, p *presenter, applier *manifest.Applier, app *manifest.App) (string, error) {
+func (a *API) applyOne(tx platform.Tx, req *request, applier *manifest.Applier, app *manifest.App) (string, error) {
 	if err := applier.Apply(tx, app); err != nil {
 		return "", err
 	}
@@ -167,7 +167,7 @@ func (a *API) applyOne(tx platform.Tx, p *presenter, applier *manifest.Applier, 
 	if len(app.Warnings) > 0 {
 		data = map[string]any{"warnings": app.Warnings}
 	}
-	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", p.caller.actor(), found, data)
+	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", req.caller.actor(), found, data)
 }
 
 // jobErrors are what a client may know of a failure; unknown ones stay what
@@ -192,12 +192,12 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 	}
 	var changes []manifest.Change
 	err = a.store.View(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		space, err := find(p.caller, tx.Spaces(), web.Param(r, "guid"), "Space")
+		req := newRequest(tx, r)
+		space, err := find(req.caller, tx.Spaces(), web.Param(r, "guid"), "Space")
 		if err != nil {
 			return err
 		}
-		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.Develop); err != nil {
+		if _, err := req.caller.mayInSpace(tx, space.GUID, platform.Develop); err != nil {
 			return err
 		}
 		changes, err = manifest.Diff(tx, space, m)
@@ -213,12 +213,12 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
 	var text []byte
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		app, err := find(p.caller, tx.Apps(), web.Param(r, "guid"), "App")
+		req := newRequest(tx, r)
+		app, err := find(req.caller, tx.Apps(), web.Param(r, "guid"), "App")
 		if err != nil {
 			return err
 		}
-		show, err := p.showsSecrets(app.GUID)
+		show, err := req.showsSecrets(app.GUID)
 		if err == nil && !show {
 			err = forbidden()
 		}

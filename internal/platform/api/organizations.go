@@ -8,11 +8,12 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var organizations = resource[platform.Organization, organizationBody]{
 	noun: "Organization", repo: platform.Tx.Organizations, present: each(presentOrganization),
-	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"}},
 }
 
 func (a *API) organizationRoutes(g *web.Group) {
@@ -49,17 +50,17 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, organizations, http.StatusCreated, func(p *presenter) (*platform.Organization, error) {
+	return answer(a, w, r, organizations, http.StatusCreated, func(req *request) (*platform.Organization, error) {
 		org := &platform.Organization{}
 		if err := body.apply(org); err != nil {
 			return nil, err
 		}
-		if !p.caller.Admin {
-			if on, err := a.flagOn(p.tx, "user_org_creation"); err != nil || !on {
+		if !req.caller.Admin {
+			if on, err := a.flagOn(req.tx, "user_org_creation"); err != nil || !on {
 				return nil, orForbidden(err)
 			}
 		}
-		return org, a.platform.CreateOrganization(p.tx, p.caller.actor(), org)
+		return org, a.platform.CreateOrganization(req.tx, req.caller.actor(), org)
 	})
 }
 
@@ -68,59 +69,59 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return answer(a, w, r, organizations, http.StatusOK, func(p *presenter) (*platform.Organization, error) {
-		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
+	return answer(a, w, r, organizations, http.StatusOK, func(req *request) (*platform.Organization, error) {
+		org, err := find(req.caller, req.tx.Organizations(), web.Param(r, "guid"), "Organization")
 		if err != nil {
 			return nil, err
 		}
-		if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
-		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.Admin {
+		if body.Suspended != nil && *body.Suspended != org.Suspended && !req.caller.Admin {
 			return nil, forbidden()
 		}
 		if err := body.apply(org); err != nil {
 			return nil, err
 		}
-		return org, a.platform.UpdateOrganization(p.tx, p.caller.actor(), org)
+		return org, a.platform.UpdateOrganization(req.tx, req.caller.actor(), org)
 	})
 }
 
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
-	return a.conclude(w, r, "organization.delete", func(p *presenter) (*platform.Job, error) {
-		org, err := find(p.caller, p.tx.Organizations(), web.Param(r, "guid"), "Organization")
+	return a.conclude(w, r, "organization.delete", func(req *request) (*platform.Job, error) {
+		org, err := find(req.caller, req.tx.Organizations(), web.Param(r, "guid"), "Organization")
 		if err != nil {
 			return nil, err
 		}
-		if gone, err = appsOf(p.tx, "organization_guid", org.GUID); err != nil {
+		if gone, err = appsOf(req.tx, "organization_guid", org.GUID); err != nil {
 			return nil, err
 		}
-		return a.services.DeleteOrganization(p.tx, p.caller.actor(), org)
+		return a.services.DeleteOrganization(req.tx, req.caller.actor(), org)
 	})
 }
 
 // usageOf answers with what an organization or space takes.
 func usageOf[T any](a *API, repo func(platform.Tx) platform.Repo[T], noun, field string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return a.show(w, r, func(p *presenter) (any, error) {
+		return a.show(w, r, func(req *request) (any, error) {
 			guid := web.Param(r, "guid")
-			if _, err := find(p.caller, repo(p.tx), guid, noun); err != nil {
+			if _, err := find(req.caller, repo(req.tx), guid, noun); err != nil {
 				return nil, err
 			}
-			u, err := actions.UsageOf(p.tx, field, guid)
+			u, err := actions.UsageOf(req.tx, field, guid)
 			place := strings.TrimSuffix(r.URL.Path, "/usage_summary")
-			return usageBody(u, links{"self": href(p.base, r.URL.Path), strings.ToLower(noun): href(p.base, place)}), err
+			return usageBody(u, links{"self": href(req.base, r.URL.Path), strings.ToLower(noun): href(req.base, place)}), err
 		})
 	}
 }
 
 // platformUsage answers with what everybody takes together.
 func (a *API) platformUsage(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		u, err := actions.UsageOf(p.tx, "", "")
-		return usageBody(u, links{"self": href(p.base, r.URL.Path)}), err
+	return a.show(w, r, func(req *request) (any, error) {
+		u, err := actions.UsageOf(req.tx, "", "")
+		return usageBody(u, links{"self": href(req.base, r.URL.Path)}), err
 	})
 }
 
@@ -140,15 +141,15 @@ type organizationBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentOrganization(p *presenter, o *platform.Organization) organizationBody {
+func presentOrganization(req *request, o *platform.Organization) organizationBody {
 	self := "/organizations/" + escape(o.GUID)
 	b := organizationBody{
 		resourceBody: presentResource(&o.Resource), Name: o.Name, Suspended: o.Suspended, Metadata: presentMetadata(&o.Metadata),
 		Relationships: map[string]any{"quota": toOne(o.QuotaGUID)},
-		Links:         links{"self": p.v3(self), "domains": p.v3(self, "/domains"), "default_domain": p.v3(self, "/domains/default")},
+		Links:         links{"self": req.v3(self), "domains": req.v3(self, "/domains"), "default_domain": req.v3(self, "/domains/default")},
 	}
 	if o.QuotaGUID != "" {
-		b.Links["quota"] = p.v3("/organization_quotas/", escape(o.QuotaGUID))
+		b.Links["quota"] = req.v3("/organization_quotas/", escape(o.QuotaGUID))
 	}
 	return b
 }

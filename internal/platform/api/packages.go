@@ -11,13 +11,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var packages = resource[platform.Package, packageBody]{
 	noun: "Package", repo: platform.Tx.Packages, present: each(presentPackage),
-	list: listing{filters: map[string]filter{
-		"states": byText("state"), "types": byText("type"), "app_guids": byText("app_guid"),
-		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"states": listing.Text("state"), "types": listing.Text("type"), "app_guids": listing.Text("app_guid"),
+		"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 	}},
 }
 
@@ -60,8 +61,8 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	}
 	var from, made *platform.Package
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
+		req := newRequest(tx, r)
+		app, err := a.appNamed(req, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
@@ -71,14 +72,14 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 		}
 		if source != "" {
 			// Whoever copies it can download it.
-			if from, err = find(p.caller, tx.Packages(), source, "Package"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
+			if from, err = find(req.caller, tx.Packages(), source, "Package"); err == nil {
+				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
 			}
 		}
-		return a.platform.CreatePackage(tx, p.caller.actor(), app, made, from)
+		return a.platform.CreatePackage(tx, req.caller.actor(), app, made, from)
 	})
 	if err != nil {
 		return err
@@ -89,27 +90,27 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	if err := a.blobs.CopyPackage(r.Context(), from.GUID, made.GUID); err != nil {
 		return err
 	}
-	return answer(a, w, r, packages, http.StatusCreated, func(p *presenter) (*platform.Package, error) {
-		return made, a.platform.PackageCopied(p.tx, made)
+	return answer(a, w, r, packages, http.StatusCreated, func(req *request) (*platform.Package, error) {
+		return made, a.platform.PackageCopied(req.tx, made)
 	})
 }
 
-func (a *API) packageFor(p *presenter) (*platform.Package, *platform.App, error) {
-	pkg, err := find(p.caller, p.tx.Packages(), web.Param(p.r, "guid"), "Package")
+func (a *API) packageFor(req *request) (*platform.Package, *platform.App, error) {
+	pkg, err := find(req.caller, req.tx.Packages(), web.Param(req.r, "guid"), "Package")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, pkg.AppGUID, platform.Develop)
+	app, err := a.appNamed(req, pkg.AppGUID, platform.Develop)
 	return pkg, app, err
 }
 
 func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "package.delete", func(p *presenter) error {
-		pkg, app, err := a.packageFor(p)
+	return a.finish(w, r, "package.delete", func(req *request) error {
+		pkg, app, err := a.packageFor(req)
 		if err != nil {
 			return err
 		}
-		return a.platform.DeletePackage(p.tx, p.caller.actor(), app, pkg)
+		return a.platform.DeletePackage(req.tx, req.caller.actor(), app, pkg)
 	})
 }
 
@@ -207,7 +208,7 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 // have yet, and a list of what it has.
 func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := a.awaitingUpload(newPresenter(tx, r))
+		_, err := a.awaitingUpload(newRequest(tx, r))
 		return err
 	})
 	if err != nil {
@@ -227,7 +228,7 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	}
 	var pkg *platform.Package
 	err = a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if pkg, err = a.awaitingUpload(newPresenter(tx, r)); err != nil {
+		if pkg, err = a.awaitingUpload(newRequest(tx, r)); err != nil {
 			return err
 		}
 		return a.platform.BeginPackageUpload(tx, pkg)
@@ -243,25 +244,25 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.packageFailed(r, pkg, err)
 	}
-	return answer(a, w, r, packages, http.StatusOK, func(p *presenter) (*platform.Package, error) {
-		fresh, app, err := a.packageFor(p)
+	return answer(a, w, r, packages, http.StatusOK, func(req *request) (*platform.Package, error) {
+		fresh, app, err := a.packageFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return fresh, a.platform.PackageUploaded(p.tx, p.caller.actor(), app, fresh, sum)
+		return fresh, a.platform.PackageUploaded(req.tx, req.caller.actor(), app, fresh, sum)
 	})
 }
 
 // awaitingUpload is the package of the path, if it can be uploaded.
-func (a *API) awaitingUpload(p *presenter) (*platform.Package, error) {
-	pkg, _, err := a.packageFor(p)
+func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
+	pkg, _, err := a.packageFor(req)
 	if err != nil {
 		return nil, err
 	}
 	if err := actions.CheckPackageUpload(pkg); err != nil {
 		return nil, err
 	}
-	return pkg, a.needFlag(p, "app_bits_upload")
+	return pkg, a.needFlag(req, "app_bits_upload")
 }
 
 // matched are the files of a package that the server has already.
@@ -290,7 +291,7 @@ func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error)
 func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 	var guid string
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		pkg, _, err := a.packageFor(newPresenter(tx, r))
+		pkg, _, err := a.packageFor(newRequest(tx, r))
 		if err != nil {
 			return err
 		}
@@ -321,16 +322,16 @@ type packageBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentPackage(p *presenter, pkg *platform.Package) packageBody {
+func presentPackage(req *request, pkg *platform.Package) packageBody {
 	self := "/packages/" + escape(pkg.GUID)
 	return packageBody{
 		resourceBody: presentResource(&pkg.Resource), Type: pkg.Type, State: pkg.State,
 		Data:          map[string]any{"error": orNull(pkg.Error), "checksum": checksumBody{"sha256", orNull(pkg.Checksum)}},
 		Relationships: map[string]any{"app": toOne(pkg.AppGUID)}, Metadata: presentMetadata(&pkg.Metadata),
 		Links: links{
-			"self": p.v3(self), "app": p.v3("/apps/", escape(pkg.AppGUID)),
-			"upload":   {Href: p.v3(self, "/upload").Href, Method: http.MethodPost},
-			"download": {Href: p.v3(self, "/download").Href, Method: http.MethodGet},
+			"self": req.v3(self), "app": req.v3("/apps/", escape(pkg.AppGUID)),
+			"upload":   {Href: req.v3(self, "/upload").Href, Method: http.MethodPost},
+			"download": {Href: req.v3(self, "/download").Href, Method: http.MethodGet},
 		},
 	}
 }

@@ -110,3 +110,45 @@ func toMany(guids []string) relations {
 }
 
 func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
+
+// presentAll maps a page to its bodies; it is never nil, for clients expect a
+// list.
+func presentAll[T, B any](items []*T, present func(*T) B) []B {
+	out := make([]B, 0, len(items))
+	for _, item := range items {
+		out = append(out, present(item))
+	}
+	return out
+}
+
+// strings are never null in an answer.
+func notNull(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func notNullObject(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// orNull is null for the empty text.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// deref returns the values that pointers lead to.
+func deref[T any](list []*T) []T {
+	out := make([]T, len(list))
+	for i, p := range list {
+		out[i] = *p
+	}
+	return out
+}

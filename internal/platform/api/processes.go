@@ -8,17 +8,18 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 func (a *API) processes() resource[platform.Process, processBody] {
 	return resource[platform.Process, processBody]{
 		noun: "Process", repo: platform.Tx.Processes, present: a.presentProcesses,
-		list: listing{
-			filters: map[string]filter{
-				"types": byText("type"), "app_guids": byText("app_guid"), "space_guids": byText("space_guid"),
-				"organization_guids": byText("organization_guid"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"types": listing.Text("type"), "app_guids": listing.Text("app_guid"), "space_guids": listing.Text("space_guid"),
+				"organization_guids": listing.Text("organization_guid"),
 			},
-			embeds: []string{embedInstances},
+			Embeds: []string{embedInstances},
 		},
 	}
 }
@@ -42,28 +43,28 @@ func (a *API) processRoutes(g *web.Group) {
 }
 
 // processOf is the process of the path, by either way.
-func (a *API) processOf(p *presenter) (*platform.Process, error) {
-	guid, kind := web.Param(p.r, "guid"), web.Param(p.r, "type")
+func (a *API) processOf(req *request) (*platform.Process, error) {
+	guid, kind := web.Param(req.r, "guid"), web.Param(req.r, "type")
 	if kind == "" {
-		return find(p.caller, p.tx.Processes(), guid, "Process")
+		return find(req.caller, req.tx.Processes(), guid, "Process")
 	}
-	app, err := find(p.caller, p.tx.Apps(), guid, "App")
+	app, err := find(req.caller, req.tx.Apps(), guid, "App")
 	if err != nil {
 		return nil, err
 	}
-	process, err := p.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", kind)))
+	process, err := req.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", kind)))
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.Wrap(err, fault.NotFound, "Process not found")
 	}
 	return process, err
 }
 
-func (a *API) processFor(p *presenter, action platform.Action) (*platform.Process, *platform.App, error) {
-	process, err := a.processOf(p)
+func (a *API) processFor(req *request, action platform.Action) (*platform.Process, *platform.App, error) {
+	process, err := a.processOf(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, process.AppGUID, action)
+	app, err := a.appNamed(req, process.AppGUID, action)
 	return process, app, err
 }
 
@@ -132,9 +133,9 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	}
 	single := a.processes()
 	single.present = a.presentProcessesWhole
-	return answer(a, w, r, single, http.StatusOK, func(p *presenter) (*platform.Process, error) {
+	return answer(a, w, r, single, http.StatusOK, func(req *request) (*platform.Process, error) {
 		// Not those who merely operate it: a command is code.
-		process, app, err := a.processFor(p, platform.Develop)
+		process, app, err := a.processFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +160,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&process.Metadata); err != nil {
 			return nil, err
 		}
-		return process, a.platform.UpdateProcess(p.tx, p.caller.actor(), app, process, request)
+		return process, a.platform.UpdateProcess(req.tx, req.caller.actor(), app, process, request)
 	})
 }
 
@@ -174,16 +175,16 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var appGUID string
-	err := answer(a, w, r, a.processes(), http.StatusAccepted, func(p *presenter) (*platform.Process, error) {
-		process, app, err := a.processFor(p, platform.Operate)
+	err := answer(a, w, r, a.processes(), http.StatusAccepted, func(req *request) (*platform.Process, error) {
+		process, app, err := a.processFor(req, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(p, "app_scaling"); err != nil {
+		if err := a.needFlag(req, "app_scaling"); err != nil {
 			return nil, err
 		}
 		appGUID = app.GUID
-		return process, a.platform.ScaleProcess(p.tx, p.caller.actor(), app, process,
+		return process, a.platform.ScaleProcess(req.tx, req.caller.actor(), app, process,
 			actions.Scale{Instances: body.Instances.get(), MemoryMB: body.MemoryMB.get(), DiskMB: body.DiskMB.get(), LogRate: body.LogRate.get()}, false)
 	})
 	if err == nil {
@@ -240,8 +241,8 @@ const (
 )
 
 // presentProcesses is for lists.
-func (a *API) presentProcesses(p *presenter, items []*platform.Process) ([]processBody, error) {
-	out, err := a.presentProcessesBare(p, items)
+func (a *API) presentProcesses(req *request, items []*platform.Process) ([]processBody, error) {
+	out, err := a.presentProcessesBare(req, items)
 	for i := range out {
 		if items[i].Command != "" {
 			out[i].Command = orNull(hiddenInLists)
@@ -252,18 +253,18 @@ func (a *API) presentProcesses(p *presenter, items []*platform.Process) ([]proce
 
 // presentProcessesBare leaves out the commands. It embeds what the request asks
 // for.
-func (a *API) presentProcessesBare(p *presenter, items []*platform.Process) ([]processBody, error) {
-	spaces, err := spacesOf(p, items)
+func (a *API) presentProcessesBare(req *request, items []*platform.Process) ([]processBody, error) {
+	spaces, err := spacesOf(req, items)
 	if err != nil {
 		return nil, err
 	}
 	out := presentAll(items, func(process *platform.Process) processBody {
-		return presentProcess(p, process, spaces[process.AppGUID])
+		return presentProcess(req, process, spaces[process.AppGUID])
 	})
-	if p.r.Method != http.MethodGet || !slices.Contains(splitValues(p.r.URL.Query().Get("embed")), embedInstances) {
+	if req.r.Method != http.MethodGet || !slices.Contains(listing.SplitValues(req.r.URL.Query().Get("embed")), embedInstances) {
 		return out, nil
 	}
-	running, err := runningOf(p, items)
+	running, err := runningOf(req, items)
 	for i := range out {
 		rows := running[items[i].GUID]
 		if rows == nil {
@@ -279,17 +280,17 @@ const embedInstances = "process_instances"
 
 // presentProcessesWhole shows commands, those of the droplet where the user
 // set none.
-func (a *API) presentProcessesWhole(p *presenter, items []*platform.Process) ([]processBody, error) {
-	out, err := a.presentProcessesBare(p, items)
+func (a *API) presentProcessesWhole(req *request, items []*platform.Process) ([]processBody, error) {
+	out, err := a.presentProcessesBare(req, items)
 	if err != nil {
 		return nil, err
 	}
 	for i, process := range items {
-		command, err := commandOf(p.tx, process)
+		command, err := commandOf(req.tx, process)
 		if err != nil {
 			return nil, err
 		}
-		show, err := p.showsSecrets(process.AppGUID)
+		show, err := req.showsSecrets(process.AppGUID)
 		if err != nil {
 			return nil, err
 		}
@@ -325,8 +326,8 @@ func ignoreNotFound(err error) error {
 }
 
 // spacesOf are the spaces of a page of processes, by their apps.
-func spacesOf(p *presenter, items []*platform.Process) (map[string]string, error) {
-	apps, _, err := p.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}})
+func spacesOf(req *request, items []*platform.Process) (map[string]string, error) {
+	apps, _, err := req.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}})
 	out := map[string]string{}
 	for _, app := range apps {
 		out[app.GUID] = app.SpaceGUID
@@ -334,7 +335,7 @@ func spacesOf(p *presenter, items []*platform.Process) (map[string]string, error
 	return out, err
 }
 
-func presentProcess(p *presenter, process *platform.Process, space string) processBody {
+func presentProcess(req *request, process *platform.Process, space string) processBody {
 	self := "/processes/" + escape(process.GUID)
 	return processBody{
 		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
@@ -342,9 +343,9 @@ func presentProcess(p *presenter, process *platform.Process, space string) proce
 		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
 		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": nil}, Metadata: presentMetadata(&process.Metadata),
 		Links: links{
-			"self": p.v3(self), "scale": {Href: p.v3(self, "/actions/scale").Href, Method: http.MethodPost},
-			"app": p.v3("/apps/", escape(process.AppGUID)), "space": p.v3("/spaces/", escape(space)), "stats": p.v3(self, "/stats"),
-			"process_instances": p.v3(self, "/process_instances"),
+			"self": req.v3(self), "scale": {Href: req.v3(self, "/actions/scale").Href, Method: http.MethodPost},
+			"app": req.v3("/apps/", escape(process.AppGUID)), "space": req.v3("/spaces/", escape(space)), "stats": req.v3(self, "/stats"),
+			"process_instances": req.v3(self, "/process_instances"),
 		},
 	}
 }

@@ -8,18 +8,19 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var organizationQuotas = resource[platform.OrganizationQuota, quotaBody]{
 	noun: "Organization quota", repo: platform.Tx.OrganizationQuotas, present: presentOrganizationQuotas,
-	list: listing{filters: map[string]filter{"names": byText("name")}, orders: []string{"name"}, extra: []string{"organization_guids"}, noLabels: true},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"}, Extra: []string{"organization_guids"}, NoLabels: true},
 }
 
 var spaceQuotas = resource[platform.SpaceQuota, quotaBody]{
 	noun: "Space quota", repo: platform.Tx.SpaceQuotas, present: presentSpaceQuotas,
-	list: listing{
-		filters: map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
-		orders:  []string{"name"}, extra: []string{"space_guids"}, noLabels: true,
+	list: listing.Params{
+		Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")},
+		Orders:  []string{"name"}, Extra: []string{"space_guids"}, NoLabels: true,
 	},
 }
 
@@ -43,13 +44,13 @@ func (a *API) quotaRoutes(g *web.Group) {
 
 // appliedTo selects quotas by what they are applied to, as far as the caller sees
 // that: the filter must not tell which quota somebody else has.
-func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*presenter) ([]platform.Cond, error) {
-	return func(p *presenter) ([]platform.Cond, error) {
-		asked := p.r.URL.Query()
+func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*request) ([]platform.Cond, error) {
+	return func(req *request) ([]platform.Cond, error) {
+		asked := req.r.URL.Query()
 		if !asked.Has(parameter) {
 			return nil, nil
 		}
-		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.Reader(), Where: []platform.Cond{platform.InStrings("guid", splitValues(asked.Get(parameter)))}})
+		found, _, err := places.repo(req.tx).List(platform.Query{Reader: req.caller.Reader(), Where: []platform.Cond{platform.InStrings("guid", listing.SplitValues(asked.Get(parameter)))}})
 		guids := guidsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
 		return []platform.Cond{platform.InStrings(field, guids)}, err
 	}
@@ -145,30 +146,30 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	return answer(a, w, r, organizationQuotas, http.StatusCreated, func(p *presenter) (*platform.OrganizationQuota, error) {
+	return answer(a, w, r, organizationQuotas, http.StatusCreated, func(req *request) (*platform.OrganizationQuota, error) {
 		quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
 		body.apply(&quota.Name, &quota.Limits)
 		var orgs []*platform.Organization
 		if body.Relationships != nil {
 			var err error
-			if orgs, err = related(p, p.tx.Organizations(), body.Relationships.Organizations, "Organizations"); err != nil {
+			if orgs, err = related(req, req.tx.Organizations(), body.Relationships.Organizations, "Organizations"); err != nil {
 				return nil, err
 			}
 		}
-		return quota, a.platform.CreateOrganizationQuota(p.tx, quota, orgs)
+		return quota, a.platform.CreateOrganizationQuota(req.tx, quota, orgs)
 	})
 }
 
 // related are the resources of a relationship that the caller sees; all of them
 // must be.
-func related[T any](p *presenter, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
+func related[T any](req *request, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
 	if to == nil {
 		return nil, nil
 	}
 	var out []*T
 	var unknown []string
 	for _, one := range to.Data {
-		found, err := find(p.caller, repo, one.GUID, noun)
+		found, err := find(req.caller, repo, one.GUID, noun)
 		switch {
 		case fault.Is(err, fault.NotFound):
 			unknown = append(unknown, one.GUID)
@@ -189,23 +190,23 @@ func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	return answer(a, w, r, organizationQuotas, http.StatusOK, func(p *presenter) (*platform.OrganizationQuota, error) {
-		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+	return answer(a, w, r, organizationQuotas, http.StatusOK, func(req *request) (*platform.OrganizationQuota, error) {
+		quota, err := find(req.caller, req.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
 		if err != nil {
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateOrganizationQuota(p.tx, quota)
+		return quota, a.platform.UpdateOrganizationQuota(req.tx, quota)
 	})
 }
 
 func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "organization_quota.delete", func(p *presenter) error {
-		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+	return a.finish(w, r, "organization_quota.delete", func(req *request) error {
+		quota, err := find(req.caller, req.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteOrganizationQuota(p.tx, quota)
+		return a.platform.DeleteOrganizationQuota(req.tx, quota)
 	})
 }
 
@@ -226,20 +227,20 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		quota, err := find(p.caller, p.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		quota, err := find(req.caller, req.tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
 		if err != nil {
 			return nil, err
 		}
-		orgs, err := related(p, p.tx.Organizations(), body, "Organizations")
+		orgs, err := related(req, req.tx.Organizations(), body, "Organizations")
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplyOrganizationQuota(p.tx, quota, orgs); err != nil {
+		if err := a.platform.ApplyOrganizationQuota(req.tx, quota, orgs); err != nil {
 			return nil, err
 		}
-		applied, err := appliedPlaces(p, p.tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
-		return applied.body(p, quota.GUID), err
+		applied, err := appliedPlaces(req, req.tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
+		return applied.body(req, quota.GUID), err
 	})
 }
 
@@ -247,8 +248,8 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 // far as the caller sees them.
 type applied map[string][]string
 
-func appliedPlaces[T any](p *presenter, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
-	found, _, err := repo.List(platform.Query{Reader: p.caller.Reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
+func appliedPlaces[T any](req *request, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
+	found, _, err := repo.List(platform.Query{Reader: req.caller.Reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
 	out := applied{}
 	for _, place := range found {
 		quota := quotaOf(place)
@@ -258,17 +259,17 @@ func appliedPlaces[T any](p *presenter, repo platform.Repo[T], quotas []string, 
 }
 
 // body answers for the relationship of a quota.
-func (to applied) body(p *presenter, quota string) any {
-	return map[string]any{"data": toMany(to[quota]).Data, "links": links{"self": href(p.base, p.r.URL.Path)}}
+func (to applied) body(req *request, quota string) any {
+	return map[string]any{"data": toMany(to[quota]).Data, "links": links{"self": href(req.base, req.r.URL.Path)}}
 }
 
 // spaceQuotaFor is the space quota of the path, for managers of its organization.
-func (a *API) spaceQuotaFor(p *presenter) (*platform.SpaceQuota, error) {
-	quota, err := find(p.caller, p.tx.SpaceQuotas(), web.Param(p.r, "guid"), "Space quota")
+func (a *API) spaceQuotaFor(req *request) (*platform.SpaceQuota, error) {
+	quota, err := find(req.caller, req.tx.SpaceQuotas(), web.Param(req.r, "guid"), "Space quota")
 	if err != nil {
 		return nil, err
 	}
-	return quota, p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.ManageOrganization)
+	return quota, req.caller.mayInOrg(req.tx, quota.OrgGUID, platform.ManageOrganization)
 }
 
 func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
@@ -282,20 +283,20 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 	if body.Relationships == nil || body.Relationships.Organization == nil || body.Relationships.Organization.Data == nil {
 		return fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": {\"guid\": \"valid-guid\"}}\"")
 	}
-	return answer(a, w, r, spaceQuotas, http.StatusCreated, func(p *presenter) (*platform.SpaceQuota, error) {
+	return answer(a, w, r, spaceQuotas, http.StatusCreated, func(req *request) (*platform.SpaceQuota, error) {
 		quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID, Limits: platform.Limits{PaidServices: true}}
 		body.apply(&quota.Name, &quota.Limits)
-		if _, err := find(p.caller, p.tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
+		if _, err := find(req.caller, req.tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Organization with guid '"+quota.OrgGUID+"' does not exist, or you do not have access to it.")
 		}
-		if err := p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.mayInOrg(req.tx, quota.OrgGUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
-		to, err := related(p, p.tx.Spaces(), body.Relationships.Spaces, "Spaces")
+		to, err := related(req, req.tx.Spaces(), body.Relationships.Spaces, "Spaces")
 		if err != nil {
 			return nil, err
 		}
-		return quota, a.platform.CreateSpaceQuota(p.tx, quota, to)
+		return quota, a.platform.CreateSpaceQuota(req.tx, quota, to)
 	})
 }
 
@@ -307,23 +308,23 @@ func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 	if body.Domains != nil {
 		return fault.Invalid("Unknown field(s): 'domains'")
 	}
-	return answer(a, w, r, spaceQuotas, http.StatusOK, func(p *presenter) (*platform.SpaceQuota, error) {
-		quota, err := a.spaceQuotaFor(p)
+	return answer(a, w, r, spaceQuotas, http.StatusOK, func(req *request) (*platform.SpaceQuota, error) {
+		quota, err := a.spaceQuotaFor(req)
 		if err != nil {
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateSpaceQuota(p.tx, quota)
+		return quota, a.platform.UpdateSpaceQuota(req.tx, quota)
 	})
 }
 
 func (a *API) deleteSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "space_quota.delete", func(p *presenter) error {
-		quota, err := a.spaceQuotaFor(p)
+	return a.finish(w, r, "space_quota.delete", func(req *request) error {
+		quota, err := a.spaceQuotaFor(req)
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteSpaceQuota(p.tx, quota)
+		return a.platform.DeleteSpaceQuota(req.tx, quota)
 	})
 }
 
@@ -332,34 +333,34 @@ func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		quota, err := a.spaceQuotaFor(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		quota, err := a.spaceQuotaFor(req)
 		if err != nil {
 			return nil, err
 		}
-		to, err := related(p, p.tx.Spaces(), body, "Spaces")
+		to, err := related(req, req.tx.Spaces(), body, "Spaces")
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplySpaceQuota(p.tx, quota, to); err != nil {
+		if err := a.platform.ApplySpaceQuota(req.tx, quota, to); err != nil {
 			return nil, err
 		}
-		applied, err := appliedPlaces(p, p.tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
-		return applied.body(p, quota.GUID), err
+		applied, err := appliedPlaces(req, req.tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
+		return applied.body(req, quota.GUID), err
 	})
 }
 
 func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		quota, err := a.spaceQuotaFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		quota, err := a.spaceQuotaFor(req)
 		if err != nil {
 			return nil, err
 		}
-		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "space"), "Space")
+		space, err := find(req.caller, req.tx.Spaces(), web.Param(r, "space"), "Space")
 		if err != nil {
 			return nil, notAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+"'. Ensure the space quota is applied to this space.")
 		}
-		return nil, a.platform.RemoveSpaceQuota(p.tx, quota, space)
+		return nil, a.platform.RemoveSpaceQuota(req.tx, quota, space)
 	})
 }
 
@@ -386,23 +387,23 @@ func presentQuota(r *platform.Resource, name string, l platform.Limits) quotaBod
 	}
 }
 
-func presentOrganizationQuotas(p *presenter, items []*platform.OrganizationQuota) ([]quotaBody, error) {
-	to, err := appliedPlaces(p, p.tx.Organizations(), guidsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }), func(o *platform.Organization) string { return o.QuotaGUID })
+func presentOrganizationQuotas(req *request, items []*platform.OrganizationQuota) ([]quotaBody, error) {
+	to, err := appliedPlaces(req, req.tx.Organizations(), guidsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }), func(o *platform.Organization) string { return o.QuotaGUID })
 	return presentAll(items, func(q *platform.OrganizationQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Domains = map[string]any{"total_domains": q.Limits.Domains}
 		b.Relationships = map[string]any{"organizations": toMany(slices.Clone(to[q.GUID]))}
-		b.Links = links{"self": p.v3("/organization_quotas/", escape(q.GUID))}
+		b.Links = links{"self": req.v3("/organization_quotas/", escape(q.GUID))}
 		return b
 	}), err
 }
 
-func presentSpaceQuotas(p *presenter, items []*platform.SpaceQuota) ([]quotaBody, error) {
-	to, err := appliedPlaces(p, p.tx.Spaces(), guidsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }), func(s *platform.Space) string { return s.QuotaGUID })
+func presentSpaceQuotas(req *request, items []*platform.SpaceQuota) ([]quotaBody, error) {
+	to, err := appliedPlaces(req, req.tx.Spaces(), guidsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }), func(s *platform.Space) string { return s.QuotaGUID })
 	return presentAll(items, func(q *platform.SpaceQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Relationships = map[string]any{"organization": toOne(q.OrgGUID), "spaces": toMany(to[q.GUID])}
-		b.Links = links{"self": p.v3("/space_quotas/", escape(q.GUID)), "organization": p.v3("/organizations/", escape(q.OrgGUID))}
+		b.Links = links{"self": req.v3("/space_quotas/", escape(q.GUID)), "organization": req.v3("/organizations/", escape(q.OrgGUID))}
 		return b
 	}), err
 }

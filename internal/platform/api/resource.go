@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // resource declares a kind of resource: how it is found, listed and shown. The
@@ -16,36 +15,18 @@ import (
 type resource[T, B any] struct {
 	noun    string // "App", for "App not found"
 	repo    func(platform.Tx) platform.Repo[T]
-	list    listing
-	present func(p *presenter, items []*T) ([]B, error)
+	list    listing.Params
+	present func(req *request, items []*T) ([]B, error)
 	// include fills "included" as the request asks; nil includes nothing.
-	include func(p *presenter, l *list, items []*T) (map[string]any, error)
+	include func(req *request, l *listing.Request, items []*T) (map[string]any, error)
 	// metadataOnly refuses a PATCH without metadata: nothing else can be changed.
 	metadataOnly bool
 }
 
-// presenter is what showing resources needs: the transaction they were read
-// in, so that what belongs to them is of the same moment, and the request.
-type presenter struct {
-	tx     platform.Tx
-	r      *http.Request
-	base   string
-	caller caller
-}
-
-func newPresenter(tx platform.Tx, r *http.Request) *presenter {
-	return &presenter{tx: tx, r: r, base: baseURL(r), caller: callerOf(r)}
-}
-
-// v3 is the link to a path below /v3.
-func (p *presenter) v3(parts ...string) *link {
-	return href(append([]string{p.base, "/v3"}, parts...)...)
-}
-
-// each makes a presenter of pages of one for single resources.
-func each[T, B any](one func(p *presenter, item *T) B) func(*presenter, []*T) ([]B, error) {
-	return func(p *presenter, items []*T) ([]B, error) {
-		return presentAll(items, func(item *T) B { return one(p, item) }), nil
+// each presents the resources of a page one by one.
+func each[T, B any](one func(req *request, item *T) B) func(*request, []*T) ([]B, error) {
+	return func(req *request, items []*T) ([]B, error) {
+		return presentAll(items, func(item *T) B { return one(req, item) }), nil
 	}
 }
 
@@ -55,51 +36,51 @@ func (s resource[T, B]) lister(a *API) web.Handler {
 }
 
 // listerWhere is lister within conditions that the request's path sets.
-func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform.Cond, error)) web.Handler {
+func (s resource[T, B]) listerWhere(a *API, where func(req *request) ([]platform.Cond, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		l, err := s.list.parse(r)
+		l, err := s.list.Parse(r, baseURL(r))
 		if err != nil {
 			return err
 		}
-		l.query.Reader = callerOf(r).Reader()
+		l.Query.Reader = callerOf(r).Reader()
 		var bodies []B
 		var total int
 		var included map[string]any
 		err = a.store.View(r.Context(), func(tx platform.Tx) error {
-			p := newPresenter(tx, r)
+			req := newRequest(tx, r)
 			if where != nil {
-				more, err := where(p)
+				more, err := where(req)
 				if err != nil {
 					return err
 				}
-				l.query.Where = append(l.query.Where[:len(l.query.Where):len(l.query.Where)], more...)
+				l.Query.Where = append(l.Query.Where[:len(l.Query.Where):len(l.Query.Where)], more...)
 			}
-			page, n, err := s.repo(tx).List(l.query)
+			page, n, err := s.repo(tx).List(l.Query)
 			if err != nil {
 				return err
 			}
 			total = n
-			if bodies, err = s.present(p, page); err != nil {
+			if bodies, err = s.present(req, page); err != nil {
 				return err
 			}
 			if s.include != nil {
-				included, err = s.include(p, l, page)
+				included, err = s.include(req, l, page)
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		l.write(w, total, bodies, included)
+		l.Write(w, total, bodies, included)
 		return nil
 	}
 }
 
 // listerOf is lister below a parent: GET /v3/apps/{guid}/processes.
 func listerOf[T, B, P any](a *API, s resource[T, B], parent func(platform.Tx) platform.Repo[P], noun, field string) web.Handler {
-	return s.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		guid := web.Param(p.r, "guid")
-		if _, err := find(p.caller, parent(p.tx), guid, noun); err != nil {
+	return s.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		guid := web.Param(req.r, "guid")
+		if _, err := find(req.caller, parent(req.tx), guid, noun); err != nil {
 			return nil, err
 		}
 		return []platform.Cond{platform.In(field, guid)}, nil
@@ -112,32 +93,32 @@ func (s resource[T, B]) getter(a *API) web.Handler {
 }
 
 // find is the resource of the path, if the caller may see it.
-func (s resource[T, B]) find(p *presenter) (*T, error) {
-	return find(p.caller, s.repo(p.tx), web.Param(p.r, "guid"), s.noun)
+func (s resource[T, B]) find(req *request) (*T, error) {
+	return find(req.caller, s.repo(req.tx), web.Param(req.r, "guid"), s.noun)
 }
 
 // getterBy is getter for resources that are found in another way.
-func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web.Handler {
-	one := listing{includes: s.list.includes, fields: s.list.fields, embeds: s.list.embeds, extra: s.list.extra, single: true}
+func (s resource[T, B]) getterBy(a *API, get func(req *request) (*T, error)) web.Handler {
+	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Extra: s.list.Extra, Single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		l, err := one.parse(r)
+		l, err := one.Parse(r, baseURL(r))
 		if err != nil {
 			return err
 		}
 		var out withIncluded
 		err = a.store.View(r.Context(), func(tx platform.Tx) error {
-			p := newPresenter(tx, r)
-			item, err := get(p)
+			req := newRequest(tx, r)
+			item, err := get(req)
 			if err != nil {
 				return err
 			}
-			bodies, err := s.present(p, []*T{item})
+			bodies, err := s.present(req, []*T{item})
 			if err != nil {
 				return err
 			}
 			out.body = bodies[0]
-			if s.include != nil && (len(l.include) > 0 || len(l.fields) > 0) {
-				out.included, err = s.include(p, l, []*T{item})
+			if s.include != nil && (len(l.Include) > 0 || len(l.Fields) > 0) {
+				out.included, err = s.include(req, l, []*T{item})
 			}
 			return err
 		})
@@ -153,141 +134,16 @@ func (s resource[T, B]) getterBy(a *API, get func(p *presenter) (*T, error)) web
 	}
 }
 
-// answer runs f in a transaction and answers with the resource it returns. f
-// may run more than once, so the request's body is read before. The answer is
-// made in a transaction of its own: it may take a moment, and writers wait.
-func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, f func(p *presenter) (*T, error)) error {
-	var item *T
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		item, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return respond(a, w, r, s, status, item)
-}
-
-// respond answers with a resource that is stored.
-func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, item *T) error {
-	var bodies []B
-	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		bodies, err = s.present(newPresenter(tx, r), []*T{item})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, status, bodies[0])
-	return nil
-}
-
-// withIncluded adds the member "included" to a body.
-type withIncluded struct {
-	body     any
-	included map[string]any
-}
-
-// MarshalJSON puts the member behind those of the body, which is an object.
-func (b withIncluded) MarshalJSON() ([]byte, error) {
-	body, err := json.Marshal(b.body)
-	if err != nil {
-		return nil, err
-	}
-	included, err := json.Marshal(b.included)
-	if err != nil {
-		return nil, err
-	}
-	out := append(bytes.TrimSuffix(body, []byte("}")), `,"included":`...)
-	return append(append(out, included...), '}'), nil
-}
-
-// show answers with what f reads.
-func (a *API) show(w http.ResponseWriter, r *http.Request, f func(p *presenter) (any, error)) error {
-	var body any
-	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, body)
-	return nil
-}
-
-// perform answers with what f did.
-//
-// What comes after is done between storing and answering.
-func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(p *presenter) (any, error), after ...func()) error {
-	var body any
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(newPresenter(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, do := range after {
-		do()
-	}
-	if status == http.StatusNoContent {
-		w.WriteHeader(status)
-		return nil
-	}
-	web.WriteJSON(w, status, body)
-	return nil
-}
-
-// finish does work that clients expect to be a job, and answers with a job
-// that is complete: being done at the first poll is what makes them quick.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(p *presenter) error) error {
-	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if err := f(newPresenter(tx, r)); err != nil {
-			return err
-		}
-		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	acceptJob(w, r, job)
-	return nil
-}
-
-// uploaded answers with a resource whose file was uploaded, and with where the
-// job can be found that clients expect.
-func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(p *presenter) (*T, platform.Job, error)) error {
-	var item *T
-	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		stored, done, err := f(newPresenter(tx, r))
-		if err != nil {
-			return err
-		}
-		item = stored
-		job, err = a.platform.CreateJob(tx, done)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return respond(a, w, r, s, http.StatusAccepted, item)
-}
-
 // metadataPatcher answers PATCH of a resource of which nothing but the metadata
 // can be changed, by callers who may change what find returns.
-func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(p *presenter) (*T, error)) web.Handler {
+func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(req *request) (*T, error)) web.Handler {
 	return patcher(a, s, find, func(tx platform.Tx, _ actions.Actor, item *T, patch *actions.MetadataPatch) error {
 		return actions.UpdateMetadata(s.repo(tx), P(item), patch)
 	})
 }
 
 // patcher is metadataPatcher with an action that also records an audit event.
-func patcher[T, B any](a *API, s resource[T, B], find func(p *presenter) (*T, error),
+func patcher[T, B any](a *API, s resource[T, B], find func(req *request) (*T, error),
 	update func(platform.Tx, actions.Actor, *T, *actions.MetadataPatch) error,
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -300,44 +156,20 @@ func patcher[T, B any](a *API, s resource[T, B], find func(p *presenter) (*T, er
 		if s.metadataOnly && body.Metadata == nil {
 			return fault.Invalid("Metadata must be given: nothing else can be changed here")
 		}
-		return answer(a, w, r, s, http.StatusOK, func(p *presenter) (*T, error) {
-			item, err := find(p)
+		return answer(a, w, r, s, http.StatusOK, func(req *request) (*T, error) {
+			item, err := find(req)
 			if err != nil {
 				return nil, err
 			}
-			return item, update(p.tx, p.caller.actor(), item, body.Metadata)
+			return item, update(req.tx, req.caller.actor(), item, body.Metadata)
 		})
 	}
 }
 
 // only leaves out what find returns beside the resource.
-func only[T, U any](find func(p *presenter) (*T, U, error)) func(p *presenter) (*T, error) {
-	return func(p *presenter) (*T, error) {
-		item, _, err := find(p)
+func only[T, U any](find func(req *request) (*T, U, error)) func(req *request) (*T, error) {
+	return func(req *request) (*T, error) {
+		item, _, err := find(req)
 		return item, err
 	}
-}
-
-// guidsOf collects what resources refer to, each once.
-func guidsOf[T any](items []*T, guid func(*T) string) []string {
-	var out []string
-	seen := map[string]bool{"": true}
-	for _, item := range items {
-		if g := guid(item); !seen[g] {
-			seen[g] = true
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// included reads resources for "included". The caller sees them because he
-// sees what refers to them.
-func included[T, B any](p *presenter, name string, s resource[T, B], guids []string) (map[string]any, error) {
-	found, _, err := s.repo(p.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
-	if err != nil {
-		return nil, err
-	}
-	bodies, err := s.present(p, found)
-	return map[string]any{name: bodies}, err
 }

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var roleTypes = []platform.RoleType{
@@ -18,29 +19,29 @@ var roleTypes = []platform.RoleType{
 func (a *API) roles() resource[platform.Role, roleBody] {
 	return resource[platform.Role, roleBody]{
 		noun: "Role", repo: platform.Tx.Roles, present: each(presentRole),
-		list: listing{
-			filters: map[string]filter{
-				"types": byText("type"), "user_guids": byText("user_guid"),
-				"organization_guids": byText("organization_guid"), "space_guids": byText("space_guid"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"types": listing.Text("type"), "user_guids": listing.Text("user_guid"),
+				"organization_guids": listing.Text("organization_guid"), "space_guids": listing.Text("space_guid"),
 			},
-			includes: []string{"user", "organization", "space"}, noLabels: true,
+			Includes: []string{"user", "organization", "space"}, NoLabels: true,
 		},
 		include: a.includeOfRoles,
 	}
 }
 
-func (a *API) includeOfRoles(p *presenter, l *list, items []*platform.Role) (map[string]any, error) {
+func (a *API) includeOfRoles(req *request, l *listing.Request, items []*platform.Role) (map[string]any, error) {
 	out := map[string]any{}
-	for _, what := range l.include {
+	for _, what := range l.Include {
 		var more map[string]any
 		var err error
 		switch what {
 		case "user":
-			more, err = included(p, "users", a.users(), guidsOf(items, func(r *platform.Role) string { return r.UserGUID }))
+			more, err = included(req, "users", a.users(), guidsOf(items, func(r *platform.Role) string { return r.UserGUID }))
 		case "organization":
-			more, err = included(p, "organizations", organizations, guidsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
+			more, err = included(req, "organizations", organizations, guidsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
 		case "space":
-			more, err = included(p, "spaces", spaces, guidsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
+			more, err = included(req, "spaces", spaces, guidsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
 		}
 		if err != nil {
 			return nil, err
@@ -109,7 +110,7 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Who may not give roles learns nothing about names.
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := a.placeRole(newPresenter(tx, r), &platform.Role{}, &body)
+		_, err := a.placeRole(newRequest(tx, r), &platform.Role{}, &body)
 		return err
 	})
 	if err != nil {
@@ -124,31 +125,31 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 		}
 		user.GUID, name = found.ID, found.UserName
 	}
-	return answer(a, w, r, a.roles(), http.StatusCreated, func(p *presenter) (*platform.Role, error) {
+	return answer(a, w, r, a.roles(), http.StatusCreated, func(req *request) (*platform.Role, error) {
 		role := &platform.Role{Type: body.Type, UserGUID: user.GUID}
-		where, err := a.placeRole(p, role, &body)
+		where, err := a.placeRole(req, role, &body)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.knownUser(p, user.GUID, user.Username != nil); err != nil {
+		if err := a.knownUser(req, user.GUID, user.Username != nil); err != nil {
 			return nil, err
 		}
-		if err := memberOf(p.tx, role); err != nil {
+		if err := memberOf(req.tx, role); err != nil {
 			return nil, err
 		}
 		if user.Username != nil {
-			if err := a.needFlag(p, "set_roles_by_username"); err != nil {
+			if err := a.needFlag(req, "set_roles_by_username"); err != nil {
 				return nil, err
 			}
 		}
-		taken, err := p.tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("type", string(role.Type))).And(where))
+		taken, err := req.tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("type", string(role.Type))).And(where))
 		if err != nil {
 			return nil, err
 		}
 		if taken > 0 {
-			return nil, fault.New(fault.Unprocessable, "%s", duplicateRole(p.tx, name, role))
+			return nil, fault.New(fault.Unprocessable, "%s", duplicateRole(req.tx, name, role))
 		}
-		return role, a.platform.GiveRole(p.tx, p.caller.actor(), role)
+		return role, a.platform.GiveRole(req.tx, req.caller.actor(), role)
 	})
 }
 
@@ -166,19 +167,19 @@ func duplicateRole(tx platform.Tx, name string, role *platform.Role) string {
 }
 
 // placeRole sets where the role holds, if the caller may give it there.
-func (a *API) placeRole(p *presenter, role *platform.Role, body *roleRequest) (platform.Cond, error) {
+func (a *API) placeRole(req *request, role *platform.Role, body *roleRequest) (platform.Cond, error) {
 	if body.Type.OfOrganization() {
 		role.OrgGUID = body.Relationships.Organization.Data.GUID
-		if _, err := find(p.caller, p.tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
+		if _, err := find(req.caller, req.tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
 			return platform.Cond{}, notAccessible(err, "Invalid organization. Ensure that the organization exists and you have access to it.")
 		}
-		return platform.In("organization_guid", role.OrgGUID), p.caller.mayInOrg(p.tx, role.OrgGUID, platform.ManageOrganization)
+		return platform.In("organization_guid", role.OrgGUID), req.caller.mayInOrg(req.tx, role.OrgGUID, platform.ManageOrganization)
 	}
 	role.SpaceGUID = body.Relationships.Space.Data.GUID
-	if _, err := find(p.caller, p.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
+	if _, err := find(req.caller, req.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
 		return platform.Cond{}, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 	}
-	_, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.ManageSpace)
+	_, err := req.caller.mayInSpace(req.tx, role.SpaceGUID, platform.ManageSpace)
 	return platform.In("space_guid", role.SpaceGUID), err
 }
 
@@ -200,33 +201,33 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 
 // knownUser refuses guids of nobody the caller can see. Those found by name exist at the
 // authorization server; the platform learns of them now.
-func (a *API) knownUser(p *presenter, guid string, byName bool) error {
+func (a *API) knownUser(req *request, guid string, byName bool) error {
 	if byName {
 		return nil
 	}
-	_, err := find(p.caller, p.tx.Users(), guid, "User")
+	_, err := find(req.caller, req.tx.Users(), guid, "User")
 	return notAccessible(err, "Invalid user. Ensure that the user exists and you have access to it.")
 }
 
 func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "role.delete", func(p *presenter) error {
-		role, err := find(p.caller, p.tx.Roles(), web.Param(r, "guid"), "Role")
+	return a.finish(w, r, "role.delete", func(req *request) error {
+		role, err := find(req.caller, req.tx.Roles(), web.Param(r, "guid"), "Role")
 		if err != nil {
 			return err
 		}
 		if role.SpaceGUID != "" {
-			if _, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.ManageSpace); err != nil {
+			if _, err := req.caller.mayInSpace(req.tx, role.SpaceGUID, platform.ManageSpace); err != nil {
 				return err
 			}
-			return a.platform.TakeRole(p.tx, p.caller.actor(), role)
+			return a.platform.TakeRole(req.tx, req.caller.actor(), role)
 		}
-		if err := p.caller.mayInOrg(p.tx, role.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.mayInOrg(req.tx, role.OrgGUID, platform.ManageOrganization); err != nil {
 			return err
 		}
-		if err := a.lastOrgRole(p.tx, role); err != nil {
+		if err := a.lastOrgRole(req.tx, role); err != nil {
 			return err
 		}
-		return a.platform.TakeRole(p.tx, p.caller.actor(), role)
+		return a.platform.TakeRole(req.tx, req.caller.actor(), role)
 	})
 }
 
@@ -256,17 +257,17 @@ type roleBody struct {
 	Links         links             `json:"links"`
 }
 
-func presentRole(p *presenter, r *platform.Role) roleBody {
+func presentRole(req *request, r *platform.Role) roleBody {
 	b := roleBody{
 		resourceBody: presentResource(&r.Resource), Type: r.Type,
 		Relationships: map[string]any{"user": toOne(r.UserGUID), "organization": toOne(r.OrgGUID), "space": toOne(r.SpaceGUID)},
-		Links:         links{"self": p.v3("/roles/", escape(r.GUID)), "user": p.v3("/users/", escape(r.UserGUID))},
+		Links:         links{"self": req.v3("/roles/", escape(r.GUID)), "user": req.v3("/users/", escape(r.UserGUID))},
 	}
 	if r.OrgGUID != "" {
-		b.Links["organization"] = p.v3("/organizations/", escape(r.OrgGUID))
+		b.Links["organization"] = req.v3("/organizations/", escape(r.OrgGUID))
 	}
 	if r.SpaceGUID != "" {
-		b.Links["space"] = p.v3("/spaces/", escape(r.SpaceGUID))
+		b.Links["space"] = req.v3("/spaces/", escape(r.SpaceGUID))
 	}
 	return b
 }

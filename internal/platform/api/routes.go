@@ -10,30 +10,31 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var routes = resource[platform.Route, routeBody]{
 	noun: "Route", repo: platform.Tx.Routes, present: presentRoutes,
-	list: listing{
-		filters: map[string]filter{
-			"hosts": byText("host"), "paths": byText("path"), "domain_guids": byText("domain_guid"), "space_guids": byText("space_guid"),
-			"organization_guids": byText("organization_guid"), "app_guids": byText("app_guid"), "ports": byNumber("port"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"hosts": listing.Text("host"), "paths": listing.Text("path"), "domain_guids": listing.Text("domain_guid"), "space_guids": listing.Text("space_guid"),
+			"organization_guids": listing.Text("organization_guid"), "app_guids": listing.Text("app_guid"), "ports": listing.Number("port"),
 		},
-		includes: []string{"domain", "space", "space.organization"},
-		extra:    []string{"service_instance_guids"},
+		Includes: []string{"domain", "space", "space.organization"},
+		Extra:    []string{"service_instance_guids"},
 	},
 	include: includeOfRoutes,
 }
 
-func includeOfRoutes(p *presenter, l *list, items []*platform.Route) (map[string]any, error) {
-	if len(l.include) == 0 {
+func includeOfRoutes(req *request, l *listing.Request, items []*platform.Route) (map[string]any, error) {
+	if len(l.Include) == 0 {
 		return nil, nil
 	}
-	out, err := includePlaces(p, l, guidsOf(items, func(r *platform.Route) string { return r.SpaceGUID }))
-	if err != nil || !slices.Contains(l.include, "domain") {
+	out, err := includePlaces(req, l, guidsOf(items, func(r *platform.Route) string { return r.SpaceGUID }))
+	if err != nil || !slices.Contains(l.Include, "domain") {
 		return out, err
 	}
-	more, err := included(p, "domains", domains, guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))
+	more, err := included(req, "domains", domains, guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))
 	maps.Copy(out, more)
 	return out, err
 }
@@ -67,8 +68,8 @@ type routeRequest struct {
 }
 
 // mergeOptions applies route options; null removes one.
-func (a *API) mergeOptions(p *presenter, have map[string]string, patch map[string]any) (map[string]string, error) {
-	hash, err := a.flagOn(p.tx, flagHashRouting)
+func (a *API) mergeOptions(req *request, have map[string]string, patch map[string]any) (map[string]string, error) {
+	hash, err := a.flagOn(req.tx, flagHashRouting)
 	if err != nil {
 		return nil, err
 	}
@@ -103,18 +104,18 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 	if space == nil || domain == nil {
 		return fault.Invalid("Relationships 'relationships' must include 'space' and 'domain'")
 	}
-	return answer(a, w, r, routes, http.StatusCreated, func(p *presenter) (*platform.Route, error) {
-		if _, err := find(p.caller, p.tx.Spaces(), space.GUID, "Space"); err != nil {
+	return answer(a, w, r, routes, http.StatusCreated, func(req *request) (*platform.Route, error) {
+		if _, err := find(req.caller, req.tx.Spaces(), space.GUID, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		s, err := p.caller.mayInSpace(p.tx, space.GUID, platform.Operate)
+		s, err := req.caller.mayInSpace(req.tx, space.GUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(p, "route_creation"); err != nil {
+		if err := a.needFlag(req, "route_creation"); err != nil {
 			return nil, err
 		}
-		d, err := find(p.caller, p.tx.Domains(), domain.GUID, "Domain")
+		d, err := find(req.caller, req.tx.Domains(), domain.GUID, "Domain")
 		if err != nil {
 			return nil, notAccessible(err, "Invalid domain. Ensure that the domain exists and you have access to it.")
 		}
@@ -131,23 +132,23 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if body.Port != nil {
 			route.Port = *body.Port
 		}
-		if route.Options, err = a.mergeOptions(p, nil, body.Options); err != nil {
+		if route.Options, err = a.mergeOptions(req, nil, body.Options); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
-		return route, a.platform.CreateRoute(p.tx, p.caller.actor(), route, d)
+		return route, a.platform.CreateRoute(req.tx, req.caller.actor(), route, d)
 	})
 }
 
 // routeFor is the route of the path, for those who may change it.
-func (a *API) routeFor(p *presenter) (*platform.Route, error) {
-	route, err := find(p.caller, p.tx.Routes(), web.Param(p.r, "guid"), "Route")
+func (a *API) routeFor(req *request) (*platform.Route, error) {
+	route, err := find(req.caller, req.tx.Routes(), web.Param(req.r, "guid"), "Route")
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, platform.Operate)
+	_, err = req.caller.mayInSpace(req.tx, route.SpaceGUID, platform.Operate)
 	return route, err
 }
 
@@ -160,31 +161,31 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer a.signals.RoutesChanged(web.Param(r, "guid"))
-	return answer(a, w, r, routes, http.StatusOK, func(p *presenter) (*platform.Route, error) {
-		route, err := a.routeFor(p)
+	return answer(a, w, r, routes, http.StatusOK, func(req *request) (*platform.Route, error) {
+		route, err := a.routeFor(req)
 		if err != nil {
 			return nil, err
 		}
 		if len(body.Options) > 0 {
-			if route.Options, err = a.mergeOptions(p, route.Options, body.Options); err != nil {
+			if route.Options, err = a.mergeOptions(req, route.Options, body.Options); err != nil {
 				return nil, err
 			}
 		}
 		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
-		return route, a.platform.UpdateRoute(p.tx, p.caller.actor(), route)
+		return route, a.platform.UpdateRoute(req.tx, req.caller.actor(), route)
 	})
 }
 
 func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
 	defer a.signals.RoutesChanged(web.Param(r, "guid"))
-	return a.conclude(w, r, "route.delete", func(p *presenter) (*platform.Job, error) {
-		route, err := a.routeFor(p)
+	return a.conclude(w, r, "route.delete", func(req *request) (*platform.Job, error) {
+		route, err := a.routeFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return a.services.DeleteRoute(p.tx, p.caller.actor(), route)
+		return a.services.DeleteRoute(req.tx, req.caller.actor(), route)
 	})
 }
 
@@ -192,17 +193,17 @@ func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error
 	if r.URL.Query().Get("unmapped") != "true" {
 		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
 	}
-	return a.finish(w, r, "space.delete_unmapped_routes", func(p *presenter) error {
-		space, err := a.spaceFor(p, platform.Operate)
+	return a.finish(w, r, "space.delete_unmapped_routes", func(req *request) error {
+		space, err := a.spaceFor(req, platform.Operate)
 		if err != nil {
 			return err
 		}
-		unmapped, _, err := p.tx.Routes().List(platform.Where("space_guid", space.GUID).And(platform.In("unmapped", true)))
+		unmapped, _, err := req.tx.Routes().List(platform.Where("space_guid", space.GUID).And(platform.In("unmapped", true)))
 		if err != nil {
 			return err
 		}
 		for _, route := range unmapped {
-			if err := a.platform.DeleteRoute(p.tx, p.caller.actor(), route); err != nil {
+			if err := a.platform.DeleteRoute(req.tx, req.caller.actor(), route); err != nil {
 				return err
 			}
 		}
@@ -225,8 +226,8 @@ type routeBody struct {
 }
 
 // presentRoutes reads domains and destinations of the whole page at once.
-func presentRoutes(p *presenter, items []*platform.Route) ([]routeBody, error) {
-	found, _, err := p.tx.Domains().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
+func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
+	found, _, err := req.tx.Domains().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func presentRoutes(p *presenter, items []*platform.Route) ([]routeBody, error) {
 	for _, d := range found {
 		byGUID[d.GUID] = d
 	}
-	mapped, _, err := p.tx.Destinations().List(platform.Query{Where: []platform.Cond{platform.InStrings("route_guid", guidsOf(items, func(r *platform.Route) string { return r.GUID }))}})
+	mapped, _, err := req.tx.Destinations().List(platform.Query{Where: []platform.Cond{platform.InStrings("route_guid", guidsOf(items, func(r *platform.Route) string { return r.GUID }))}})
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +250,8 @@ func presentRoutes(p *presenter, items []*platform.Route) ([]routeBody, error) {
 			Options: r.Options, Metadata: presentMetadata(&r.Metadata),
 			Relationships: map[string]any{"space": toOne(r.SpaceGUID), "domain": toOne(r.DomainGUID)},
 			Links: links{
-				"self": p.v3(self), "space": p.v3("/spaces/", escape(r.SpaceGUID)), "domain": p.v3("/domains/", escape(r.DomainGUID)),
-				"destinations": p.v3(self, "/destinations"),
+				"self": req.v3(self), "space": req.v3("/spaces/", escape(r.SpaceGUID)), "domain": req.v3("/domains/", escape(r.DomainGUID)),
+				"destinations": req.v3(self, "/destinations"),
 			},
 		}
 		if b.Destinations == nil {

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
@@ -21,32 +22,32 @@ var (
 
 	serviceBindings = resource[platform.ServiceBinding, bindingBody]{
 		noun: "Service credential binding", repo: platform.Tx.ServiceBindings, present: presentBindings, metadataOnly: true,
-		list: listing{
-			filters: map[string]filter{
-				"names": byText("name"), "type": byWord("type", platform.BindingApp, platform.BindingKey),
-				"app_guids": byText("app_guid"), "app_names": byText("app_name"),
-				"service_instance_guids": byText("instance_guid"), "service_instance_names": byText("instance_name"),
-				"service_plan_guids": byText("plan_guid"), "service_plan_names": byText("plan_name"),
-				"service_offering_guids": byText("offering_guid"), "service_offering_names": byText("offering_name"),
+		list: listing.Params{
+			Filters: listing.Filters{
+				"names": listing.Text("name"), "type": listing.Word("type", platform.BindingApp, platform.BindingKey),
+				"app_guids": listing.Text("app_guid"), "app_names": listing.Text("app_name"),
+				"service_instance_guids": listing.Text("instance_guid"), "service_instance_names": listing.Text("instance_name"),
+				"service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
+				"service_offering_guids": listing.Text("offering_guid"), "service_offering_names": listing.Text("offering_name"),
 			},
-			orders: []string{"name"}, includes: []string{"app", "service_instance"},
+			Orders: []string{"name"}, Includes: []string{"app", "service_instance"},
 		},
 		include: includeOfBindings,
 	}
 )
 
-func includeOfBindings(p *presenter, l *list, items []*platform.ServiceBinding) (map[string]any, error) {
+func includeOfBindings(req *request, l *listing.Request, items []*platform.ServiceBinding) (map[string]any, error) {
 	out := map[string]any{}
-	for _, what := range l.include {
+	for _, what := range l.Include {
 		var more map[string]any
 		var err error
 		switch what {
 		case "app":
-			more, err = included(p, "apps", apps, guidsOf(items, func(b *platform.ServiceBinding) string { return b.AppGUID }))
+			more, err = included(req, "apps", apps, guidsOf(items, func(b *platform.ServiceBinding) string { return b.AppGUID }))
 		case "route":
-			more, err = included(p, "routes", routes, guidsOf(items, func(b *platform.ServiceBinding) string { return b.RouteGUID }))
+			more, err = included(req, "routes", routes, guidsOf(items, func(b *platform.ServiceBinding) string { return b.RouteGUID }))
 		case "service_instance":
-			more, err = included(p, "service_instances", serviceInstances, guidsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID }))
+			more, err = included(req, "service_instances", serviceInstances, guidsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID }))
 		}
 		if err != nil {
 			return nil, err
@@ -62,7 +63,7 @@ func includeOfBindings(p *presenter, l *list, items []*platform.ServiceBinding) 
 func (a *API) serviceBindingRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	const path = "/v3/service_credential_bindings"
-	g.Handle(http.MethodGet, path, read, serviceBindings.listerWhere(a, func(*presenter) ([]platform.Cond, error) { return []platform.Cond{credentialTypes}, nil }))
+	g.Handle(http.MethodGet, path, read, serviceBindings.listerWhere(a, func(*request) ([]platform.Cond, error) { return []platform.Cond{credentialTypes}, nil }))
 	g.Handle(http.MethodPost, path, write, a.createBinding)
 	g.Handle(http.MethodGet, path+"/{guid}", read, serviceBindings.getterBy(a, a.credentialBinding))
 	g.Handle(http.MethodPatch, path+"/{guid}", write, a.bindingPatcher(a.credentialBinding))
@@ -72,12 +73,12 @@ func (a *API) serviceBindingRoutes(g *web.Group) {
 }
 
 // credentialBinding is the binding of the path, of an app or a key.
-func (a *API) credentialBinding(p *presenter) (*platform.ServiceBinding, error) {
-	return bindingOf(p, "Service credential binding", platform.BindingApp, platform.BindingKey)
+func (a *API) credentialBinding(req *request) (*platform.ServiceBinding, error) {
+	return bindingOf(req, "Service credential binding", platform.BindingApp, platform.BindingKey)
 }
 
-func bindingOf(p *presenter, noun string, types ...string) (*platform.ServiceBinding, error) {
-	b, err := find(p.caller, p.tx.ServiceBindings(), web.Param(p.r, "guid"), noun)
+func bindingOf(req *request, noun string, types ...string) (*platform.ServiceBinding, error) {
+	b, err := find(req.caller, req.tx.ServiceBindings(), web.Param(req.r, "guid"), noun)
 	if err == nil && !slices.Contains(types, b.Type) {
 		err = fault.New(fault.NotFound, "%s not found", noun)
 	}
@@ -132,7 +133,7 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	return a.bind(w, r, serviceBindings, func(p *presenter) (services.Bind, error) {
+	return a.bind(w, r, serviceBindings, func(req *request) (services.Bind, error) {
 		want := services.Bind{Type: body.Type, Parameters: body.Parameters, Several: body.Strategy == "multiple"}
 		if body.Name != nil {
 			want.Name = *body.Name
@@ -141,34 +142,34 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 			return want, err
 		}
 		var err error
-		want.Instance, err = find(p.caller, p.tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
+		want.Instance, err = find(req.caller, req.tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
 		if err != nil {
 			return want, notAccessible(err, "The service instance could not be found: '"+body.Relationships.Instance.Data.GUID+"'")
 		}
 		space := want.Instance.SpaceGUID
 		if body.Type == platform.BindingApp {
-			want.App, err = find(p.caller, p.tx.Apps(), body.Relationships.App.Data.GUID, "App")
+			want.App, err = find(req.caller, req.tx.Apps(), body.Relationships.App.Data.GUID, "App")
 			if err != nil {
 				return want, notAccessible(err, "The app could not be found: '"+body.Relationships.App.Data.GUID+"'")
 			}
 			space = want.App.SpaceGUID
 		}
-		_, err = p.caller.mayInSpace(p.tx, space, platform.Develop)
+		_, err = req.caller.mayInSpace(req.tx, space, platform.Develop)
 		return want, err
 	})
 }
 
 // bind makes what read asks for.
-func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.ServiceBinding, bindingBody], read func(p *presenter) (services.Bind, error)) error {
+func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.ServiceBinding, bindingBody], read func(req *request) (services.Bind, error)) error {
 	var made *platform.ServiceBinding
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		want, err := read(p)
+		req := newRequest(tx, r)
+		want, err := read(req)
 		if err != nil {
 			return err
 		}
-		made, job, err = a.services.Bind(tx, p.caller.actor(), want)
+		made, job, err = a.services.Bind(tx, req.caller.actor(), want)
 		return err
 	})
 	if err != nil {
@@ -188,13 +189,13 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.S
 }
 
 // bindingPatcher answers PATCH of a binding that get finds.
-func (a *API) bindingPatcher(get func(p *presenter) (*platform.ServiceBinding, error)) web.Handler {
-	return patcher(a, serviceBindings, func(p *presenter) (*platform.ServiceBinding, error) {
-		b, err := get(p)
+func (a *API) bindingPatcher(get func(req *request) (*platform.ServiceBinding, error)) web.Handler {
+	return patcher(a, serviceBindings, func(req *request) (*platform.ServiceBinding, error) {
+		b, err := get(req)
 		if err != nil {
 			return nil, err
 		}
-		_, err = p.caller.mayInSpace(p.tx, b.SpaceGUID, platform.Develop)
+		_, err = req.caller.mayInSpace(req.tx, b.SpaceGUID, platform.Develop)
 		return b, err
 	}, a.services.UpdateBinding)
 }
@@ -203,18 +204,18 @@ func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
 	return a.unbind(w, r, a.credentialBinding, platform.Develop)
 }
 
-func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), action platform.Action) error {
+func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *request) (*platform.ServiceBinding, error), action platform.Action) error {
 	var route, app string
-	err := a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
-		b, err := get(p)
+	err := a.orJob(w, r, func(req *request) (*platform.Job, error) {
+		b, err := get(req)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, action); err != nil {
+		if _, err := req.caller.mayInSpace(req.tx, b.SpaceGUID, action); err != nil {
 			return nil, err
 		}
 		route, app = b.RouteGUID, b.AppGUID
-		return a.services.Unbind(p.tx, p.caller.actor(), b)
+		return a.services.Unbind(req.tx, req.caller.actor(), b)
 	})
 	if err == nil && route != "" {
 		a.signals.RoutesChanged(route)
@@ -227,12 +228,12 @@ func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *present
 
 // bindingDetails shows credentials, which is recorded.
 func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		b, err := a.credentialBinding(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		b, err := a.credentialBinding(req)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.secretsIn(b.SpaceGUID); err != nil {
+		if err := req.secretsIn(b.SpaceGUID); err != nil {
 			return nil, err
 		}
 		if !b.Last.Exists() {
@@ -241,7 +242,7 @@ func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
 			}
 			return nil, fault.New(fault.NotFound, "Creation of service credential binding in progress")
 		}
-		i, err := p.tx.ServiceInstances().Get(b.InstanceGUID)
+		i, err := req.tx.ServiceInstances().Get(b.InstanceGUID)
 		if err != nil {
 			return nil, err
 		}
@@ -253,22 +254,22 @@ func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
 		if len(e.VolumeMounts) > 0 {
 			out["volume_mounts"] = e.VolumeMounts
 		}
-		return out, a.platform.RecordBinding(p.tx, "show", p.caller.actor(), b, i)
+		return out, a.platform.RecordBinding(req.tx, "show", req.caller.actor(), b, i)
 	})
 }
 
-func (a *API) bindingParameters(get func(p *presenter) (*platform.ServiceBinding, error)) web.Handler {
+func (a *API) bindingParameters(get func(req *request) (*platform.ServiceBinding, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b *platform.ServiceBinding
 		var i *platform.ServiceInstance
 		var user string
 		err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-			p := newPresenter(tx, r)
-			user = p.caller.GUID
-			if b, err = get(p); err != nil {
+			req := newRequest(tx, r)
+			user = req.caller.GUID
+			if b, err = get(req); err != nil {
 				return err
 			}
-			if err := p.secretsIn(b.SpaceGUID); err != nil {
+			if err := req.secretsIn(b.SpaceGUID); err != nil {
 				return err
 			}
 			if i, err = tx.ServiceInstances().Get(b.InstanceGUID); err != nil {
@@ -314,8 +315,8 @@ func (n nullName) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(n))
 }
 
-func presentBindings(p *presenter, items []*platform.ServiceBinding) ([]bindingBody, error) {
-	found, _, err := p.tx.ServiceInstances().List(platform.Query{Where: []platform.Cond{
+func presentBindings(req *request, items []*platform.ServiceBinding) ([]bindingBody, error) {
+	found, _, err := req.tx.ServiceInstances().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID })),
 	}})
 	if err != nil {
@@ -325,10 +326,10 @@ func presentBindings(p *presenter, items []*platform.ServiceBinding) ([]bindingB
 	for _, i := range found {
 		of[i.GUID] = i
 	}
-	return presentAll(items, func(b *platform.ServiceBinding) bindingBody { return presentBinding(p, b, of[b.InstanceGUID]) }), nil
+	return presentAll(items, func(b *platform.ServiceBinding) bindingBody { return presentBinding(req, b, of[b.InstanceGUID]) }), nil
 }
 
-func presentBinding(p *presenter, b *platform.ServiceBinding, i *platform.ServiceInstance) bindingBody {
+func presentBinding(req *request, b *platform.ServiceBinding, i *platform.ServiceInstance) bindingBody {
 	path := "/service_credential_bindings/"
 	if b.Type == platform.BindingRoute {
 		path = "/service_route_bindings/"
@@ -337,11 +338,11 @@ func presentBinding(p *presenter, b *platform.ServiceBinding, i *platform.Servic
 	out := bindingBody{
 		resourceBody: presentResource(&b.Resource), LastOperation: presentOperation(b.Last), Metadata: presentMetadata(&b.Metadata),
 		Relationships: map[string]any{"service_instance": toOne(b.InstanceGUID)},
-		Links:         links{"self": p.v3(self), "service_instance": p.v3("/service_instances/", escape(b.InstanceGUID))},
+		Links:         links{"self": req.v3(self), "service_instance": req.v3("/service_instances/", escape(b.InstanceGUID))},
 	}
 	managed := i != nil && i.Type == platform.ServiceManaged
 	if managed {
-		out.Links["parameters"] = p.v3(self, "/parameters")
+		out.Links["parameters"] = req.v3(self, "/parameters")
 	}
 	if b.Type == platform.BindingRoute {
 		address := nullName(b.RouteServiceURL)
@@ -350,15 +351,15 @@ func presentBinding(p *presenter, b *platform.ServiceBinding, i *platform.Servic
 		}
 		out.RouteServiceURL = &address
 		out.Relationships["route"] = toOne(b.RouteGUID)
-		out.Links["route"] = p.v3("/routes/", escape(b.RouteGUID))
+		out.Links["route"] = req.v3("/routes/", escape(b.RouteGUID))
 		return out
 	}
 	name := nullName(b.Name)
 	out.Name, out.Type = &name, b.Type
-	out.Links["details"] = p.v3(self, "/details")
+	out.Links["details"] = req.v3(self, "/details")
 	if b.AppGUID != "" {
 		out.Relationships["app"] = toOne(b.AppGUID)
-		out.Links["app"] = p.v3("/apps/", escape(b.AppGUID))
+		out.Links["app"] = req.v3("/apps/", escape(b.AppGUID))
 	}
 	return out
 }

@@ -7,12 +7,13 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceBrokers = resource[platform.ServiceBroker, brokerBody]{
 	noun: "Service broker", repo: platform.Tx.ServiceBrokers, present: each(presentBroker),
-	list: listing{filters: map[string]filter{"names": byText("name"), "space_guids": byText("space_guid")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "space_guids": listing.Text("space_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) serviceBrokerRoutes(g *web.Group) {
@@ -63,34 +64,34 @@ func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.conclude(w, r, "", func(p *presenter) (*platform.Job, error) {
+	return a.conclude(w, r, "", func(req *request) (*platform.Job, error) {
 		b := &platform.ServiceBroker{Name: *body.Name, URL: *body.URL, Username: *c.Username, Password: *c.Password}
 		if body.Relationships != nil && body.Relationships.Space.Data != nil {
 			b.SpaceGUID = body.Relationships.Space.Data.GUID
-			if _, err := find(p.caller, p.tx.Spaces(), b.SpaceGUID, "Space"); err != nil {
+			if _, err := find(req.caller, req.tx.Spaces(), b.SpaceGUID, "Space"); err != nil {
 				return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 			}
-			if err := a.needFlag(p, "space_scoped_private_broker_creation"); err != nil {
+			if err := a.needFlag(req, "space_scoped_private_broker_creation"); err != nil {
 				return nil, err
 			}
 		}
-		if err := p.mayChangeCatalog(b); err != nil {
+		if err := req.mayChangeCatalog(b); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.Apply(&b.Metadata); err != nil {
 			return nil, err
 		}
-		return a.services.CreateBroker(p.tx, p.caller.actor(), b)
+		return a.services.CreateBroker(req.tx, req.caller.actor(), b)
 	})
 }
 
 // brokerFor is the broker of the path, for those who may change it.
-func (a *API) brokerFor(p *presenter) (*platform.ServiceBroker, error) {
-	b, err := find(p.caller, p.tx.ServiceBrokers(), web.Param(p.r, "guid"), "Service broker")
+func (a *API) brokerFor(req *request) (*platform.ServiceBroker, error) {
+	b, err := find(req.caller, req.tx.ServiceBrokers(), web.Param(req.r, "guid"), "Service broker")
 	if err != nil {
 		return nil, err
 	}
-	return b, p.mayChangeCatalog(b)
+	return b, req.mayChangeCatalog(b)
 }
 
 func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
@@ -106,33 +107,33 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if c == (services.BrokerChange{}) {
-		return answer(a, w, r, serviceBrokers, http.StatusOK, func(p *presenter) (*platform.ServiceBroker, error) {
-			b, err := a.brokerFor(p)
+		return answer(a, w, r, serviceBrokers, http.StatusOK, func(req *request) (*platform.ServiceBroker, error) {
+			b, err := a.brokerFor(req)
 			if err != nil {
 				return nil, err
 			}
-			return b, a.services.UpdateBrokerMetadata(p.tx, p.caller.actor(), b, body.Metadata)
+			return b, a.services.UpdateBrokerMetadata(req.tx, req.caller.actor(), b, body.Metadata)
 		})
 	}
-	return a.conclude(w, r, "", func(p *presenter) (*platform.Job, error) {
-		b, err := a.brokerFor(p)
+	return a.conclude(w, r, "", func(req *request) (*platform.Job, error) {
+		b, err := a.brokerFor(req)
 		if err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.Apply(&b.Metadata); err != nil {
 			return nil, err
 		}
-		return a.services.UpdateBroker(p.tx, p.caller.actor(), b, c)
+		return a.services.UpdateBroker(req.tx, req.caller.actor(), b, c)
 	})
 }
 
 func (a *API) deleteBroker(w http.ResponseWriter, r *http.Request) error {
-	return a.conclude(w, r, "service_broker.delete", func(p *presenter) (*platform.Job, error) {
-		b, err := a.brokerFor(p)
+	return a.conclude(w, r, "service_broker.delete", func(req *request) (*platform.Job, error) {
+		b, err := a.brokerFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return a.services.DeleteBroker(p.tx, p.caller.actor(), b)
+		return a.services.DeleteBroker(req.tx, req.caller.actor(), b)
 	})
 }
 
@@ -145,17 +146,17 @@ type brokerBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentBroker(p *presenter, b *platform.ServiceBroker) brokerBody {
+func presentBroker(req *request, b *platform.ServiceBroker) brokerBody {
 	out := brokerBody{
 		resourceBody: presentResource(&b.Resource), Name: b.Name, URL: b.URL, Relationships: map[string]any{}, Metadata: presentMetadata(&b.Metadata),
 		Links: links{
-			"self":              p.v3("/service_brokers/", escape(b.GUID)),
-			"service_offerings": p.v3("/service_offerings?service_broker_guids=", escape(b.GUID)),
+			"self":              req.v3("/service_brokers/", escape(b.GUID)),
+			"service_offerings": req.v3("/service_offerings?service_broker_guids=", escape(b.GUID)),
 		},
 	}
 	if b.SpaceGUID != "" {
 		out.Relationships["space"] = toOne(b.SpaceGUID)
-		out.Links["space"] = p.v3("/spaces/", escape(b.SpaceGUID))
+		out.Links["space"] = req.v3("/spaces/", escape(b.SpaceGUID))
 	}
 	return out
 }

@@ -9,32 +9,33 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceInstances = resource[platform.ServiceInstance, any]{
 	noun: "Service instance", repo: platform.Tx.ServiceInstances, present: presentServiceInstances,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "space_guids": byText("visible_in_space_guid"), "organization_guids": byText("organization_guid"),
-			"type": byWord("type", platform.ServiceManaged, platform.ServiceUserProvided), "service_plan_guids": byText("plan_guid"), "service_plan_names": byText("plan_name"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "space_guids": listing.Text("visible_in_space_guid"), "organization_guids": listing.Text("organization_guid"),
+			"type": listing.Word("type", platform.ServiceManaged, platform.ServiceUserProvided), "service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
 		},
-		orders: []string{"name"},
-		fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
+		Orders: []string{"name"},
+		Fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
 	},
 	include: includeOfServiceInstances,
 }
 
-func includeOfServiceInstances(p *presenter, l *list, items []*platform.ServiceInstance) (map[string]any, error) {
-	c := &chain{p, l, map[string]any{}}
-	plans, _, err := p.tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
+func includeOfServiceInstances(req *request, l *listing.Request, items []*platform.ServiceInstance) (map[string]any, error) {
+	c := &chain{req, l, map[string]any{}}
+	plans, _, err := req.tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
 	}})
 	if err != nil {
 		return nil, err
 	}
 	err = c.add("service_plan", func(f []string) (map[string]any, error) {
-		return picked(p, "service_plans", servicePlans, guidsOf(plans, func(plan *platform.ServicePlan) string { return plan.GUID }), f)
+		return picked(req, "service_plans", servicePlans, guidsOf(plans, func(plan *platform.ServicePlan) string { return plan.GUID }), f)
 	})
 	if err != nil {
 		return nil, err
@@ -128,12 +129,12 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	if err := body.checkCreate(); err != nil {
 		return err
 	}
-	place := func(p *presenter) (*platform.ServiceInstance, error) {
+	place := func(req *request) (*platform.ServiceInstance, error) {
 		i := &platform.ServiceInstance{Name: *body.Name, SpaceGUID: body.Relationships.Space.Data.GUID}
-		if _, err := find(p.caller, p.tx.Spaces(), i.SpaceGUID, "Space"); err != nil {
+		if _, err := find(req.caller, req.tx.Spaces(), i.SpaceGUID, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		if _, err := p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.Develop); err != nil {
+		if _, err := req.caller.mayInSpace(req.tx, i.SpaceGUID, platform.Develop); err != nil {
 			return nil, err
 		}
 		if body.Tags != nil {
@@ -142,32 +143,32 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		return i, body.Metadata.Apply(&i.Metadata)
 	}
 	if body.Type == platform.ServiceUserProvided {
-		return answer(a, w, r, serviceInstances, http.StatusCreated, func(p *presenter) (*platform.ServiceInstance, error) {
-			i, err := place(p)
+		return answer(a, w, r, serviceInstances, http.StatusCreated, func(req *request) (*platform.ServiceInstance, error) {
+			i, err := place(req)
 			if err != nil {
 				return nil, err
 			}
 			body.provides(i)
-			return i, a.services.CreateUserProvided(p.tx, p.caller.actor(), i)
+			return i, a.services.CreateUserProvided(req.tx, req.caller.actor(), i)
 		})
 	}
 	var plan *platform.ServicePlan
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		i, err := place(p)
+		req := newRequest(tx, r)
+		i, err := place(req)
 		if err != nil {
 			return err
 		}
-		if err := a.needFlag(p, "service_instance_creation"); err != nil {
+		if err := a.needFlag(req, "service_instance_creation"); err != nil {
 			return err
 		}
 		i.PlanGUID = body.Relationships.Plan.Data.GUID
 		// A plan that he does not see does not exist for him.
-		if _, err := find(p.caller, tx.ServicePlans(), i.PlanGUID, "Service plan"); err != nil {
+		if _, err := find(req.caller, tx.ServicePlans(), i.PlanGUID, "Service plan"); err != nil {
 			return notAccessible(err, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 		}
-		job, plan, err = a.services.CreateInstance(tx, p.caller.actor(), i, body.Parameters)
+		job, plan, err = a.services.CreateInstance(tx, req.caller.actor(), i, body.Parameters)
 		return err
 	})
 	if err != nil {
@@ -182,12 +183,12 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 
 // serviceInstanceFor is the service instance of the path, for developers of its
 // space. Those of spaces that it is shared with only see it.
-func (a *API) serviceInstanceFor(p *presenter) (*platform.ServiceInstance, error) {
-	i, err := find(p.caller, p.tx.ServiceInstances(), web.Param(p.r, "guid"), "Service instance")
+func (a *API) serviceInstanceFor(req *request) (*platform.ServiceInstance, error) {
+	i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(req.r, "guid"), "Service instance")
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.Develop)
+	_, err = req.caller.mayInSpace(req.tx, i.SpaceGUID, platform.Develop)
 	return i, err
 }
 
@@ -203,8 +204,8 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	var job *platform.Job
 	var routes []string
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		i, err := a.serviceInstanceFor(p)
+		req := newRequest(tx, r)
+		i, err := a.serviceInstanceFor(req)
 		if err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		}
 		instance = i
 		if i.Type == platform.ServiceManaged {
-			job, err = a.updateManaged(p, i, &body)
+			job, err = a.updateManaged(req, i, &body)
 			return err
 		}
 		if body.Parameters != nil || body.Maintenance != nil || body.Relationships != nil {
@@ -226,7 +227,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			i.Tags = *body.Tags
 		}
 		body.provides(i)
-		routes, err = a.services.UpdateUserProvided(tx, p.caller.actor(), i)
+		routes, err = a.services.UpdateUserProvided(tx, req.caller.actor(), i)
 		return err
 	})
 	if err != nil {
@@ -240,8 +241,8 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		return nil
 	}
 	a.signals.AppsChanged() // the drain of those that are bound may be another
-	return a.show(w, r, func(p *presenter) (any, error) {
-		bodies, err := presentServiceInstances(p, []*platform.ServiceInstance{instance})
+	return a.show(w, r, func(req *request) (any, error) {
+		bodies, err := presentServiceInstances(req, []*platform.ServiceInstance{instance})
 		if err != nil {
 			return nil, err
 		}
@@ -249,81 +250,81 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-func (a *API) updateManaged(p *presenter, i *platform.ServiceInstance, body *serviceInstanceRequest) (*platform.Job, error) {
+func (a *API) updateManaged(req *request, i *platform.ServiceInstance, body *serviceInstanceRequest) (*platform.Job, error) {
 	if body.providesSomething() {
 		return nil, fault.Invalid("Credentials, syslog_drain_url and route_service_url are for user-provided service instances")
 	}
 	c := services.Change{Name: body.Name, Tags: body.Tags, Parameters: body.Parameters}
 	if body.Relationships != nil && body.Relationships.Plan.Data != nil {
 		c.PlanGUID = body.Relationships.Plan.Data.GUID
-		if _, err := find(p.caller, p.tx.ServicePlans(), c.PlanGUID, "Service plan"); err != nil {
+		if _, err := find(req.caller, req.tx.ServicePlans(), c.PlanGUID, "Service plan"); err != nil {
 			return nil, notAccessible(err, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 		}
 	}
 	if body.Maintenance != nil {
 		c.Maintenance = body.Maintenance.Version
 	}
-	return a.services.UpdateInstance(p.tx, p.caller.actor(), i, c)
+	return a.services.UpdateInstance(req.tx, req.caller.actor(), i, c)
 }
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
 	defer func() { a.signals.AppsChanged(); a.signals.RoutesChanged() }()
-	return a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
-		i, err := a.serviceInstanceFor(p)
+	return a.orJob(w, r, func(req *request) (*platform.Job, error) {
+		i, err := a.serviceInstanceFor(req)
 		if err != nil {
 			return nil, err
 		}
 		if !purge {
-			return a.services.DeleteInstance(p.tx, p.caller.actor(), i)
+			return a.services.DeleteInstance(req.tx, req.caller.actor(), i)
 		}
 		// What a broker may still have is forgotten: that is for who runs it.
-		parts, err := p.brokerOfPlan(i.PlanGUID)
+		parts, err := req.brokerOfPlan(i.PlanGUID)
 		if err != nil {
 			return nil, err
 		}
-		if parts == nil && !p.caller.Admin || parts != nil && p.mayChangeCatalog(parts) != nil {
+		if parts == nil && !req.caller.Admin || parts != nil && req.mayChangeCatalog(parts) != nil {
 			return nil, forbidden()
 		}
-		return nil, a.services.PurgeInstance(p.tx, p.caller.actor(), i)
+		return nil, a.services.PurgeInstance(req.tx, req.caller.actor(), i)
 	})
 }
 
 // brokerOfPlan is the broker of a plan; nil of none.
-func (p *presenter) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
+func (req *request) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
 	if guid == "" {
 		return nil, nil
 	}
-	plan, err := p.tx.ServicePlans().Get(guid)
+	plan, err := req.tx.ServicePlans().Get(guid)
 	if err != nil {
 		return nil, err
 	}
-	o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
+	o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
 	if err != nil {
 		return nil, err
 	}
-	return p.tx.ServiceBrokers().Get(o.BrokerGUID)
+	return req.tx.ServiceBrokers().Get(o.BrokerGUID)
 }
 
 // secretsIn refuses those who may not see credentials in a space.
-func (p *presenter) secretsIn(spaceGUID string) error {
-	_, err := p.caller.mayInSpace(p.tx, spaceGUID, platform.ReadSecrets)
+func (req *request) secretsIn(spaceGUID string) error {
+	_, err := req.caller.mayInSpace(req.tx, spaceGUID, platform.ReadSecrets)
 	return err
 }
 
 func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		i, err := find(p.caller, p.tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
 		if err == nil && i.Type != platform.ServiceUserProvided {
 			err = fault.New(fault.NotFound, "Service instance not found")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := p.secretsIn(i.SpaceGUID); err != nil {
+		if err := req.secretsIn(i.SpaceGUID); err != nil {
 			return nil, err
 		}
-		return notNullObject(i.Credentials), a.platform.RecordInstance(p.tx, "show", p.caller.actor(), i, nil)
+		return notNullObject(i.Credentials), a.platform.RecordInstance(req.tx, "show", req.caller.actor(), i, nil)
 	})
 }
 
@@ -334,15 +335,15 @@ func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 	var instance *platform.ServiceInstance
 	var user string
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		p := newPresenter(tx, r)
-		user = p.caller.GUID
-		if instance, err = find(p.caller, tx.ServiceInstances(), web.Param(r, "guid"), "Service instance"); err != nil {
+		req := newRequest(tx, r)
+		user = req.caller.GUID
+		if instance, err = find(req.caller, tx.ServiceInstances(), web.Param(r, "guid"), "Service instance"); err != nil {
 			return err
 		}
 		if instance.Type != platform.ServiceManaged {
 			return fault.New(fault.NotFound, "Service instance not found")
 		}
-		return p.secretsIn(instance.SpaceGUID)
+		return req.secretsIn(instance.SpaceGUID)
 	})
 	if err != nil {
 		return err
@@ -365,12 +366,12 @@ func writeParameters(w http.ResponseWriter, parameters map[string]any, err error
 }
 
 func (a *API) servicePermissions(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		i, err := find(p.caller, p.tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
+	return a.show(w, r, func(req *request) (any, error) {
+		i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
 		if err != nil {
 			return nil, err
 		}
-		manage, err := p.caller.granted(p.tx, i.SpaceGUID, platform.Develop)
+		manage, err := req.caller.granted(req.tx, i.SpaceGUID, platform.Develop)
 		return map[string]bool{"read": true, "manage": manage}, err
 	})
 }
@@ -400,8 +401,8 @@ type userProvidedBody struct {
 	RouteServiceURL *string `json:"route_service_url"`
 }
 
-func presentServiceInstances(p *presenter, items []*platform.ServiceInstance) ([]any, error) {
-	found, _, err := p.tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
+func presentServiceInstances(req *request, items []*platform.ServiceInstance) ([]any, error) {
+	found, _, err := req.tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
 	}})
 	if err != nil {
@@ -411,29 +412,29 @@ func presentServiceInstances(p *presenter, items []*platform.ServiceInstance) ([
 	for _, plan := range found {
 		plans[plan.GUID] = plan
 	}
-	return presentAll(items, func(i *platform.ServiceInstance) any { return presentServiceInstance(p, i, plans[i.PlanGUID]) }), nil
+	return presentAll(items, func(i *platform.ServiceInstance) any { return presentServiceInstance(req, i, plans[i.PlanGUID]) }), nil
 }
 
-func presentServiceInstance(p *presenter, i *platform.ServiceInstance, plan *platform.ServicePlan) any {
+func presentServiceInstance(req *request, i *platform.ServiceInstance, plan *platform.ServicePlan) any {
 	self := "/service_instances/" + escape(i.GUID)
 	common := serviceInstanceBody{
 		resourceBody: presentResource(&i.Resource), Type: i.Type, Name: i.Name, Tags: notNull(i.Tags), LastOperation: presentOperation(i.Last),
 		Relationships: map[string]any{"space": toOne(i.SpaceGUID)}, Metadata: presentMetadata(&i.Metadata),
 		Links: links{
-			"self": p.v3(self), "space": p.v3("/spaces/", escape(i.SpaceGUID)),
-			"service_credential_bindings": p.v3("/service_credential_bindings?service_instance_guids=", escape(i.GUID)),
-			"service_route_bindings":      p.v3("/service_route_bindings?service_instance_guids=", escape(i.GUID)),
+			"self": req.v3(self), "space": req.v3("/spaces/", escape(i.SpaceGUID)),
+			"service_credential_bindings": req.v3("/service_credential_bindings?service_instance_guids=", escape(i.GUID)),
+			"service_route_bindings":      req.v3("/service_route_bindings?service_instance_guids=", escape(i.GUID)),
 		},
 	}
 	if i.Type == platform.ServiceUserProvided {
-		common.Links["credentials"] = p.v3(self, "/credentials")
-		return userProvidedBody{common, nullable(i.SyslogDrainURL), nullable(i.RouteServiceURL)}
+		common.Links["credentials"] = req.v3(self, "/credentials")
+		return userProvidedBody{common, orNull(i.SyslogDrainURL), orNull(i.RouteServiceURL)}
 	}
 	common.Relationships["service_plan"] = toOne(i.PlanGUID)
-	common.Links["service_plan"] = p.v3("/service_plans/", escape(i.PlanGUID))
-	common.Links["parameters"] = p.v3(self, "/parameters")
-	common.Links["shared_spaces"] = p.v3(self, "/relationships/shared_spaces")
-	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: nullable(i.DashboardURL), BrokerMetadata: i.BrokerMetadata}
+	common.Links["service_plan"] = req.v3("/service_plans/", escape(i.PlanGUID))
+	common.Links["parameters"] = req.v3(self, "/parameters")
+	common.Links["shared_spaces"] = req.v3(self, "/relationships/shared_spaces")
+	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: orNull(i.DashboardURL), BrokerMetadata: i.BrokerMetadata}
 	if i.MaintenanceVersion != "" {
 		b.Maintenance["version"] = i.MaintenanceVersion
 	}

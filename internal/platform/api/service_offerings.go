@@ -5,22 +5,23 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var serviceOfferings = resource[platform.ServiceOffering, offeringBody]{
 	noun: "Service offering", repo: platform.Tx.ServiceOfferings, present: each(presentOffering),
 	metadataOnly: true,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "available": byFlag("available"), "service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"),
-			"space_guids": byText("usable_in_space_guid"), "organization_guids": byText("usable_in_organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "available": listing.Flag("available"), "service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"),
+			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
 		},
-		orders: []string{"name"}, fields: []string{"service_broker"},
+		Orders: []string{"name"}, Fields: []string{"service_broker"},
 	},
-	include: func(p *presenter, l *list, items []*platform.ServiceOffering) (map[string]any, error) {
-		c := &chain{p, l, map[string]any{}}
+	include: func(req *request, l *listing.Request, items []*platform.ServiceOffering) (map[string]any, error) {
+		c := &chain{req, l, map[string]any{}}
 		err := c.add("service_broker", func(f []string) (map[string]any, error) {
-			return picked(p, "service_brokers", serviceBrokers, guidsOf(items, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
+			return picked(req, "service_brokers", serviceBrokers, guidsOf(items, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
 		})
 		return c.done(), err
 	},
@@ -35,28 +36,28 @@ func (a *API) serviceOfferingRoutes(g *web.Group) {
 }
 
 // offeringFor is the offering of the path, for those who may change it.
-func (a *API) offeringFor(p *presenter) (*platform.ServiceOffering, error) {
-	o, err := find(p.caller, p.tx.ServiceOfferings(), web.Param(p.r, "guid"), "Service offering")
+func (a *API) offeringFor(req *request) (*platform.ServiceOffering, error) {
+	o, err := find(req.caller, req.tx.ServiceOfferings(), web.Param(req.r, "guid"), "Service offering")
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.tx.ServiceBrokers().Get(o.BrokerGUID)
+	b, err := req.tx.ServiceBrokers().Get(o.BrokerGUID)
 	if err != nil {
 		return nil, err
 	}
-	return o, p.mayChangeCatalog(b)
+	return o, req.mayChangeCatalog(b)
 }
 
 // deleteOffering forgets an offering; with purge=true all its instances and
 // bindings too, without asking the broker.
 func (a *API) deleteOffering(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		o, err := a.offeringFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		o, err := a.offeringFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return nil, a.services.DeleteOffering(p.tx, p.caller.actor(), o, purge)
+		return nil, a.services.DeleteOffering(req.tx, req.caller.actor(), o, purge)
 	})
 }
 
@@ -75,10 +76,10 @@ type offeringBody struct {
 	Links         links          `json:"links"`
 }
 
-func presentOffering(p *presenter, o *platform.ServiceOffering) offeringBody {
+func presentOffering(req *request, o *platform.ServiceOffering) offeringBody {
 	return offeringBody{
 		resourceBody: presentResource(&o.Resource), Name: o.Name, Description: o.Description, Available: o.Available,
-		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable, Documentation: nullable(o.DocumentationURL),
+		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable, Documentation: orNull(o.DocumentationURL),
 		Catalog: map[string]any{
 			"id": o.CatalogID, "metadata": notNullObject(o.CatalogMetadata),
 			"features": map[string]bool{
@@ -88,9 +89,9 @@ func presentOffering(p *presenter, o *platform.ServiceOffering) offeringBody {
 		},
 		Relationships: map[string]any{"service_broker": toOne(o.BrokerGUID)}, Metadata: presentMetadata(&o.Metadata),
 		Links: links{
-			"self":           p.v3("/service_offerings/", escape(o.GUID)),
-			"service_plans":  p.v3("/service_plans?service_offering_guids=", escape(o.GUID)),
-			"service_broker": p.v3("/service_brokers/", escape(o.BrokerGUID)),
+			"self":           req.v3("/service_offerings/", escape(o.GUID)),
+			"service_plans":  req.v3("/service_plans?service_offering_guids=", escape(o.GUID)),
+			"service_broker": req.v3("/service_brokers/", escape(o.BrokerGUID)),
 		},
 	}
 }

@@ -9,39 +9,40 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var servicePlans = resource[platform.ServicePlan, planBody]{
 	noun: "Service plan", repo: platform.Tx.ServicePlans, present: presentPlans,
 	metadataOnly: true,
-	list: listing{
-		filters: map[string]filter{
-			"names": byText("name"), "available": byFlag("available"), "broker_catalog_ids": byText("catalog_id"),
-			"service_offering_guids": byText("offering_guid"), "service_offering_names": byText("offering_name"),
-			"service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"), "service_instance_guids": byText("instance_guid"),
-			"space_guids": byText("usable_in_space_guid"), "organization_guids": byText("usable_in_organization_guid"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"names": listing.Text("name"), "available": listing.Flag("available"), "broker_catalog_ids": listing.Text("catalog_id"),
+			"service_offering_guids": listing.Text("offering_guid"), "service_offering_names": listing.Text("offering_name"),
+			"service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"), "service_instance_guids": listing.Text("instance_guid"),
+			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
 		},
-		orders: []string{"name"}, includes: []string{"service_offering", "space.organization"}, fields: []string{"service_offering.service_broker"},
+		Orders: []string{"name"}, Includes: []string{"service_offering", "space.organization"}, Fields: []string{"service_offering.service_broker"},
 	},
 	include: includeOfPlans,
 }
 
-func includeOfPlans(p *presenter, l *list, items []*platform.ServicePlan) (map[string]any, error) {
-	c := &chain{p, l, map[string]any{}}
+func includeOfPlans(req *request, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
+	c := &chain{req, l, map[string]any{}}
 	offerings := guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
-	if slices.Contains(l.include, "service_offering") {
-		more, err := included(p, "service_offerings", serviceOfferings, offerings)
+	if slices.Contains(l.Include, "service_offering") {
+		more, err := included(req, "service_offerings", serviceOfferings, offerings)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(c.out, more)
 	}
-	if slices.Contains(l.include, "space.organization") {
-		spaceOf, err := spacesOfPlans(p.tx, items)
+	if slices.Contains(l.Include, "space.organization") {
+		spaceOf, err := spacesOfPlans(req.tx, items)
 		if err != nil {
 			return nil, err
 		}
-		more, err := includePlaces(p, l, guidsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
+		more, err := includePlaces(req, l, guidsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
 		if err != nil {
 			return nil, err
 		}
@@ -88,29 +89,29 @@ func (a *API) servicePlanRoutes(g *web.Group) {
 }
 
 // planFor is the plan of the path, with its broker, for those who may change it.
-func (a *API) planFor(p *presenter) (*platform.ServicePlan, *platform.ServiceBroker, error) {
-	plan, err := find(p.caller, p.tx.ServicePlans(), web.Param(p.r, "guid"), "Service plan")
+func (a *API) planFor(req *request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
+	plan, err := find(req.caller, req.tx.ServicePlans(), web.Param(req.r, "guid"), "Service plan")
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
+	o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := p.tx.ServiceBrokers().Get(o.BrokerGUID)
+	b, err := req.tx.ServiceBrokers().Get(o.BrokerGUID)
 	if err != nil {
 		return nil, nil, err
 	}
-	return plan, b, p.mayChangeCatalog(b)
+	return plan, b, req.mayChangeCatalog(b)
 }
 
 func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		plan, _, err := a.planFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		plan, _, err := a.planFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return nil, a.services.DeletePlan(p.tx, p.caller.actor(), plan)
+		return nil, a.services.DeletePlan(req.tx, req.caller.actor(), plan)
 	})
 }
 
@@ -153,8 +154,8 @@ func costsOf(catalog map[string]any) []cost {
 	return out
 }
 
-func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, error) {
-	spaceOf, err := spacesOfPlans(p.tx, items)
+func presentPlans(req *request, items []*platform.ServicePlan) ([]planBody, error) {
+	spaceOf, err := spacesOfPlans(req.tx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, erro
 			Schemas: presentSchemas(plan.Schemas), Metadata: presentMetadata(&plan.Metadata),
 			Relationships: map[string]any{"service_offering": toOne(plan.OfferingGUID)},
 			Links: links{
-				"self": p.v3(self), "service_offering": p.v3("/service_offerings/", escape(plan.OfferingGUID)), "visibility": p.v3(self, "/visibility"),
+				"self": req.v3(self), "service_offering": req.v3("/service_offerings/", escape(plan.OfferingGUID)), "visibility": req.v3(self, "/visibility"),
 			},
 		}
 		if plan.MaxPollingSeconds > 0 {
@@ -181,7 +182,7 @@ func presentPlans(p *presenter, items []*platform.ServicePlan) ([]planBody, erro
 		}
 		if space := spaceOf[plan.OfferingGUID]; space != "" {
 			b.Relationships["space"] = toOne(space)
-			b.Links["space"] = p.v3("/spaces/", escape(space))
+			b.Links["space"] = req.v3("/spaces/", escape(space))
 		}
 		return b
 	}), nil

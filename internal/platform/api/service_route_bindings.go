@@ -7,16 +7,17 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/services"
 )
 
 var serviceRouteBindings = resource[platform.ServiceBinding, bindingBody]{
 	noun: "Service route binding", repo: platform.Tx.ServiceBindings, present: presentBindings,
-	list: listing{
-		filters: map[string]filter{
-			"route_guids": byText("route_guid"), "service_instance_guids": byText("instance_guid"), "service_instance_names": byText("instance_name"),
+	list: listing.Params{
+		Filters: listing.Filters{
+			"route_guids": listing.Text("route_guid"), "service_instance_guids": listing.Text("instance_guid"), "service_instance_names": listing.Text("instance_name"),
 		},
-		includes: []string{"route", "service_instance"},
+		Includes: []string{"route", "service_instance"},
 	},
 	include: includeOfBindings,
 }
@@ -24,7 +25,7 @@ var serviceRouteBindings = resource[platform.ServiceBinding, bindingBody]{
 func (a *API) serviceRouteBindingRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	const path = "/v3/service_route_bindings"
-	g.Handle(http.MethodGet, path, read, serviceRouteBindings.listerWhere(a, func(*presenter) ([]platform.Cond, error) {
+	g.Handle(http.MethodGet, path, read, serviceRouteBindings.listerWhere(a, func(*request) ([]platform.Cond, error) {
 		return []platform.Cond{platform.In("type", platform.BindingRoute)}, nil
 	}))
 	g.Handle(http.MethodPost, path, write, a.createRouteBinding)
@@ -34,8 +35,8 @@ func (a *API) serviceRouteBindingRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, path+"/{guid}/parameters", read, a.bindingParameters(a.routeBinding))
 }
 
-func (a *API) routeBinding(p *presenter) (*platform.ServiceBinding, error) {
-	return bindingOf(p, "Service route binding", platform.BindingRoute)
+func (a *API) routeBinding(req *request) (*platform.ServiceBinding, error) {
+	return bindingOf(req, "Service route binding", platform.BindingRoute)
 }
 
 func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
@@ -53,21 +54,21 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 	if body.Relationships.Route.Data == nil || body.Relationships.Instance.Data == nil {
 		return fault.Invalid("Relationships 'relationships' must include 'route' and 'service_instance'")
 	}
-	return a.bind(w, r, serviceRouteBindings, func(p *presenter) (services.Bind, error) {
+	return a.bind(w, r, serviceRouteBindings, func(req *request) (services.Bind, error) {
 		want := services.Bind{Type: platform.BindingRoute, Parameters: body.Parameters}
 		if err := body.Metadata.Apply(&want.Metadata); err != nil {
 			return want, err
 		}
 		var err error
-		want.Instance, err = find(p.caller, p.tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
+		want.Instance, err = find(req.caller, req.tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
 		if err != nil {
 			return want, notAccessible(err, "The service instance could not be found: '"+body.Relationships.Instance.Data.GUID+"'")
 		}
-		want.Route, err = find(p.caller, p.tx.Routes(), body.Relationships.Route.Data.GUID, "Route")
+		want.Route, err = find(req.caller, req.tx.Routes(), body.Relationships.Route.Data.GUID, "Route")
 		if err != nil {
 			return want, notAccessible(err, "The route could not be found: '"+body.Relationships.Route.Data.GUID+"'")
 		}
-		_, err = p.caller.mayInSpace(p.tx, want.Route.SpaceGUID, platform.Develop)
+		_, err = req.caller.mayInSpace(req.tx, want.Route.SpaceGUID, platform.Develop)
 		return want, err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 func (a *API) serviceSharingRoutes(g *web.Group) {
@@ -20,32 +21,32 @@ func (a *API) serviceSharingRoutes(g *web.Group) {
 
 // sharedFrom is the service instance of the path for those who see its own
 // space: others do not learn with whom else it is shared.
-func (a *API) sharedFrom(p *presenter) (*platform.ServiceInstance, error) {
-	i, err := find(p.caller, p.tx.ServiceInstances(), web.Param(p.r, "guid"), "Service instance")
+func (a *API) sharedFrom(req *request) (*platform.ServiceInstance, error) {
+	i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(req.r, "guid"), "Service instance")
 	if err != nil {
 		return nil, err
 	}
-	_, err = find(p.caller, p.tx.Spaces(), i.SpaceGUID, "Service instance")
+	_, err = find(req.caller, req.tx.Spaces(), i.SpaceGUID, "Service instance")
 	return i, err
 }
 
-func presentSharing(p *presenter, i *platform.ServiceInstance) map[string]any {
+func presentSharing(req *request, i *platform.ServiceInstance) map[string]any {
 	self := "/service_instances/" + escape(i.GUID) + "/relationships/shared_spaces"
-	return map[string]any{"data": toMany(i.SharedSpaces).Data, "links": links{"self": p.v3(self)}}
+	return map[string]any{"data": toMany(i.SharedSpaces).Data, "links": links{"self": req.v3(self)}}
 }
 
 func (a *API) listSharedSpaces(w http.ResponseWriter, r *http.Request) error {
-	l, err := listing{single: true, fields: []string{"space", "space.organization"}}.parse(r)
+	l, err := listing.Params{Single: true, Fields: []string{"space", "space.organization"}}.Parse(r, baseURL(r))
 	if err != nil {
 		return err
 	}
-	return a.show(w, r, func(p *presenter) (any, error) {
-		i, err := a.sharedFrom(p)
+	return a.show(w, r, func(req *request) (any, error) {
+		i, err := a.sharedFrom(req)
 		if err != nil {
 			return nil, err
 		}
-		out := presentSharing(p, i)
-		c := &chain{p, l, map[string]any{}}
+		out := presentSharing(req, i)
+		c := &chain{req, l, map[string]any{}}
 		if err := c.places("", i.SharedSpaces); err != nil {
 			return nil, err
 		}
@@ -64,40 +65,40 @@ func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error
 	if len(body.Data) == 0 {
 		return fault.Invalid("Data must be a list of spaces")
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		i, err := a.serviceInstanceFor(p)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		i, err := a.serviceInstanceFor(req)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(p, "service_instance_sharing"); err != nil {
+		if err := a.needFlag(req, "service_instance_sharing"); err != nil {
 			return nil, err
 		}
-		if err := a.services.Shareable(p.tx, i); err != nil {
+		if err := a.services.Shareable(req.tx, i); err != nil {
 			return nil, err
 		}
 		var targets []*platform.Space
 		for _, d := range body.Data {
-			space, err := a.shareTarget(p, i, d.GUID)
+			space, err := a.shareTarget(req, i, d.GUID)
 			if err != nil {
 				return nil, err
 			}
 			targets = append(targets, space)
 		}
-		err = a.services.Share(p.tx, p.caller.actor(), i, targets)
-		return presentSharing(p, i), err
+		err = a.services.Share(req.tx, req.caller.actor(), i, targets)
+		return presentSharing(req, i), err
 	})
 }
 
 // shareTarget is a space that the caller may share a service instance with.
-func (a *API) shareTarget(p *presenter, i *platform.ServiceInstance, guid string) (*platform.Space, error) {
-	space, err := find(p.caller, p.tx.Spaces(), guid, "Space")
+func (a *API) shareTarget(req *request, i *platform.ServiceInstance, guid string) (*platform.Space, error) {
+	space, err := find(req.caller, req.tx.Spaces(), guid, "Space")
 	if err != nil {
 		return nil, notAccessible(err, "Unable to share service instance "+i.Name+" with spaces ['"+guid+"']. Ensure the spaces exist and that you have access to them.")
 	}
 	if guid == i.SpaceGUID {
 		return nil, fault.New(fault.Unprocessable, "Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where they were created.", i.Name, guid)
 	}
-	_, err = p.caller.mayInSpace(p.tx, guid, platform.Develop)
+	_, err = req.caller.mayInSpace(req.tx, guid, platform.Develop)
 	if fault.Is(err, fault.Forbidden) {
 		err = fault.New(fault.Unprocessable, "Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service instance with a space.", i.Name, guid)
 	}
@@ -110,12 +111,12 @@ func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) err
 	var jobs []string
 	unshare := func(last bool) error {
 		return a.store.Update(r.Context(), func(tx platform.Tx) error {
-			p := newPresenter(tx, r)
-			i, err := a.serviceInstanceFor(p)
+			req := newRequest(tx, r)
+			i, err := a.serviceInstanceFor(req)
 			if err != nil {
 				return err
 			}
-			jobs, err = a.services.Unshare(tx, p.caller.actor(), i, web.Param(r, "space"), last)
+			jobs, err = a.services.Unshare(tx, req.caller.actor(), i, web.Param(r, "space"), last)
 			return err
 		})
 	}
@@ -137,8 +138,8 @@ func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) err
 }
 
 func (a *API) sharedUsage(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		i, err := a.sharedFrom(p)
+	return a.show(w, r, func(req *request) (any, error) {
+		i, err := a.sharedFrom(req)
 		if err != nil {
 			return nil, err
 		}
@@ -148,13 +149,13 @@ func (a *API) sharedUsage(w http.ResponseWriter, r *http.Request) error {
 		}
 		out := []usage{}
 		for _, guid := range i.SharedSpaces {
-			bound, _, err := p.tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
+			bound, _, err := req.tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, usage{named{GUID: guid}, len(guidsOf(bound, func(b *platform.ServiceBinding) string { return b.AppGUID }))})
 		}
 		self := "/service_instances/" + escape(i.GUID) + "/relationships/shared_spaces"
-		return map[string]any{"usage_summary": out, "links": links{"self": p.v3(self, "/usage_summary"), "shared_spaces": p.v3(self), "service_instance": p.v3("/service_instances/", escape(i.GUID))}}, nil
+		return map[string]any{"usage_summary": out, "links": links{"self": req.v3(self, "/usage_summary"), "shared_spaces": req.v3(self), "service_instance": req.v3("/service_instances/", escape(i.GUID))}}, nil
 	})
 }

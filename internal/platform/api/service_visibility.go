@@ -22,12 +22,12 @@ type named struct {
 
 // presentVisibility names the organizations that the caller sees, and all to
 // those who see all.
-func presentVisibility(p *presenter, plan *platform.ServicePlan, b *platform.ServiceBroker) (*visibilityBody, error) {
+func presentVisibility(req *request, plan *platform.ServicePlan, b *platform.ServiceBroker) (*visibilityBody, error) {
 	out := &visibilityBody{Type: plan.Visibility}
 	switch plan.Visibility {
 	case platform.VisibleOrgs:
-		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: p.caller.Reader()}
-		orgs, _, err := p.tx.Organizations().List(q)
+		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: req.caller.Reader()}
+		orgs, _, err := req.tx.Organizations().List(q)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func presentVisibility(p *presenter, plan *platform.ServicePlan, b *platform.Ser
 		}
 		out.Organizations = &list
 	case platform.VisibleSpace:
-		s, err := p.tx.Spaces().Get(b.SpaceGUID)
+		s, err := req.tx.Spaces().Get(b.SpaceGUID)
 		if err != nil {
 			return nil, err
 		}
@@ -48,20 +48,20 @@ func presentVisibility(p *presenter, plan *platform.ServicePlan, b *platform.Ser
 }
 
 func (a *API) getVisibility(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		plan, err := find(p.caller, p.tx.ServicePlans(), web.Param(r, "guid"), "Service plan")
+	return a.show(w, r, func(req *request) (any, error) {
+		plan, err := find(req.caller, req.tx.ServicePlans(), web.Param(r, "guid"), "Service plan")
 		if err != nil {
 			return nil, err
 		}
-		o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
+		o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
 		if err != nil {
 			return nil, err
 		}
-		b, err := p.tx.ServiceBrokers().Get(o.BrokerGUID)
+		b, err := req.tx.ServiceBrokers().Get(o.BrokerGUID)
 		if err != nil {
 			return nil, err
 		}
-		return presentVisibility(p, plan, b)
+		return presentVisibility(req, plan, b)
 	})
 }
 
@@ -83,14 +83,14 @@ func (a *API) setVisibility(add bool) web.Handler {
 		if (body.Type == platform.VisibleOrgs) != (len(body.Organizations) > 0) {
 			return fault.Invalid("Organizations must be given with the type 'organization', and only then")
 		}
-		return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-			plan, b, err := a.visiblePlan(p)
+		return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+			plan, b, err := a.visiblePlan(req)
 			if err != nil {
 				return nil, err
 			}
 			guids := make([]string, 0, len(body.Organizations))
 			for _, o := range body.Organizations {
-				if _, err := find(p.caller, p.tx.Organizations(), o.GUID, "Organization"); err != nil {
+				if _, err := find(req.caller, req.tx.Organizations(), o.GUID, "Organization"); err != nil {
 					return nil, notAccessible(err, "Could not find Organization with guid: "+o.GUID)
 				}
 				guids = append(guids, o.GUID)
@@ -98,22 +98,22 @@ func (a *API) setVisibility(add bool) web.Handler {
 			if add && body.Type == platform.VisibleOrgs && plan.Visibility == platform.VisibleOrgs {
 				guids = append(slices.Clone(plan.Orgs), guids...)
 			}
-			if err := a.services.SetVisibility(p.tx, p.caller.actor(), plan, body.Type, guids); err != nil {
+			if err := a.services.SetVisibility(req.tx, req.caller.actor(), plan, body.Type, guids); err != nil {
 				return nil, err
 			}
-			return presentVisibility(p, plan, b)
+			return presentVisibility(req, plan, b)
 		})
 	}
 }
 
 // visiblePlan is the plan of the path, for administrators. Those of a space's
 // broker are always for that space.
-func (a *API) visiblePlan(p *presenter) (*platform.ServicePlan, *platform.ServiceBroker, error) {
-	plan, b, err := a.planFor(p)
+func (a *API) visiblePlan(req *request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
+	plan, b, err := a.planFor(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !p.caller.Admin {
+	if !req.caller.Admin {
 		return nil, nil, forbidden()
 	}
 	if b.SpaceGUID != "" {
@@ -123,11 +123,11 @@ func (a *API) visiblePlan(p *presenter) (*platform.ServicePlan, *platform.Servic
 }
 
 func (a *API) hidePlan(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		plan, _, err := a.visiblePlan(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		plan, _, err := a.visiblePlan(req)
 		if err != nil {
 			return nil, err
 		}
-		return nil, a.services.HidePlan(p.tx, p.caller.actor(), plan, web.Param(r, "organization"))
+		return nil, a.services.HidePlan(req.tx, req.caller.actor(), plan, web.Param(r, "organization"))
 	})
 }

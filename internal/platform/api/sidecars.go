@@ -7,10 +7,11 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var sidecars = resource[platform.Sidecar, sidecarBody]{
-	noun: "Sidecar", repo: platform.Tx.Sidecars, present: each(presentSidecar), list: listing{noLabels: true},
+	noun: "Sidecar", repo: platform.Tx.Sidecars, present: each(presentSidecar), list: listing.Params{NoLabels: true},
 }
 
 func (a *API) sidecarRoutes(g *web.Group) {
@@ -25,12 +26,12 @@ func (a *API) sidecarRoutes(g *web.Group) {
 
 // processSidecars lists those that run beside one process.
 func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
-	return sidecars.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		process, err := find(p.caller, p.tx.Processes(), web.Param(r, "guid"), "Process")
+	return sidecars.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		process, err := find(req.caller, req.tx.Processes(), web.Param(r, "guid"), "Process")
 		if err != nil {
 			return nil, err
 		}
-		all, _, err := p.tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
+		all, _, err := req.tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
 		mine := slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) })
 		return []platform.Cond{platform.InStrings("guid", guidsOf(mine, func(s *platform.Sidecar) string { return s.GUID }))}, err
 	})(w, r)
@@ -67,24 +68,24 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var warning string
-	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*platform.Sidecar, error) {
-		app, err := a.appFor(p, platform.Develop)
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(req *request) (*platform.Sidecar, error) {
+		app, err := a.appFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
 		s := &platform.Sidecar{}
 		body.apply(s)
 		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
-		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
+		return s, a.platform.CreateSidecar(req.tx, req.caller.actor(), app, s)
 	})
 }
 
-func (a *API) sidecarFor(p *presenter) (*platform.Sidecar, *platform.App, error) {
-	s, err := find(p.caller, p.tx.Sidecars(), web.Param(p.r, "guid"), "Sidecar")
+func (a *API) sidecarFor(req *request) (*platform.Sidecar, *platform.App, error) {
+	s, err := find(req.caller, req.tx.Sidecars(), web.Param(req.r, "guid"), "Sidecar")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, s.AppGUID, platform.Develop)
+	app, err := a.appNamed(req, s.AppGUID, platform.Develop)
 	return s, app, err
 }
 
@@ -94,24 +95,24 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var warning string
-	return answer(a, warned{w, &warning}, r, sidecars, http.StatusOK, func(p *presenter) (*platform.Sidecar, error) {
-		s, app, err := a.sidecarFor(p)
+	return answer(a, warned{w, &warning}, r, sidecars, http.StatusOK, func(req *request) (*platform.Sidecar, error) {
+		s, app, err := a.sidecarFor(req)
 		if err != nil {
 			return nil, err
 		}
 		body.apply(s)
 		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
-		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
+		return s, a.platform.UpdateSidecar(req.tx, req.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }
 
 func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
-	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		s, app, err := a.sidecarFor(p)
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		s, app, err := a.sidecarFor(req)
 		if err != nil {
 			return nil, err
 		}
-		return nil, a.platform.DeleteSidecar(p.tx, p.caller.actor(), app, s)
+		return nil, a.platform.DeleteSidecar(req.tx, req.caller.actor(), app, s)
 	})
 }
 
@@ -127,7 +128,7 @@ type sidecarBody struct {
 	Updated       string         `json:"updated_at"`
 }
 
-func presentSidecar(_ *presenter, s *platform.Sidecar) sidecarBody {
+func presentSidecar(_ *request, s *platform.Sidecar) sidecarBody {
 	b := sidecarBody{
 		GUID: s.GUID, Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Origin: s.Origin,
 		Relationships: map[string]any{"app": toOne(s.AppGUID)}, Created: timestamp(s.Created), Updated: timestamp(s.Updated),

@@ -8,20 +8,21 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 var spaces = resource[platform.Space, spaceBody]{
 	noun: "Space", repo: platform.Tx.Spaces, present: presentSpaces,
-	list: listing{
-		filters:  map[string]filter{"names": byText("name"), "organization_guids": byText("organization_guid")},
-		orders:   []string{"name"},
-		includes: []string{"org", "organization"},
+	list: listing.Params{
+		Filters:  listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")},
+		Orders:   []string{"name"},
+		Includes: []string{"org", "organization"},
 	},
-	include: func(p *presenter, l *list, items []*platform.Space) (map[string]any, error) {
-		if len(l.include) == 0 {
+	include: func(req *request, l *listing.Request, items []*platform.Space) (map[string]any, error) {
+		if len(l.Include) == 0 {
 			return nil, nil
 		}
-		return included(p, "organizations", organizations, guidsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
+		return included(req, "organizations", organizations, guidsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
 	},
 }
 
@@ -64,18 +65,18 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 	if body.Relationships == nil || body.Relationships.Organization.Data == nil {
 		return fault.Invalid("Relationships 'relationships' must include 'organization'")
 	}
-	return answer(a, w, r, spaces, http.StatusCreated, func(p *presenter) (*platform.Space, error) {
+	return answer(a, w, r, spaces, http.StatusCreated, func(req *request) (*platform.Space, error) {
 		space := &platform.Space{OrgGUID: body.Relationships.Organization.Data.GUID}
 		if err := body.apply(space); err != nil {
 			return nil, err
 		}
-		if _, err := find(p.caller, p.tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
+		if _, err := find(req.caller, req.tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Invalid organization. Ensure the organization exists and you have access to it.")
 		}
-		if err := p.caller.mayInOrg(p.tx, space.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.mayInOrg(req.tx, space.OrgGUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
-		return space, a.platform.CreateSpace(p.tx, p.caller.actor(), space)
+		return space, a.platform.CreateSpace(req.tx, req.caller.actor(), space)
 	})
 }
 
@@ -96,39 +97,39 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	if body.Relationships != nil {
 		return fault.Invalid("Unknown field(s): 'relationships'")
 	}
-	return answer(a, w, r, spaces, http.StatusOK, func(p *presenter) (*platform.Space, error) {
-		space, err := a.spaceFor(p, platform.ManageSpace)
+	return answer(a, w, r, spaces, http.StatusOK, func(req *request) (*platform.Space, error) {
+		space, err := a.spaceFor(req, platform.ManageSpace)
 		if err != nil {
 			return nil, err
 		}
 		if err := body.apply(space); err != nil {
 			return nil, err
 		}
-		return space, a.platform.UpdateSpace(p.tx, p.caller.actor(), space)
+		return space, a.platform.UpdateSpace(req.tx, req.caller.actor(), space)
 	})
 }
 
 // spaceFor is the space of the path, for callers who may do something in it.
-func (a *API) spaceFor(p *presenter, action platform.Action) (*platform.Space, error) {
-	space, err := find(p.caller, p.tx.Spaces(), web.Param(p.r, "guid"), "Space")
+func (a *API) spaceFor(req *request, action platform.Action) (*platform.Space, error) {
+	space, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
 	if err != nil {
 		return nil, err
 	}
-	return p.caller.mayInSpace(p.tx, space.GUID, action)
+	return req.caller.mayInSpace(req.tx, space.GUID, action)
 }
 
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
-	return a.conclude(w, r, "space.delete", func(p *presenter) (*platform.Job, error) {
-		space, err := a.spaceFor(p, platform.ManageOrganization)
+	return a.conclude(w, r, "space.delete", func(req *request) (*platform.Job, error) {
+		space, err := a.spaceFor(req, platform.ManageOrganization)
 		if err != nil {
 			return nil, err
 		}
-		if gone, err = appsOf(p.tx, "space_guid", space.GUID); err != nil {
+		if gone, err = appsOf(req.tx, "space_guid", space.GUID); err != nil {
 			return nil, err
 		}
-		return a.services.DeleteSpace(p.tx, p.caller.actor(), space)
+		return a.services.DeleteSpace(req.tx, req.caller.actor(), space)
 	})
 }
 
@@ -149,32 +150,32 @@ type spaceBody struct {
 
 // presentSpaces reads the organizations of the whole page at once: a space is
 // suspended with its organization.
-func presentSpaces(p *presenter, items []*platform.Space) ([]spaceBody, error) {
-	orgs, _, err := p.tx.Organizations().List(platform.Query{Where: []platform.Cond{
+func presentSpaces(req *request, items []*platform.Space) ([]spaceBody, error) {
+	orgs, _, err := req.tx.Organizations().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(s *platform.Space) string { return s.OrgGUID })), platform.In("suspended", true),
 	}})
 	if err != nil {
 		return nil, err
 	}
 	return presentAll(items, func(s *platform.Space) spaceBody {
-		b := presentSpace(p, s)
+		b := presentSpace(req, s)
 		b.Suspended = slices.ContainsFunc(orgs, func(o *platform.Organization) bool { return o.GUID == s.OrgGUID })
 		return b
 	}), nil
 }
 
-func presentSpace(p *presenter, s *platform.Space) spaceBody {
+func presentSpace(req *request, s *platform.Space) spaceBody {
 	self := "/spaces/" + escape(s.GUID)
 	b := spaceBody{
 		resourceBody: presentResource(&s.Resource), Name: s.Name, Metadata: presentMetadata(&s.Metadata),
 		Relationships: map[string]any{"organization": toOne(s.OrgGUID), "quota": toOne(s.QuotaGUID)},
 		Links: links{
-			"self": p.v3(self), "organization": p.v3("/organizations/", escape(s.OrgGUID)), "features": p.v3(self, "/features"),
-			"apply_manifest": {Href: p.v3(self, "/actions/apply_manifest").Href, Method: http.MethodPost},
+			"self": req.v3(self), "organization": req.v3("/organizations/", escape(s.OrgGUID)), "features": req.v3(self, "/features"),
+			"apply_manifest": {Href: req.v3(self, "/actions/apply_manifest").Href, Method: http.MethodPost},
 		},
 	}
 	if s.QuotaGUID != "" {
-		b.Links["quota"] = p.v3("/space_quotas/", escape(s.QuotaGUID))
+		b.Links["quota"] = req.v3("/space_quotas/", escape(s.QuotaGUID))
 	}
 	return b
 }
@@ -190,8 +191,8 @@ func sshFeature(s *platform.Space) featureBody {
 }
 
 func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "guid"), "Space")
+	return a.show(w, r, func(req *request) (any, error) {
+		space, err := find(req.caller, req.tx.Spaces(), web.Param(r, "guid"), "Space")
 		if err != nil {
 			return nil, err
 		}
@@ -200,8 +201,8 @@ func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) getSpaceFeature(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		space, err := find(p.caller, p.tx.Spaces(), web.Param(r, "guid"), "Space")
+	return a.show(w, r, func(req *request) (any, error) {
+		space, err := find(req.caller, req.tx.Spaces(), web.Param(r, "guid"), "Space")
 		if err == nil && web.Param(r, "name") != "ssh" {
 			err = fault.New(fault.NotFound, "Feature not found")
 		}
@@ -231,8 +232,8 @@ func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		space, err := a.spaceFor(p, platform.ManageSpace)
+	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+		space, err := a.spaceFor(req, platform.ManageSpace)
 		if err == nil && web.Param(r, "name") != "ssh" {
 			err = fault.New(fault.NotFound, "Feature not found")
 		}
@@ -240,16 +241,16 @@ func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		space.SSHAllowed = *body.Enabled
-		return sshFeature(space), a.platform.UpdateSpace(p.tx, p.caller.actor(), space)
+		return sshFeature(space), a.platform.UpdateSpace(req.tx, req.caller.actor(), space)
 	})
 }
 
-func organizationExists(p *presenter) error {
-	_, err := find(p.caller, p.tx.Organizations(), web.Param(p.r, "guid"), "Organization")
+func organizationExists(req *request) error {
+	_, err := find(req.caller, req.tx.Organizations(), web.Param(req.r, "guid"), "Organization")
 	return err
 }
 
-func spaceExists(p *presenter) error {
-	_, err := find(p.caller, p.tx.Spaces(), web.Param(p.r, "guid"), "Space")
+func spaceExists(req *request) error {
+	_, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
 	return err
 }

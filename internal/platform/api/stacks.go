@@ -6,19 +6,20 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 var stacks = resource[platform.Stack, stackBody]{
 	noun: "Stack", repo: platform.Tx.Stacks, present: each(presentStack),
-	list: listing{filters: map[string]filter{"names": byText("name"), "default": byFlag("default")}, orders: []string{"name"}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "default": listing.Flag("default")}, Orders: []string{"name"}},
 }
 
 func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", web.Scope(readers...), stacks.lister(a))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", web.Scope(readers...), stacks.getter(a))
 	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), patcher(a, stacks, stacks.find, a.platform.UpdateStack))
-	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		s, err := find(p.caller, p.tx.Stacks(), web.Param(p.r, "guid"), "Stack")
+	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		s, err := find(req.caller, req.tx.Stacks(), web.Param(req.r, "guid"), "Stack")
 		if err != nil {
 			return nil, err
 		}
@@ -45,9 +46,9 @@ type stackBody struct {
 	Links       links    `json:"links"`
 }
 
-func presentStack(p *presenter, s *platform.Stack) stackBody {
+func presentStack(req *request, s *platform.Stack) stackBody {
 	return stackBody{
 		resourceBody: presentResource(&s.Resource), Name: s.Name, Description: s.Description, State: "ACTIVE", RunImage: s.Name, BuildImage: s.Name,
-		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": p.v3("/stacks/", escape(s.GUID))},
+		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": req.v3("/stacks/", escape(s.GUID))},
 	}
 }

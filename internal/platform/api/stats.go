@@ -19,8 +19,8 @@ type runningBody struct {
 }
 
 // runningOf returns one row for each wanted instance of each process.
-func runningOf(p *presenter, items []*platform.Process) (map[string][]runningBody, error) {
-	rows, err := instanceRows(p.tx, items)
+func runningOf(req *request, items []*platform.Process) (map[string][]runningBody, error) {
+	rows, err := instanceRows(req.tx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -143,17 +143,17 @@ func InstanceAt(tx platform.Tx, process *platform.Process, index int) (*platform
 }
 
 func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
-	return a.show(w, r, func(p *presenter) (any, error) {
-		process, err := a.processOf(p)
+	return a.show(w, r, func(req *request) (any, error) {
+		process, err := a.processOf(req)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := runningOf(p, []*platform.Process{process})
+		rows, err := runningOf(req, []*platform.Process{process})
 		list := rows[process.GUID]
 		if list == nil {
 			list = []runningBody{}
 		}
-		return map[string]any{"resources": list, "links": links{"self": href(p.base, r.URL.Path), "process": p.v3("/processes/", escape(process.GUID))}}, err
+		return map[string]any{"resources": list, "links": links{"self": href(req.base, r.URL.Path), "process": req.v3("/processes/", escape(process.GUID))}}, err
 	})
 }
 
@@ -163,8 +163,8 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	var process *platform.Process
 	var rows []*platform.Instance
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		p := newPresenter(tx, r)
-		if process, err = a.processOf(p); err != nil {
+		req := newRequest(tx, r)
+		if process, err = a.processOf(req); err != nil {
 			return err
 		}
 		all, err := instanceRows(tx, []*platform.Process{process})
@@ -250,8 +250,8 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	var process *platform.Process
 	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
-		p := newPresenter(tx, r)
-		found, app, err := a.processFor(p, platform.Operate)
+		req := newRequest(tx, r)
+		found, app, err := a.processFor(req, platform.Operate)
 		if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 			return fault.New(fault.NotFound, "Instance not found")
 		}
 		process = found
-		return a.platform.RecordApp(tx, "audit.app.process.terminate_instance", p.caller.actor(), app, map[string]any{
+		return a.platform.RecordApp(tx, "audit.app.process.terminate_instance", req.caller.actor(), app, map[string]any{
 			"process_guid": found.GUID, "process_type": found.Type, "process_index": index,
 		})
 	})

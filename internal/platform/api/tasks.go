@@ -9,15 +9,16 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // tasks are shown without their commands: the list of all crosses spaces, and
 // commands may hold secrets.
 var tasks = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: each(presentTask),
-	list: listing{filters: map[string]filter{
-		"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id"), "app_guids": byText("app_guid"),
-		"space_guids": byText("space_guid"), "organization_guids": byText("organization_guid"),
+	list: listing.Params{Filters: listing.Filters{
+		"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id"), "app_guids": listing.Text("app_guid"),
+		"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 	}},
 }
 
@@ -27,14 +28,14 @@ var tasksWhole = resource[platform.Task, taskBody]{noun: "Task", repo: platform.
 // tasksOfApp are within one app, so there is no need to ask for others.
 var tasksOfApp = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole,
-	list: listing{filters: map[string]filter{"names": byText("name"), "states": byText("state"), "sequence_ids": byNumber("sequence_id")}},
+	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id")}},
 }
 
 func (a *API) taskRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/tasks", read, tasks.lister(a))
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", read, tasksWhole.getter(a))
-	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, metadataPatcher(a, tasksWhole, only(func(p *presenter) (*platform.Task, *platform.App, error) { return a.taskFor(p, platform.Develop) })))
+	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, metadataPatcher(a, tasksWhole, only(func(req *request) (*platform.Task, *platform.App, error) { return a.taskFor(req, platform.Develop) })))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, platform.Tx.Apps, "App", "app_guid"))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
@@ -72,21 +73,21 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
+		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(req *request) (*platform.Task, error) {
 			// A command is code: those who merely operate an app may not give one.
-			app, err := a.appFor(p, platform.Develop)
+			app, err := a.appFor(req, platform.Develop)
 			if err != nil {
 				return nil, err
 			}
-			if err := a.needFlag(p, "task_creation"); err != nil {
+			if err := a.needFlag(req, "task_creation"); err != nil {
 				return nil, err
 			}
-			task, err := a.taskOf(p, app, &body)
+			task, err := a.taskOf(req, app, &body)
 			if err != nil {
 				return nil, err
 			}
 			task.Name = name
-			return task, a.platform.CreateTask(p.tx, p.caller.actor(), app, task)
+			return task, a.platform.CreateTask(req.tx, req.caller.actor(), app, task)
 		})
 		if fault.Is(err, fault.Conflict) && try < sequenceTries {
 			continue // another one has taken the number
@@ -110,21 +111,21 @@ func taskName(asked *string) (string, error) {
 
 // taskOf is the task that a request describes: what it does not say is the
 // template's, if there is one, or the default.
-func (a *API) taskOf(p *presenter, app *platform.App, body *taskRequest) (*platform.Task, error) {
-	memory, err := a.platform.DefaultMemory(p.tx, app)
+func (a *API) taskOf(req *request, app *platform.App, body *taskRequest) (*platform.Task, error) {
+	memory, err := a.platform.DefaultMemory(req.tx, app)
 	if err != nil {
 		return nil, err
 	}
 	task := &platform.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.platform.DiskMB, LogRate: platform.DefaultLogRate}
 	if body.Template != nil {
-		process, err := lookup(p.tx.Processes(), body.Template.Process.GUID, "Process")
+		process, err := lookup(req.tx.Processes(), body.Template.Process.GUID, "Process")
 		if err != nil {
 			return nil, err
 		}
 		if process.AppGUID != app.GUID {
 			return nil, fault.New(fault.NotFound, "Process not found")
 		}
-		if task.Command, err = commandOf(p.tx, process); err != nil {
+		if task.Command, err = commandOf(req.tx, process); err != nil {
 			return nil, err
 		}
 		task.MemoryMB, task.DiskMB, task.LogRate = process.MemoryMB, process.DiskMB, process.LogRate
@@ -146,22 +147,22 @@ func (a *API) taskOf(p *presenter, app *platform.App, body *taskRequest) (*platf
 
 // taskFor is the task of the path and its app, for callers who may do
 // something with that.
-func (a *API) taskFor(p *presenter, action platform.Action) (*platform.Task, *platform.App, error) {
-	task, err := find(p.caller, p.tx.Tasks(), web.Param(p.r, "guid"), "Task")
+func (a *API) taskFor(req *request, action platform.Action) (*platform.Task, *platform.App, error) {
+	task, err := find(req.caller, req.tx.Tasks(), web.Param(req.r, "guid"), "Task")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, task.AppGUID, action)
+	app, err := a.appNamed(req, task.AppGUID, action)
 	return task, app, err
 }
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
-	err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
-		task, app, err := a.taskFor(p, platform.Operate)
+	err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(req *request) (*platform.Task, error) {
+		task, app, err := a.taskFor(req, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
-		return task, a.platform.CancelTask(p.tx, p.caller.actor(), app, task)
+		return task, a.platform.CancelTask(req.tx, req.caller.actor(), app, task)
 	})
 	if err == nil {
 		a.signals.TasksChanged()
@@ -187,31 +188,31 @@ type taskBody struct {
 	Links         links              `json:"links"`
 }
 
-func presentTask(p *presenter, t *platform.Task) taskBody {
+func presentTask(req *request, t *platform.Task) taskBody {
 	self := "/tasks/" + escape(t.GUID)
 	return taskBody{
 		resourceBody: presentResource(&t.Resource), Sequence: t.Sequence, Name: t.Name, State: t.State,
 		MemoryMB: t.MemoryMB, DiskMB: t.DiskMB, LogRate: t.LogRate, Result: map[string]any{"failure_reason": orNull(t.Reason)}, Droplet: t.DropletGUID,
 		Relationships: map[string]any{"app": toOne(t.AppGUID)}, Metadata: presentMetadata(&t.Metadata),
 		Links: links{
-			"self": p.v3(self), "app": p.v3("/apps/", escape(t.AppGUID)), "droplet": p.v3("/droplets/", escape(t.DropletGUID)),
-			"cancel": {Href: p.v3(self, "/actions/cancel").Href, Method: http.MethodPost},
+			"self": req.v3(self), "app": req.v3("/apps/", escape(t.AppGUID)), "droplet": req.v3("/droplets/", escape(t.DropletGUID)),
+			"cancel": {Href: req.v3(self, "/actions/cancel").Href, Method: http.MethodPost},
 		},
 	}
 }
 
 // presentTasksWhole shows commands to those who may see them.
-func presentTasksWhole(p *presenter, items []*platform.Task) ([]taskBody, error) {
+func presentTasksWhole(req *request, items []*platform.Task) ([]taskBody, error) {
 	shows := map[string]bool{} // by app
 	for _, guid := range guidsOf(items, func(t *platform.Task) string { return t.AppGUID }) {
-		show, err := p.showsSecrets(guid)
+		show, err := req.showsSecrets(guid)
 		if err != nil {
 			return nil, err
 		}
 		shows[guid] = show
 	}
 	return presentAll(items, func(t *platform.Task) taskBody {
-		b := presentTask(p, t)
+		b := presentTask(req, t)
 		if shows[t.AppGUID] {
 			b.Command = &t.Command
 		}

@@ -9,13 +9,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/listing"
 )
 
 // users are shown with the names the authorization server knows them by.
 func (a *API) users() resource[platform.User, userBody] {
 	return resource[platform.User, userBody]{
 		noun: "User", repo: platform.Tx.Users, present: a.presentUsers,
-		list: listing{extra: []string{"usernames", "origins"}},
+		list: listing.Params{Extra: []string{"usernames", "origins"}},
 	}
 }
 
@@ -34,10 +35,10 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var where []platform.Cond
 	if q.Has("origins") && !q.Has("usernames") {
-		return badQuery("Origins filter cannot be provided without usernames filter.")
+		return listing.BadQuery("Origins filter cannot be provided without usernames filter.")
 	}
 	if q.Has("usernames") {
-		found, err := a.directory.UsersByName(r.Context(), splitValues(q.Get("usernames")), origins(q.Get("origins")))
+		found, err := a.directory.UsersByName(r.Context(), listing.SplitValues(q.Get("usernames")), origins(q.Get("origins")))
 		if err != nil {
 			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
 		}
@@ -47,24 +48,24 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 		}
 		where = append(where, platform.InStrings("guid", guids))
 	}
-	return a.users().listerWhere(a, func(*presenter) ([]platform.Cond, error) { return where, nil })(w, r)
+	return a.users().listerWhere(a, func(*request) ([]platform.Cond, error) { return where, nil })(w, r)
 }
 
 func origins(value string) []string {
 	if value == "" {
 		return nil
 	}
-	return splitValues(value)
+	return listing.SplitValues(value)
 }
 
 // membersOf lists the users with a role in the organization or space of the
 // path.
-func (a *API) membersOf(exists func(*presenter) error, field string) web.Handler {
-	return a.users().listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
-		if err := exists(p); err != nil {
+func (a *API) membersOf(exists func(*request) error, field string) web.Handler {
+	return a.users().listerWhere(a, func(req *request) ([]platform.Cond, error) {
+		if err := exists(req); err != nil {
 			return nil, err
 		}
-		roles, _, err := p.tx.Roles().List(platform.Where(field, web.Param(p.r, "guid")))
+		roles, _, err := req.tx.Roles().List(platform.Where(field, web.Param(req.r, "guid")))
 		return []platform.Cond{platform.InStrings("guid", guidsOf(roles, func(r *platform.Role) string { return r.UserGUID }))}, err
 	})
 }
@@ -91,24 +92,24 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 	if body.GUID == nil || *body.GUID == "" || utf8.RuneCountInString(*body.GUID) > 200 {
 		return fault.Invalid("Guid must be between 1 and 200 characters")
 	}
-	return answer(a, w, r, a.users(), http.StatusCreated, func(p *presenter) (*platform.User, error) {
+	return answer(a, w, r, a.users(), http.StatusCreated, func(req *request) (*platform.User, error) {
 		u := &platform.User{Resource: platform.Resource{GUID: *body.GUID}}
 		if err := body.Metadata.Apply(&u.Metadata); err != nil {
 			return nil, err
 		}
-		return u, a.platform.CreateUser(p.tx, u)
+		return u, a.platform.CreateUser(req.tx, u)
 	})
 }
 
 // deleteUser forgets the user here; the authorization server's record is the
 // caller's to delete.
 func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
-	return a.finish(w, r, "user.delete", func(p *presenter) error {
-		u, err := find(p.caller, p.tx.Users(), web.Param(r, "guid"), "User")
+	return a.finish(w, r, "user.delete", func(req *request) error {
+		u, err := find(req.caller, req.tx.Users(), web.Param(r, "guid"), "User")
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteUser(p.tx, u)
+		return a.platform.DeleteUser(req.tx, u)
 	})
 }
 
@@ -121,12 +122,12 @@ type userBody struct {
 	Links            links    `json:"links"`
 }
 
-func (a *API) presentUsers(p *presenter, users []*platform.User) ([]userBody, error) {
-	names := a.names(p.r.Context(), guidsOf(users, func(u *platform.User) string { return u.GUID })...)
+func (a *API) presentUsers(req *request, users []*platform.User) ([]userBody, error) {
+	names := a.names(req.r.Context(), guidsOf(users, func(u *platform.User) string { return u.GUID })...)
 	return presentAll(users, func(u *platform.User) userBody {
 		b := userBody{
 			resourceBody: presentResource(&u.Resource), PresentationName: u.GUID, Metadata: presentMetadata(&u.Metadata),
-			Links: links{"self": p.v3("/users/", escape(u.GUID))},
+			Links: links{"self": req.v3("/users/", escape(u.GUID))},
 		}
 		if named, ok := names[u.GUID]; ok {
 			b.Username, b.Origin, b.PresentationName = &named.UserName, &named.Origin, named.UserName

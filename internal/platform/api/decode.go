@@ -76,3 +76,19 @@ func (o *optional[T]) UnmarshalJSON(b []byte) error {
 	o.set, o.given = true, string(b) != "null"
 	return json.Unmarshal(b, &o.value)
 }
+
+// object is a JSON object in a request whose numbers keep all their digits. It
+// is nil when it is absent or null.
+type object map[string]any
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *object) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return err
+	}
+	*o = m
+	return nil
+}

@@ -1,4 +1,4 @@
-package api
+package listing
 
 import (
 	"strings"
@@ -42,7 +42,7 @@ func splitOutside(s string) []string {
 }
 
 func parseRequirement(s string) (platform.LabelRequirement, error) {
-	bad := badQuery("Invalid label_selector value")
+	bad := BadQuery("Invalid label_selector value")
 	for _, set := range []struct {
 		word string
 		op   platform.LabelOp

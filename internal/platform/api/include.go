@@ -1,0 +1,167 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
+)
+
+// guidsOf collects what resources refer to, each once.
+func guidsOf[T any](items []*T, guid func(*T) string) []string {
+	var out []string
+	seen := map[string]bool{"": true}
+	for _, item := range items {
+		if g := guid(item); !seen[g] {
+			seen[g] = true
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// included reads resources for "included". The caller sees them because he
+// sees what refers to them.
+func included[T, B any](req *request, name string, s resource[T, B], guids []string) (map[string]any, error) {
+	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+	if err != nil {
+		return nil, err
+	}
+	bodies, err := s.present(req, found)
+	return map[string]any{name: bodies}, err
+}
+
+// withIncluded adds the member "included" to a body.
+type withIncluded struct {
+	body     any
+	included map[string]any
+}
+
+// MarshalJSON puts the member behind those of the body, which is an object.
+func (b withIncluded) MarshalJSON() ([]byte, error) {
+	body, err := json.Marshal(b.body)
+	if err != nil {
+		return nil, err
+	}
+	included, err := json.Marshal(b.included)
+	if err != nil {
+		return nil, err
+	}
+	out := append(bytes.TrimSuffix(body, []byte("}")), `,"included":`...)
+	return append(append(out, included...), '}'), nil
+}
+
+// picked are resources for "included", reduced to the fields that were asked
+// for; "relationships.x" asks for that relationship.
+func picked[T, B any](req *request, name string, s resource[T, B], guids, fields []string) (map[string]any, error) {
+	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+	if err != nil {
+		return nil, err
+	}
+	bodies, err := s.present(req, found)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]map[string]any, 0, len(bodies))
+	for _, b := range bodies {
+		one, err := pick(b, fields)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return map[string]any{name: out}, nil
+}
+
+func pick(body any, fields []string) (map[string]any, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for _, f := range fields {
+		name, inner, nested := strings.Cut(f, ".")
+		value, ok := all[name]
+		if !ok {
+			continue
+		}
+		if !nested {
+			out[name] = value
+			continue
+		}
+		from, _ := value.(map[string]any)
+		if part, ok := from[inner]; ok {
+			to, _ := out[name].(map[string]any)
+			if to == nil {
+				to = map[string]any{}
+			}
+			to[inner] = part
+			out[name] = to
+		}
+	}
+	return out, nil
+}
+
+// chain follows from resources to what they belong to and includes each that
+// was asked for.
+type chain struct {
+	req *request
+	l   *listing.Request
+	out map[string]any
+}
+
+func (c *chain) done() map[string]any {
+	if len(c.out) == 0 {
+		return nil
+	}
+	return c.out
+}
+
+// add includes what key asks for.
+func (c *chain) add(key string, include func(fields []string) (map[string]any, error)) error {
+	fields, asked := c.l.Fields[key]
+	if !asked {
+		return nil
+	}
+	more, err := include(fields)
+	maps.Copy(c.out, more)
+	return err
+}
+
+// places includes spaces and their organizations by fields.
+func (c *chain) places(prefix string, spaceGUIDs []string) error {
+	if err := c.add(prefix+"space", func(f []string) (map[string]any, error) { return picked(c.req, "spaces", spaces, spaceGUIDs, f) }); err != nil {
+		return err
+	}
+	return c.add(prefix+"space.organization", func(f []string) (map[string]any, error) {
+		inside, _, err := c.req.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		if err != nil {
+			return nil, err
+		}
+		return picked(c.req, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }), f)
+	})
+}
+
+// catalog includes offerings of plans and their brokers by fields.
+func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
+	err := c.add(offering, func(f []string) (map[string]any, error) {
+		return picked(c.req, "service_offerings", serviceOfferings, offeringGUIDs, f)
+	})
+	if err != nil {
+		return err
+	}
+	return c.add(broker, func(f []string) (map[string]any, error) {
+		found, _, err := c.req.tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
+		if err != nil {
+			return nil, err
+		}
+		return picked(c.req, "service_brokers", serviceBrokers, guidsOf(found, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
+	})
+}
