@@ -212,17 +212,7 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 
 // MayRead implements logs.Access: whoever sees an app sees its log.
 func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	q := platform.Where("guid", app)
-	q.Reader = &platform.Reader{UserGUID: claims.UserID}
-	if !claims.IsUser() {
-		q.Reader.UserGUID = claims.ClientID
-	}
-	var n int
-	err := r.store.View(ctx, func(tx platform.Tx) (err error) {
-		n, err = tx.Apps().Count(q)
-		return err
-	})
-	return n > 0, err
+	return actions.SeesApp(ctx, r.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
 }
 
 // dropletFiles gives the controller the droplets.

@@ -48,7 +48,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(p, pkg.AppGUID, manages...)
+		app, err := a.appNamed(p, pkg.AppGUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (a *API) buildFor(p *presenter) (*platform.Build, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.appNamed(p, build.AppGUID)
+	_, err = a.appNamed(p, build.AppGUID, platform.Develop)
 	return build, err
 }
 

@@ -145,7 +145,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
 		}
-		app, err := a.appNamed(p, appGUID, manages...)
+		app, err := a.appNamed(p, appGUID, platform.Operate)
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
 			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
 		}
@@ -172,7 +172,7 @@ func (a *API) deploymentFor(p *presenter) (*platform.Deployment, *platform.App, 
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID, manages...)
+	app, err := a.appNamed(p, d.AppGUID, platform.Operate)
 	return d, app, err
 }
 

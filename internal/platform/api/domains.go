@@ -68,7 +68,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if _, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization"); err != nil {
 				return nil, notAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
 			}
-			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager); err != nil {
+			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
 			if err := a.needFlag(p, "private_domain_creation"); err != nil {
@@ -79,7 +79,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if shared, err = managedOrgs(p, body.Relationships.SharedOrganizations); err != nil {
 				return nil, err
 			}
-		} else if !p.caller.admin {
+		} else if !p.caller.Admin {
 			return nil, forbidden()
 		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
 			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
@@ -94,7 +94,7 @@ func managedOrgs(p *presenter, with relations) (guids []string, err error) {
 	for _, org := range with.Data {
 		_, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization")
 		if err == nil {
-			err = p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager)
+			err = p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
@@ -140,8 +140,8 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
 		}
 		// Either side may end it.
-		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager) != nil {
-			if err := p.caller.mayInOrg(p.tx, org, platform.OrgManager); err != nil {
+		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization) != nil {
+			if err := p.caller.mayInOrg(p.tx, org, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
 		}
@@ -155,11 +155,11 @@ func (a *API) domainFor(p *presenter) (*platform.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.OrgGUID == "" && !p.caller.admin {
+	if d.OrgGUID == "" && !p.caller.Admin {
 		return nil, forbidden()
 	}
 	if d.OrgGUID != "" {
-		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager)
+		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization)
 	}
 	return d, nil
 }

@@ -119,7 +119,7 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, manages...)
+		app, err := a.appFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -206,14 +206,14 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	var from, d *platform.Droplet
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
 		}
 		if source != "" {
 			// Whoever copies it can download it.
 			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID)
+				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return err
@@ -241,7 +241,7 @@ func (a *API) dropletFor(p *presenter) (*platform.Droplet, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID)
+	app, err := a.appNamed(p, d.AppGUID, platform.Develop)
 	return d, app, err
 }
 

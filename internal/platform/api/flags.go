@@ -53,7 +53,7 @@ func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
 
 // needFlag refuses what is switched off.
 func (a *API) needFlag(p *presenter, name string) error {
-	if p.caller.admin {
+	if p.caller.Admin {
 		return nil
 	}
 	f, err := flagNamed(p.tx, name)

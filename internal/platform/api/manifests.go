@@ -47,7 +47,7 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
-	space, err := a.spaceFor(p, platform.SpaceDeveloper)
+	space, err := a.spaceFor(p, platform.Develop)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.SpaceDeveloper); err != nil {
+		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.Develop); err != nil {
 			return err
 		}
 		changes, err = manifest.Diff(tx, space, m)

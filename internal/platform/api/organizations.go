@@ -54,7 +54,7 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 		if err := body.apply(org); err != nil {
 			return nil, err
 		}
-		if !p.caller.admin {
+		if !p.caller.Admin {
 			if on, err := a.flagOn(p.tx, "user_org_creation"); err != nil || !on {
 				return nil, orForbidden(err)
 			}
@@ -73,10 +73,10 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager); err != nil {
+		if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
-		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.admin {
+		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.Admin {
 			return nil, forbidden()
 		}
 		if err := body.apply(org); err != nil {

@@ -61,7 +61,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	var from, made *platform.Package
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
@@ -72,7 +72,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 		if source != "" {
 			// Whoever copies it can download it.
 			if from, err = find(p.caller, tx.Packages(), source, "Package"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID)
+				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
@@ -99,7 +99,7 @@ func (a *API) packageFor(p *presenter) (*platform.Package, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, pkg.AppGUID)
+	app, err := a.appNamed(p, pkg.AppGUID, platform.Develop)
 	return pkg, app, err
 }
 
@@ -191,7 +191,7 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := []match{}
 	if on {
-		found, err := a.blobs.Match(r.Context(), callerOf(r).guid, wanted)
+		found, err := a.blobs.Match(r.Context(), callerOf(r).GUID, wanted)
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if u.file != nil {
 		bits = u.file
 	}
-	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, bits, u.size, matched)
+	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).GUID, bits, u.size, matched)
 	if err != nil {
 		return a.packageFailed(r, pkg, err)
 	}

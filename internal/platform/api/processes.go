@@ -58,12 +58,12 @@ func (a *API) processOf(p *presenter) (*platform.Process, error) {
 	return process, err
 }
 
-func (a *API) processFor(p *presenter, roles ...platform.RoleType) (*platform.Process, *platform.App, error) {
+func (a *API) processFor(p *presenter, action platform.Action) (*platform.Process, *platform.App, error) {
 	process, err := a.processOf(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, process.AppGUID, roles...)
+	app, err := a.appNamed(p, process.AppGUID, action)
 	return process, app, err
 }
 
@@ -134,7 +134,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	single.present = a.presentProcessesWhole
 	return answer(a, w, r, single, http.StatusOK, func(p *presenter) (*platform.Process, error) {
 		// Not those who merely operate it: a command is code.
-		process, app, err := a.processFor(p)
+		process, app, err := a.processFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 	}
 	var appGUID string
 	err := answer(a, w, r, a.processes(), http.StatusAccepted, func(p *presenter) (*platform.Process, error) {
-		process, app, err := a.processFor(p, manages...)
+		process, app, err := a.processFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 		if err != nil {
 			return err
 		}
-		l.query.Reader = callerOf(r).reader()
+		l.query.Reader = callerOf(r).Reader()
 		var bodies []B
 		var total int
 		var included map[string]any

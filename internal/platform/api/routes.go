@@ -107,7 +107,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(p.caller, p.tx.Spaces(), space.GUID, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		s, err := p.caller.mayInSpace(p.tx, space.GUID, platform.SpaceDeveloper, platform.SpaceSupporter)
+		s, err := p.caller.mayInSpace(p.tx, space.GUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (a *API) routeFor(p *presenter) (*platform.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, platform.SpaceDeveloper, platform.SpaceSupporter)
+	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, platform.Operate)
 	return route, err
 }
 
@@ -193,7 +193,7 @@ func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error
 		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
 	}
 	return a.finish(w, r, "space.delete_unmapped_routes", func(p *presenter) error {
-		space, err := a.spaceFor(p, platform.SpaceDeveloper, platform.SpaceSupporter)
+		space, err := a.spaceFor(p, platform.Operate)
 		if err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 			}
 			space = want.App.SpaceGUID
 		}
-		_, err = p.caller.mayInSpace(p.tx, space, platform.SpaceDeveloper)
+		_, err = p.caller.mayInSpace(p.tx, space, platform.Develop)
 		return want, err
 	})
 }
@@ -194,23 +194,23 @@ func (a *API) bindingPatcher(get func(p *presenter) (*platform.ServiceBinding, e
 		if err != nil {
 			return nil, err
 		}
-		_, err = p.caller.mayInSpace(p.tx, b.SpaceGUID, platform.SpaceDeveloper)
+		_, err = p.caller.mayInSpace(p.tx, b.SpaceGUID, platform.Develop)
 		return b, err
 	}, a.services.UpdateBinding)
 }
 
 func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.credentialBinding, platform.SpaceDeveloper)
+	return a.unbind(w, r, a.credentialBinding, platform.Develop)
 }
 
-func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), roles ...platform.RoleType) error {
+func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), action platform.Action) error {
 	var route, app string
 	err := a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
 		b, err := get(p)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, roles...); err != nil {
+		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, action); err != nil {
 			return nil, err
 		}
 		route, app = b.RouteGUID, b.AppGUID
@@ -264,7 +264,7 @@ func (a *API) bindingParameters(get func(p *presenter) (*platform.ServiceBinding
 		var user string
 		err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 			p := newPresenter(tx, r)
-			user = p.caller.guid
+			user = p.caller.GUID
 			if b, err = get(p); err != nil {
 				return err
 			}

@@ -266,11 +266,11 @@ func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
 // developers of its space.
 func (p *presenter) mayChangeCatalog(broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
-		if p.caller.admin {
+		if p.caller.Admin {
 			return nil
 		}
 		return forbidden()
 	}
-	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.SpaceDeveloper)
+	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.Develop)
 	return err
 }

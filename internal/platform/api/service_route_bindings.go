@@ -67,11 +67,11 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return want, notAccessible(err, "The route could not be found: '"+body.Relationships.Route.Data.GUID+"'")
 		}
-		_, err = p.caller.mayInSpace(p.tx, want.Route.SpaceGUID, platform.SpaceDeveloper)
+		_, err = p.caller.mayInSpace(p.tx, want.Route.SpaceGUID, platform.Develop)
 		return want, err
 	})
 }
 
 func (a *API) deleteRouteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.routeBinding, platform.SpaceDeveloper)
+	return a.unbind(w, r, a.routeBinding, platform.Develop)
 }

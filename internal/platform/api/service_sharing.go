@@ -97,7 +97,7 @@ func (a *API) shareTarget(p *presenter, i *platform.ServiceInstance, guid string
 	if guid == i.SpaceGUID {
 		return nil, fault.New(fault.Unprocessable, "Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where they were created.", i.Name, guid)
 	}
-	_, err = p.caller.mayInSpace(p.tx, guid, platform.SpaceDeveloper)
+	_, err = p.caller.mayInSpace(p.tx, guid, platform.Develop)
 	if fault.Is(err, fault.Forbidden) {
 		err = fault.New(fault.Unprocessable, "Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service instance with a space.", i.Name, guid)
 	}

@@ -26,7 +26,7 @@ func presentVisibility(p *presenter, plan *platform.ServicePlan, b *platform.Ser
 	out := &visibilityBody{Type: plan.Visibility}
 	switch plan.Visibility {
 	case platform.VisibleOrgs:
-		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: p.caller.reader()}
+		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: p.caller.Reader()}
 		orgs, _, err := p.tx.Organizations().List(q)
 		if err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (a *API) visiblePlan(p *presenter) (*platform.ServicePlan, *platform.Servic
 	if err != nil {
 		return nil, nil, err
 	}
-	if !p.caller.admin {
+	if !p.caller.Admin {
 		return nil, nil, forbidden()
 	}
 	if b.SpaceGUID != "" {

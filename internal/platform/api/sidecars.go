@@ -68,7 +68,7 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 	}
 	var warning string
 	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*platform.Sidecar, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (a *API) sidecarFor(p *presenter) (*platform.Sidecar, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, s.AppGUID)
+	app, err := a.appNamed(p, s.AppGUID, platform.Develop)
 	return s, app, err
 }
 

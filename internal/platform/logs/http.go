@@ -23,10 +23,7 @@ import (
 const apiVersion = "2.12.1"
 
 // seesAll are the scopes that need no further permission.
-var seesAll = []string{
-	"doppler.firehose", "logs.admin",
-	"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor",
-}
+var seesAll = append([]string{"doppler.firehose", "logs.admin"}, platform.ReadAllScopes...)
 
 // TypeGauge are the measurements of instances.
 const TypeGauge = "GAUGE"
@@ -45,7 +42,7 @@ type api struct {
 
 // someLogs are the scopes of which one is needed to read any log; which logs it
 // opens, Access decides.
-var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
+var someLogs = append([]string{platform.ScopeRead}, seesAll...)
 
 // Routes registers the log-cache API, the stream of the reverse log proxy's
 // gateway, and the live tail, which is our own. All groups that it is given share
