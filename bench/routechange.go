@@ -41,7 +41,7 @@ func (p *Platform) measureRouteChanges(ctx context.Context, r *Report, app *App)
 	late := 0 // changes that the first request after the response did not see
 	for range changes / 2 {
 		for _, mapped := range []bool{false, true} {
-			want := http.StatusServiceUnavailable
+			want := http.StatusNotFound
 			if mapped {
 				want = http.StatusOK
 				err = p.Do(ctx, http.MethodPost, path, to, &found)
