@@ -23,36 +23,36 @@ func badUser() error {
 	return fault.New(fault.Unauthenticated, "Bad credentials").WithKind("unauthorized")
 }
 
-// goneToken refuses a refresh token.
+// goneToken returns the error for an invalid refresh token.
 func goneToken() error {
 	return fault.New(fault.Unauthenticated, "The token expired, was revoked, or the token ID is incorrect.").WithKind("invalid_token")
 }
 
-// maxNameBytes bounds names that strangers send, before we remember them.
+// maxNameBytes limits unauthenticated names before they are stored in memory.
 const maxNameBytes = 255
 
-// lockedText is compared by cf, which then stops asking for the password.
+// lockedText is matched by cf, which then stops asking for the password.
 const lockedText = "Your account has been locked because of too many failed attempts to login."
 
 func oauthError(kind, format string, args ...any) error {
 	return fault.New(fault.BadRequest, format, args...).WithKind(kind)
 }
 
-// credentials are a client's id and secret as a request gave them.
+// credentials are the client id and secret of a request.
 type credentials struct {
 	id, secret string
 	given      bool   // a secret was given, if only an empty one
 	from       string // the address it came from
 }
 
-// clientCredentials reads HTTP Basic or the form, not both.
+// clientCredentials reads HTTP Basic credentials or the form, not both.
 func (s *Server) clientCredentials(r *http.Request, form url.Values) (credentials, error) {
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		return credentials{form.Get("client_id"), form.Get("client_secret"), form.Has("client_secret"), s.from(r)}, nil
 	}
-	// Clients that follow RFC 6749 to the letter encode both parts and say so
-	// by this header; others send them raw.
+	// Clients that strictly follow RFC 6749 encode both parts and say so with
+	// this header; others send them raw.
 	if strings.EqualFold(r.Header.Get("X-CF-ENCODED-CREDENTIALS"), "true") {
 		var err1, err2 error
 		id, err1 = url.QueryUnescape(id)
@@ -67,25 +67,25 @@ func (s *Server) clientCredentials(r *http.Request, form url.Values) (credential
 	return credentials{id, secret, true, s.from(r)}, nil
 }
 
-// from is the address of the client, for limits.
+// from returns the client's address, for limits.
 func (s *Server) from(r *http.Request) string {
 	if len(s.proxies) == 0 && r.Header.Get("X-Forwarded-For") != "" {
 		s.warnProxy.Do(func() {
-			s.log.Warn("requests come through a proxy that is not trusted: all its clients count as one address when logins are limited; name it with --trusted-proxies",
+			s.log.Warn("requests come through an untrusted proxy: login limits treat all its clients as one address; set --trusted-proxies",
 				"address", r.RemoteAddr)
 		})
 	}
 	return web.AddressKey(s.proxies.Client(r))
 }
 
-// authenticateClient proves a client. Public clients need no secret; what
-// they may do is for the grant to say.
+// authenticateClient authenticates a client. Public clients need no secret; the
+// grant decides what they may do.
 func (s *Server) authenticateClient(ctx context.Context, cred credentials) (*Client, error) {
 	if cred.id == "" {
 		return nil, unauthenticated()
 	}
 	if len(cred.id) > maxNameBytes || len(cred.secret) > maxSecretBytes {
-		return nil, badClient() // before anything is remembered of it
+		return nil, badClient() // before anything is stored in memory
 	}
 	if err := s.limits.client(cred.id, cred.from); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (s *Server) authenticateClient(ctx context.Context, cred credentials) (*Cli
 	return c, nil
 }
 
-// clientSubject is a client whose secret is to be checked. An empty secret, as
-// that of cf, is no guess.
+// clientSubject is a client whose secret is checked. An empty secret, as that
+// of cf, does not count as a guess.
 func clientSubject(c *Client, secret string) subject {
 	return subject{key: "client\x00" + c.ID, exists: true, client: true, hashes: c.Secrets, open: secret == ""}
 }
@@ -123,8 +123,9 @@ func userSubject(u *User) subject {
 
 func userKey(name, origin string) string { return "user\x00" + origin + "\x00" + strings.ToLower(name) }
 
-// authenticateUser proves a user by name and password. Unknown names, users of
-// other origins and deactivated users answer alike and as slowly.
+// authenticateUser authenticates a user by name and password. Unknown names,
+// users of other origins and deactivated users get the same response in the
+// same time.
 func (s *Server) authenticateUser(ctx context.Context, name, password, origin, from string) (*User, error) {
 	if origin == "" {
 		origin = OriginUAA
@@ -136,9 +137,9 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin, f
 	var who subject
 	switch {
 	case errors.Is(err, ErrNotFound) || err == nil && u.PasswordHash == "":
-		// A name that nobody has is treated as one with a wrong password: as
-		// slowly, and locked after as many tries, so that a lock does not tell
-		// who exists.
+		// An unknown name is treated like a wrong password: with the same
+		// delay, and locked after as many attempts, so that a lock does not
+		// reveal which users exist.
 		who = subject{key: userKey(name, origin), hashes: []string{s.decoy}}
 	case err != nil:
 		return nil, err
@@ -166,7 +167,7 @@ func (s *Server) authenticateUser(ctx context.Context, name, password, origin, f
 		return nil, badUser()
 	case err != nil:
 		return nil, err
-	// A password that was changed meanwhile is not right any more.
+	// A password that was changed meanwhile is no longer valid.
 	case !updated.Active || updated.PasswordHash != u.PasswordHash:
 		return nil, badUser()
 	}

@@ -16,10 +16,10 @@ import (
 // codeValidity is how long a one-time code can be used.
 const codeValidity = 5 * time.Minute
 
-// authorization is a checked request for a code.
+// authorization is a validated request for a code.
 type authorization struct {
 	client   *Client
-	redirect string // where to send the browser
+	redirect string // the URL to redirect the browser to
 	asked    string // redirect_uri as given, for the comparison at the token endpoint
 	state    string
 	scopes   []string
@@ -27,15 +27,15 @@ type authorization struct {
 	nonce    string
 }
 
-// getAuthorize is GET /oauth/authorize: the first half of the code flow. A
-// user proves himself by the session of the login page, or by an access token
+// getAuthorize is GET /oauth/authorize: the first half of the code flow. A user
+// authenticates with the session of the login page, or with an access token
 // (which is how cf gets the one-time code for ssh).
 func (s *Server) getAuthorize(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	w.Header().Set("Cache-Control", "no-store")
 	a, err := s.parseAuthorize(ctx, r)
 	if err != nil {
-		// Without a proven client and address nothing may be redirected.
+		// Never redirect without a valid client and redirect URI.
 		return err
 	}
 	if err := a.check(r.URL.Query()); err != nil {
@@ -66,12 +66,12 @@ func (s *Server) getAuthorize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// parseAuthorize proves the client and the address the answer goes to.
+// parseAuthorize validates the client and the redirect URI.
 func (s *Server) parseAuthorize(ctx context.Context, r *http.Request) (*authorization, error) {
 	q := r.URL.Query()
 	c, err := s.store.Client(ctx, q.Get("client_id"))
 	if errors.Is(err, ErrNotFound) {
-		return nil, oauthError("invalid_client", "There is no client %q", q.Get("client_id"))
+		return nil, oauthError("invalid_client", "Client %q does not exist", q.Get("client_id"))
 	}
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *Server) parseAuthorize(ctx context.Context, r *http.Request) (*authoriz
 	return a, nil
 }
 
-// check looks at what may be wrong once the client is known.
+// check validates the rest of the request once the client is known.
 func (a *authorization) check(q url.Values) error {
 	if q.Get("response_type") != "code" {
 		return oauthError("unsupported_response_type", "Only response_type=code is supported")
@@ -125,7 +125,7 @@ func (a *authorization) location(key, value string) string {
 	return u.String()
 }
 
-// refuse tells the client, through the browser, why it gets no code.
+// refuse redirects the browser to the client with an error.
 func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *fault.Error
 	kind, text := "server_error", "The authorization server failed"
@@ -136,16 +136,16 @@ func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, err error
 	http.Redirect(w, r, to+"&error_description="+url.QueryEscape(text), http.StatusFound) //nolint:gosec // to an address registered for the client, compared exactly
 }
 
-// principal is a user who proved himself in this request.
+// principal is the authenticated user of a request.
 type principal struct {
 	user     *User
 	authTime time.Time
-	// scopes bounds what may be granted: those of the token; nil means that
-	// the user logged in himself and has all of his.
+	// scopes limits what may be granted to those of the token; nil means that
+	// the user logged in interactively and has all its scopes.
 	scopes []string
 }
 
-// whoIs returns nil when nobody is logged in.
+// whoIs returns the authenticated user, or nil.
 func (s *Server) whoIs(r *http.Request) (*principal, error) {
 	ctx := r.Context()
 	if raw, ok := web.BearerToken(r); ok {
@@ -176,8 +176,8 @@ func (s *Server) whoIs(r *http.Request) (*principal, error) {
 	return &principal{u, session.AuthTime, nil}, nil
 }
 
-// newCode stores and returns a one-time code. There is no page of consent, so
-// that only clients whose scopes are approved beforehand get one.
+// newCode stores and returns a one-time code. There is no consent page, so only
+// clients with preapproved scopes get one.
 func (s *Server) newCode(ctx context.Context, a *authorization, who *principal) (string, error) {
 	names, err := s.groupNames(ctx, who.user.ID)
 	if err != nil {

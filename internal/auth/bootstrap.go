@@ -14,17 +14,17 @@ import (
 	"ingot/internal/base/background"
 )
 
-// Secrets are those of the first user and clients.
+// Secrets are the secrets of the first user and clients.
 type Secrets struct {
 	AdminPassword     string
 	AdminClientSecret string
 	// AdminEmail is the address of the first user.
 	AdminEmail string
-	// Components holds the secret of each of our own components, by client id.
+	// Components holds the secret of each of Ingot's components, by client id.
 	Components map[string]string
 }
 
-// The clients of our own components.
+// The clients of Ingot's components.
 const (
 	ClientPlatform      = "ingot-platform"
 	ClientNotifications = "ingot-notifications"
@@ -72,8 +72,8 @@ func firstClients(consoleRedirects []string) []*Client {
 }
 
 // Bootstrap creates the groups, the user admin, the first clients and the first
-// signing key where they do not exist. What exists is left as it is, so that it may run at
-// every start and may be interrupted at any moment.
+// signing key where they do not exist. Existing ones are not changed, so that
+// it can run at every start and be interrupted at any time.
 func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirects []string, log *slog.Logger) error {
 	b := &bootstrap{store: store, hash: newHasher(2), log: log, now: time.Now().UTC()}
 	for _, name := range slices.Sorted(maps.Keys(groupSet())) {
@@ -81,7 +81,7 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 			return fmt.Errorf("create the group %s: %w", name, err)
 		}
 	}
-	// Hashes and the key take most of the time of a first start.
+	// Hashing and key generation take most of the time of a first start.
 	var work background.WaitGroup
 	clients := firstClients(consoleRedirects)
 	errs := make([]error, 2+len(clients))
@@ -161,7 +161,7 @@ func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: cmp.Or(email, "admin@localhost"), Active: true, Verified: true,
 			PasswordHash: hash, PasswordChanged: b.now, Created: b.now, Modified: b.now,
 		}
-		// Another server may have been quicker; its admin counts.
+		// Another server may have been faster; its admin is used.
 		if err := b.store.CreateUser(ctx, u); errors.Is(err, ErrConflict) {
 			return nil
 		} else if err != nil {
@@ -170,7 +170,7 @@ func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 	} else if err != nil {
 		return err
 	} else if u.Version > 0 {
-		// Somebody manages the user since: his memberships are not ours.
+		// The user was changed since: do not touch its memberships.
 		return nil
 	}
 	for _, name := range adminGroups {
@@ -182,9 +182,9 @@ func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 	return nil
 }
 
-// fingerprintsMember keeps the fingerprints of our components' secrets. Each
+// fingerprintsMember holds the fingerprints of the components' secrets. Each
 // server of a shared database has its own; they are random and long, so that
-// the fingerprints tell nothing.
+// the fingerprints reveal nothing.
 const fingerprintsMember = "ingot_secret_fingerprints"
 
 func (b *bootstrap) client(ctx context.Context, c *Client, secret string, component bool) error {
@@ -218,8 +218,8 @@ func fingerprintList(prints ...string) json.RawMessage {
 	return raw
 }
 
-// addAuthorities gives a component created by an older version what it needs
-// since.
+// addAuthorities adds new authorities to a component created by an older
+// version.
 func (b *bootstrap) addAuthorities(ctx context.Context, c *Client, wanted []string) error {
 	missing := func(c *Client) []string {
 		return slices.DeleteFunc(slices.Clone(wanted), func(a string) bool { return slices.Contains(c.Authorities, a) })
@@ -234,7 +234,7 @@ func (b *bootstrap) addAuthorities(ctx context.Context, c *Client, wanted []stri
 	return err
 }
 
-// addSecret lets a further server of a shared database use its own secret.
+// addSecret adds the secret of a further server of a shared database.
 func (b *bootstrap) addSecret(ctx context.Context, c *Client, secret string) error {
 	known := func(c *Client) []string {
 		var prints []string

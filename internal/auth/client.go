@@ -14,12 +14,12 @@ import (
 // Client is an OAuth2 client.
 type Client struct {
 	ID string
-	// Secrets are hashes; two at the most, so that a secret can be replaced
-	// without a moment in which neither works.
+	// Secrets are hashes; at most two, so that a secret can be replaced without
+	// downtime.
 	Secrets      []string
 	Name         string
-	Scopes       []string // what it may ask for on behalf of users
-	Authorities  []string // what it may do itself
+	Scopes       []string // scopes it may request on behalf of users
+	Authorities  []string // scopes of its own tokens
 	GrantTypes   []string
 	RedirectURIs []string
 	AutoApprove  []string // scopes, or ["true"] for all
@@ -32,11 +32,11 @@ type Client struct {
 	Created time.Time
 	// Modified changes with every update.
 	Modified time.Time
-	// More keeps members we give no meaning to, as UAA does.
+	// More keeps unknown fields, as UAA does.
 	More map[string]json.RawMessage
 }
 
-// The grants we know, by the names used in requests and registrations.
+// The supported grants, by their names in requests and registrations.
 const (
 	GrantClientCredentials = "client_credentials"
 	GrantPassword          = "password"
@@ -50,8 +50,8 @@ var knownGrants = []string{GrantClientCredentials, GrantPassword, GrantRefreshTo
 // Allows reports whether the client may use grant.
 func (c *Client) Allows(grant string) bool { return slices.Contains(c.GrantTypes, grant) }
 
-// words is a list that may be written as a JSON list or as one string with
-// commas or spaces between the words: clients in the field do both.
+// words is a list that may be a JSON list or one string separated by commas or
+// spaces: existing clients send both.
 type words []string
 
 func (w *words) UnmarshalJSON(b []byte) error {
@@ -75,7 +75,7 @@ func splitWords(s string) []string {
 	return strings.FieldsFunc(s, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// clientBody is a client on the wire.
+// clientBody is the JSON representation of a client.
 type clientBody struct {
 	ID                   string   `json:"client_id"`
 	Secret               *string  `json:"client_secret,omitempty"`
@@ -113,7 +113,7 @@ var clientMembers = []string{
 	"autoapprove", "authorities", "access_token_validity", "refresh_token_validity", "allowpublic", "lastModified",
 }
 
-// body is how the client is shown: never with a secret.
+// body returns the JSON representation of the client, without secrets.
 func (c *Client) body() map[string]any {
 	out := map[string]any{}
 	for k, v := range c.More {
@@ -151,8 +151,7 @@ func (c *Client) body() map[string]any {
 	return out
 }
 
-// apply copies what a request says about a client onto c; the secret is the
-// caller's business.
+// apply copies the fields of a request to c, except the secret.
 func (b *clientBody) apply(c *Client, more map[string]json.RawMessage) {
 	c.Name = b.Name
 	c.Scopes, c.ResourceIDs, c.GrantTypes = unique(b.Scopes), unique(b.ResourceIDs), unique(b.GrantTypes)
@@ -216,8 +215,8 @@ func (c *Client) validate() error {
 	return nil
 }
 
-// validRedirect refuses what RFC 9700 refuses: patterns, fragments, and
-// schemes a browser would run.
+// validRedirect rejects what RFC 9700 rejects: patterns, fragments, and schemes
+// that a browser would execute.
 func validRedirect(s string) error {
 	u, err := url.Parse(s)
 	switch {

@@ -48,7 +48,7 @@ func (s *Server) getClient(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mayGive refuses that a caller gives a client more than he has himself:
+// mayGive rejects granting a client scopes that the caller does not hold:
 // clients.write alone must not be a way to become administrator.
 func mayGive(r *http.Request, c *Client) error {
 	caller := token.FromContext(r.Context())
@@ -57,13 +57,13 @@ func mayGive(r *http.Request, c *Client) error {
 	}
 	for _, scope := range slices.Concat(c.Scopes, c.Authorities) {
 		if scope != "uaa.none" && !caller.HasAny(scope) {
-			return invalidClient("%s is not yours to give: it must be a scope of your own token", scope)
+			return invalidClient("You cannot grant %s: your own token does not have this scope", scope)
 		}
 	}
 	return nil
 }
 
-// readClient decodes a client and keeps the members we do not know.
+// readClient decodes a client and keeps unknown fields.
 func readClient(r *http.Request) (*clientBody, map[string]json.RawMessage, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -94,10 +94,10 @@ func (s *Server) createClient(w http.ResponseWriter, r *http.Request) error {
 	if body.Secret == nil && !c.Public {
 		return invalidClient("client_secret is missing")
 	}
-	// Roles are given to users and to clients by their ids: one that is a
-	// user's would have the user's roles.
+	// Roles are assigned to users and clients by id: a client with the id of a
+	// user would have the user's roles.
 	if _, err := s.store.User(r.Context(), c.ID); err == nil {
-		return invalidClient("client_id is taken: it is the id of a user")
+		return invalidClient("client_id is already the id of a user")
 	} else if !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -134,10 +134,10 @@ func (s *Server) updateClient(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if body.ID != "" && body.ID != id {
-		return invalidClient("client_id in the body (%s) is not that of the address (%s)", body.ID, id)
+		return invalidClient("client_id in the body (%s) does not match the URL (%s)", body.ID, id)
 	}
 	c, err := s.store.UpdateClient(r.Context(), id, func(c *Client) error {
-		// Nor may he change a client that has more than he has.
+		// Nor change a client that has more scopes than the caller.
 		if err := mayGive(r, c); err != nil {
 			return err
 		}
@@ -182,10 +182,10 @@ func (s *Server) deleteClient(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// changeSecret is PUT /oauth/clients/{id}/secret. Besides replacing it, a
-// second secret can be added and the older one deleted, so that a client can
-// change over without a gap. Only administrators change secrets of others; a
-// client changes its own by showing the old one.
+// changeSecret is PUT /oauth/clients/{id}/secret. Besides replacing the secret,
+// a second one can be added and the older one deleted, so that a client can
+// switch without downtime. Only administrators change secrets of others; a
+// client changes its own by presenting the old one.
 func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	var body struct {
@@ -224,13 +224,13 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 		case "ADD":
 			message = "Secret is added"
 			if len(c.Secrets) >= 2 {
-				return invalidClient("The client has two secrets already; delete one first")
+				return invalidClient("The client already has two secrets; delete one first")
 			}
 			c.Secrets = append(c.Secrets, hash)
 		case "DELETE":
 			message = "Secret is deleted"
 			if len(c.Secrets) < 2 {
-				return invalidClient("The client has one secret only; it cannot be deleted")
+				return invalidClient("The client has only one secret; it cannot be deleted")
 			}
 			c.Secrets = c.Secrets[1:]
 		default:

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// EnsureClient makes a client that acts for itself with exactly these
-// authorities, or makes an existing one so. Doing it again changes nothing.
+// EnsureClient creates a client with exactly these authorities, or updates an
+// existing one. It is idempotent.
 func (s *Server) EnsureClient(ctx context.Context, id, secret string, authorities []string) error {
 	hash, err := s.hash.hash(ctx, secret)
 	if err != nil {
@@ -28,18 +28,19 @@ func (s *Server) EnsureClient(ctx context.Context, id, secret string, authoritie
 		return nil
 	})
 	if err == nil && fewer {
-		// Tokens carry what it had before.
+		// Existing tokens have the old authorities.
 		err = s.revoked.all(ctx, RevokeClient, id)
 	}
 	return err
 }
 
-// RemoveClient deletes a client and withdraws its tokens; none is no error.
+// RemoveClient deletes a client and revokes its tokens. It is not an error if
+// the client does not exist.
 func (s *Server) RemoveClient(ctx context.Context, id string) error {
 	if _, err := s.store.DeleteClient(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	// Also when it was gone: the one who deleted it may have been killed before
-	// he withdrew the tokens.
+	// Also if the client does not exist: an earlier call may have been killed
+	// before it revoked the tokens.
 	return s.revoked.all(ctx, RevokeClient, id)
 }

@@ -46,8 +46,8 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// postForm reads a form body. Parameters in the query do not count: they end
-// up in logs. RFC 6749 forbids repeated ones.
+// postForm reads a form body. Query parameters are ignored, because they end up
+// in logs. RFC 6749 forbids repeated parameters.
 func postForm(r *http.Request) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -58,7 +58,7 @@ func postForm(r *http.Request) (url.Values, error) {
 		if errors.As(err, &tooLarge) {
 			return nil, err
 		}
-		return nil, oauthError("invalid_request", "The form cannot be read")
+		return nil, oauthError("invalid_request", "Invalid form")
 	}
 	for name, values := range r.PostForm {
 		if len(values) > 1 {
@@ -68,7 +68,8 @@ func postForm(r *http.Request) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// loginHint returns the identity provider a client asks for: cf --origin.
+// loginHint returns the identity provider that the client requests: cf
+// --origin.
 func loginHint(r *http.Request, form url.Values) string {
 	hint := r.URL.Query().Get("login_hint")
 	if hint == "" {
@@ -115,14 +116,14 @@ func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form ur
 	}
 }
 
-// grantPassword serves the password grant and UAA's passcodes, which travel in
+// grantPassword implements the password grant and UAA's passcodes, which use
 // the same grant.
 func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, origin string, requested []string, from string) (*tokenResponse, error) {
 	if form.Has("passcode") {
 		return s.grantPasscode(ctx, c, form.Get("passcode"), requested, from)
 	}
 	if !s.passwordGrant {
-		return nil, oauthError("unsupported_grant_type", "The password grant is switched off on this server. Use `cf login --sso`.")
+		return nil, oauthError("unsupported_grant_type", "The password grant is disabled on this server. Use `cf login --sso`.")
 	}
 	u, err := s.authenticateUser(ctx, form.Get("username"), form.Get("password"), origin, from)
 	if err != nil {
@@ -131,8 +132,8 @@ func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, 
 	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.now()}, requested)
 }
 
-// grantPasscode takes a passcode. They are random and long, so that guesses are
-// bounded by address alone: nobody can close the way in for others.
+// grantPasscode redeems a passcode. Passcodes are random and long, so guesses
+// are limited by address alone: an attacker cannot lock out users.
 func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string, from string) (*tokenResponse, error) {
 	right, err := s.guard.stranger(from)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, 
 	}
 	s.guard.proved(userSubject(u), from)
 	l := login{user: u, client: c, grant: GrantPassword, authTime: code.AuthTime, family: code.Family}
-	// A passcode that a token asked for gives no more than the token had.
+	// A passcode requested with a token grants no more than the token.
 	if len(code.Scopes) > 0 {
 		l.bound = code.Scopes
 	}
@@ -175,7 +176,7 @@ func (s *Server) loginAs(ctx context.Context, l login, requested []string) (*tok
 	return s.issue(ctx, l)
 }
 
-// activeUser returns a user who may still log in.
+// activeUser returns a user that may still log in.
 func (s *Server) activeUser(ctx context.Context, id string) (*User, error) {
 	u, err := s.store.User(ctx, id)
 	if errors.Is(err, ErrNotFound) || err == nil && !u.Active {
@@ -184,7 +185,7 @@ func (s *Server) activeUser(ctx context.Context, id string) (*User, error) {
 	return u, err
 }
 
-// takeCode takes a one-time code of the given kind that has not expired.
+// takeCode redeems a one-time code of the given kind that has not expired.
 func (s *Server) takeCode(ctx context.Context, text string, kind CodeKind) (*Code, error) {
 	code, err := s.store.TakeCode(ctx, fingerprint(text), s.now())
 	if err == nil && (code.Kind != kind || !s.now().Before(code.Expires)) {
@@ -207,14 +208,14 @@ func (s *Server) grantCode(ctx context.Context, c *Client, form url.Values, prov
 		return nil, bad
 	}
 	if !code.Used.IsZero() {
-		// Somebody has the code who should not: withdraw what it gave.
-		s.log.WarnContext(ctx, "an authorization code was used twice", "client", c.ID, "user", code.UserID)
+		// The code may be stolen: revoke the tokens of its first use.
+		s.log.WarnContext(ctx, "authorization code used twice", "client", c.ID, "user", code.UserID)
 		expires := s.now().Add(maxValidity)
 		return nil, errors.Join(bad, s.store.DeleteFamily(ctx, code.Family),
 			s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: code.Family, Expires: expires}))
 	}
 	if code.RedirectURI != form.Get("redirect_uri") {
-		return nil, oauthError("invalid_grant", "redirect_uri is not that of the authorization request")
+		return nil, oauthError("invalid_grant", "redirect_uri does not match the authorization request")
 	}
 	if err := checkPKCE(code.Challenge, form.Get("code_verifier"), proven); err != nil {
 		return nil, err
@@ -240,14 +241,14 @@ func checkPKCE(challenge, verifier string, proven bool) error {
 	}
 	sum := sha256.Sum256([]byte(verifier))
 	if subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) != 1 {
-		return oauthError("invalid_grant", "code_verifier does not fit the code_challenge")
+		return oauthError("invalid_grant", "code_verifier does not match the code_challenge")
 	}
 	return nil
 }
 
-// grantRefresh rotates a refresh token. The one it replaces keeps working for
-// a short while, because two cf processes share one configuration file; after
-// that its use means that it was stolen, and the whole login ends.
+// grantRefresh rotates a refresh token. The old token stays valid for a short
+// time, because two cf processes share one configuration file; after that its
+// use means that it was stolen, and the whole login is revoked.
 func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string, from string) (*tokenResponse, error) {
 	gone := goneToken()
 	rc, err := s.parseRefresh(ctx, raw)
@@ -265,7 +266,7 @@ func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, reques
 		return nil, gone
 	}
 	if s.stolen(old) {
-		s.log.WarnContext(ctx, "a rotated refresh token was used again; the login is ended", "client", c.ID, "user", old.UserID)
+		s.log.WarnContext(ctx, "rotated refresh token reused, login revoked", "client", c.ID, "user", old.UserID)
 		return nil, errors.Join(gone, s.store.DeleteFamily(ctx, old.Family))
 	}
 	u, err := s.store.User(ctx, old.UserID)
@@ -288,8 +289,8 @@ func (s *Server) stolen(r *Refresh) bool {
 	return !r.Rotated.IsZero() && s.now().Sub(r.Rotated) > s.grace
 }
 
-// narrow keeps of the login's scopes those the user still has and the client
-// asks for.
+// narrow returns the login's scopes that the user still has and the client
+// requests.
 func (s *Server) narrow(ctx context.Context, c *Client, old *Refresh, requested []string) ([]string, error) {
 	for _, r := range requested {
 		if !slices.Contains(old.Scopes, r) {
@@ -307,14 +308,14 @@ func (s *Server) narrow(ctx context.Context, c *Client, old *Refresh, requested 
 	return userScopes(c, names, still)
 }
 
-// rotate replaces a refresh token. One that was replaced before gives the
-// newest of its login, not another chain: two holders of one token get in each
-// other's way sooner or later, and that is noticed.
+// rotate replaces a refresh token. If the token was replaced before, it
+// continues with the newest of its login, not a second chain: two holders of
+// one token conflict sooner or later, and that is detected.
 func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenResponse, error) {
 	next := s.newRefresh(l, successor(old.ID))
-	// A narrowed access token does not narrow the login.
+	// Narrowing the access token does not narrow the login.
 	next.Scopes = old.Scopes
-	// Rotation does not prolong a login for ever: the end stays.
+	// Rotation does not extend the login: the expiry stays.
 	next.Expires = old.Expires
 	before, err := s.store.RotateRefresh(ctx, old.ID, s.now(), next)
 	if errors.Is(err, ErrNotFound) || err == nil && s.stolen(before) {
@@ -338,9 +339,9 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 	return res, nil
 }
 
-// successor is the jti of what follows a refresh token. It follows from the
-// token, so that whoever comes second finds it; it needs no secret, because
-// tokens are signed.
+// successor returns the jti of the token that follows a refresh token. It is
+// derived from the token, so that a second request finds it; it needs no
+// secret, because tokens are signed.
 func successor(id string) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("refresh token after "+id)).String()
 }
@@ -362,9 +363,9 @@ func (s *Server) newest(ctx context.Context, id string) (*Refresh, error) {
 	}
 }
 
-// grantAssertion exchanges an access token of ours that names the client as
-// its audience (RFC 7523). What comes of it permits no more, lives no longer,
-// and cannot be refreshed.
+// grantAssertion exchanges an access token of this server that has the client
+// as audience (RFC 7523). The new token grants no more, expires no later, and
+// cannot be refreshed.
 func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string, requested []string) (*tokenResponse, error) {
 	bad := fault.New(fault.Unauthenticated, "The assertion is not a valid token of this server for this client").WithKind("invalid_grant")
 	if assertion == "" {

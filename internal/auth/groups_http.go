@@ -68,7 +68,7 @@ func (g *Group) validate() error {
 	return nil
 }
 
-// checkMembers refuses members that do not exist.
+// checkMembers returns an error for members that do not exist.
 func (s *Server) checkMembers(ctx context.Context, members []Member) error {
 	for _, m := range members {
 		var err error
@@ -78,7 +78,7 @@ func (s *Server) checkMembers(ctx context.Context, members []Member) error {
 			_, err = s.store.User(ctx, m.ID)
 		}
 		if errors.Is(err, ErrNotFound) {
-			return invalidScim("There is no %s with the id %s.", strings.ToLower(string(m.Type)), m.ID)
+			return invalidScim("No %s with the id %s exists.", strings.ToLower(string(m.Type)), m.ID)
 		}
 		if err != nil {
 			return err
@@ -171,13 +171,13 @@ func (s *Server) getGroup(w http.ResponseWriter, r *http.Request) error {
 	return s.writeGroup(w, http.StatusOK, g)
 }
 
-// updateGroup is PUT: the members become those of the body.
+// updateGroup is PUT: it replaces the members.
 func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request) error {
 	return s.changeGroup(w, r, func(g *Group, _ []memberBody, members []Member) { g.Members = members })
 }
 
-// patchGroup is PATCH: the members of the body are added, or removed where
-// they say so.
+// patchGroup is PATCH: it adds the members of the body, or removes those marked
+// for deletion.
 func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request) error {
 	return s.changeGroup(w, r, func(g *Group, bodies []memberBody, members []Member) {
 		for i, m := range members {
@@ -283,7 +283,7 @@ func (s *Server) addMember(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, ErrNotFound):
 		return groupNotFound(id)
 	case errors.Is(err, ErrConflict):
-		return fault.New(fault.Conflict, "%s is a member already.", m.ID).WithKind("member_already_exists")
+		return fault.New(fault.Conflict, "%s is already a member.", m.ID).WithKind("member_already_exists")
 	case err != nil:
 		return err
 	}

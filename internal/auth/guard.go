@@ -14,8 +14,8 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// guard checks passwords and client secrets, and bounds how often they can be
-// guessed without giving strangers a way to keep the owner out.
+// guard checks passwords and client secrets, and limits guesses without
+// allowing attackers to lock out the owner.
 //
 //   - A pair is an account and an address. After five wrong secrets in a row the
 //     pair is locked for a while that doubles; other addresses are not. However
@@ -29,8 +29,7 @@ import (
 //     that fails counts as a wrong secret all the same, so that it is not a
 //     cheaper way to guess.
 //
-// What is counted is forgotten at a restart, and each server process counts for
-// itself.
+// Counters are reset by a restart, and each server process has its own.
 type guard struct {
 	limits     Limits
 	now        func() time.Time
@@ -38,26 +37,26 @@ type guard struct {
 	remembered *remembered
 
 	mu sync.Mutex
-	// accounts exist; strangers are names that nobody has. They are kept apart,
-	// so that invented names cannot crowd out what is known of real ones.
+	// accounts exist; strangers are unknown names. They are stored separately,
+	// so that invented names cannot evict real accounts.
 	accounts  *otter.Cache[string, *account]
 	strangers *otter.Cache[string, *account]
 	addresses *otter.Cache[string, *bucket]
 	checks    map[[sha256.Size]byte]*check
 }
 
-// subject is whose secret is checked.
+// subject is the account whose secret is checked.
 type subject struct {
 	key    string // names the account
 	exists bool
 	client bool
 	hashes []string // of which the secret must have one
-	// open means that the secret guards nothing, as that of the client cf: it is
-	// the empty one.
+	// open means that the secret protects nothing, as that of the client cf: it
+	// is empty.
 	open bool
 }
 
-// account is what is known of the tries at one account.
+// account holds the login attempts of one account.
 type account struct {
 	brake bucket
 	pairs map[string]*pair
@@ -74,7 +73,7 @@ type pair struct {
 	recent   bucket    // of failures, also between successes
 }
 
-// check is a comparison under way, shared by all who ask the same.
+// check is a comparison in progress, shared by all identical requests.
 type check struct {
 	done chan struct{}
 	ok   bool
@@ -87,7 +86,7 @@ const (
 	// provenFor is how long an address counts as one that the account logs in
 	// from.
 	provenFor = 24 * time.Hour
-	// Bounds of wrong secrets of a pair, also between successes.
+	// Limits of wrong secrets per pair, also between successes.
 	pairBurst = 20
 	pairRate  = 1.0 / 60
 )
@@ -104,8 +103,8 @@ func newGuard(l Limits, now func() time.Time, hash *hasher) *guard {
 	}
 }
 
-// prove reports whether secret is the subject's. The error is a refusal for
-// now, or a failure of the check.
+// prove reports whether secret is the subject's. The error means that the
+// attempt was rejected for now, or that the check failed.
 func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bool, error) {
 	if len(secret) > maxSecretBytes {
 		return false, nil
@@ -131,7 +130,8 @@ func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bo
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
-		// When the one who asked first went away, somebody else asks.
+		// If the request that started the check was canceled, another one
+		// repeats it.
 		if abandoned(c.err) {
 			continue
 		}
@@ -139,13 +139,13 @@ func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bo
 	}
 }
 
-var errAbandoned = errors.New("a check of a secret was abandoned")
+var errAbandoned = errors.New("secret check abandoned")
 
 func abandoned(err error) bool {
 	return errors.Is(err, errAbandoned) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lead does the check that others may wait for.
+// lead runs the check that other requests may wait for.
 func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who subject, from, secret string) {
 	defer func() {
 		g.mu.Lock()
@@ -156,7 +156,7 @@ func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who s
 	c.ok, c.err = g.compare(ctx, who, from, secret)
 }
 
-// checkKey names a comparison. It is keyed, because it covers the secret.
+// checkKey identifies a comparison. It is keyed, because it covers the secret.
 func (g *guard) checkKey(who subject, from, secret string) (d [sha256.Size]byte) {
 	m := hmac.New(sha256.New, g.remembered.key[:])
 	for _, part := range append([]string{who.key, from, secret}, who.hashes...) {
@@ -167,8 +167,8 @@ func (g *guard) checkKey(who subject, from, secret string) (d [sha256.Size]byte)
 	return d
 }
 
-// cheap reports whether the secret is known from before, at an address that the
-// account logs in from. Whatever it does not know is compared, and counted.
+// cheap reports whether the secret was verified before, at an address that the
+// account logs in from. Otherwise the secret is compared, and counted.
 func (g *guard) cheap(who subject, from, secret string) bool {
 	if !who.exists {
 		return false
@@ -187,7 +187,7 @@ func (g *guard) cheap(who subject, from, secret string) bool {
 	return true
 }
 
-// compare is the whole check: bounds, memory, hash.
+// compare is the complete check: limits, cache, hash.
 func (g *guard) compare(ctx context.Context, who subject, from, secret string) (bool, error) {
 	t, err := g.begin(who, from)
 	if err != nil {
@@ -215,7 +215,7 @@ func (g *guard) compare(ctx context.Context, who subject, from, secret string) (
 	return ok, nil
 }
 
-// try is one check that was let through. What it took is given back unless the
+// try is an allowed attempt. It takes from the limits and gives back unless the
 // secret is wrong.
 type try struct {
 	account *account
@@ -228,7 +228,7 @@ type try struct {
 	client  bool
 }
 
-// begin takes what a wrong secret costs, or refuses.
+// begin takes an attempt from the limits, or returns an error.
 func (g *guard) begin(who subject, from string) (*try, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -240,7 +240,8 @@ func (g *guard) begin(who subject, from string) (*try, error) {
 		return nil, t.lockedError(who)
 	}
 	if !who.open {
-		// As many at once as could fail without a lock, or one after a lock.
+		// At most as many concurrent attempts as could fail without a lock, or
+		// one after a lock.
 		if p.trying >= max(1, lockoutAfter-p.failures) {
 			return nil, limited(time.Second, "Too many logins of this account at once.")
 		}
@@ -269,8 +270,8 @@ func (g *guard) begin(who subject, from string) (*try, error) {
 	return t, nil
 }
 
-// lockedError is UAA's word for users, which cf knows; clients are told when to
-// try again.
+// lockedError is UAA's error for users, which cf recognizes; clients are told
+// when to try again.
 func (t *try) lockedError(who subject) error {
 	if who.client {
 		return limited(lockoutFirst, "Too many wrong secrets for this client from this address.")
@@ -296,7 +297,7 @@ func (g *guard) giveBack(t *try) {
 	}
 }
 
-// undo is for a check that came to no result.
+// undo gives back the attempt of a check without a result.
 func (g *guard) undo(t *try) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -304,7 +305,7 @@ func (g *guard) undo(t *try) {
 	g.giveBack(t)
 }
 
-// end writes the result down.
+// end records the result.
 func (g *guard) end(t *try, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -317,8 +318,8 @@ func (g *guard) end(t *try, ok bool) {
 	}
 }
 
-// proved notes that the account logged in from the address by other means than
-// its secret.
+// proved records that the account logged in from the address without its
+// secret.
 func (g *guard) proved(who subject, from string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -326,8 +327,8 @@ func (g *guard) proved(who subject, from string) {
 	g.account(who).pair(from, now, true).proven = now
 }
 
-// isLocked reports whether an address is locked for the account, or the brake
-// is on.
+// isLocked reports whether an address is locked for the account, or the
+// account's limit is reached.
 func (g *guard) isLocked(who subject) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -341,7 +342,7 @@ func (g *guard) isLocked(who subject) bool {
 	return !a.brake.has(now, g.limits.AccountBurst, g.limits.AccountRate)
 }
 
-// unlock forgets the failures of an account.
+// unlock resets the failures of an account.
 func (g *guard) unlock(who subject) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -352,8 +353,8 @@ func (g *guard) unlock(who subject) {
 	}
 }
 
-// stranger is a guess at a one-time code, which belongs to no account: it is
-// bounded by address alone. A right one is given back.
+// stranger takes an attempt to guess a one-time code, which belongs to no
+// account, from the limit of the address. A correct one is given back.
 func (g *guard) stranger(from string) (giveBack func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -382,8 +383,8 @@ func (g *guard) address(from string) *bucket {
 	return b
 }
 
-// pair returns the pair of an address. Of too many the one that was not used
-// for longest is forgotten, first those that never succeeded.
+// pair returns the pair of an address. If there are too many, the one unused
+// for longest is removed, first those that never succeeded.
 func (a *account) pair(from string, now time.Time, exists bool) *pair {
 	p := a.pairs[from]
 	if p == nil {

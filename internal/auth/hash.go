@@ -21,8 +21,8 @@ import (
 	"ingot/internal/base/background"
 )
 
-// The cost of one password check: OWASP's argon2id setting of 19 MiB and two
-// passes. It is written into each hash, so that it can be raised later.
+// The cost of a password check: OWASP's argon2id setting of 19 MiB and two
+// passes. It is stored in each hash, so that it can be raised later.
 const (
 	productionMemory = 19 << 10 // KiB
 	argonPasses      = 2
@@ -34,15 +34,15 @@ const (
 // argonMemory is less in this package's own tests, which hash a lot.
 var argonMemory uint32 = productionMemory
 
-// maxSecretBytes bounds what is hashed for strangers.
+// maxSecretBytes limits the input of a hash.
 const maxSecretBytes = 1024
 
-// hasher makes and checks hashes of passwords and client secrets, a few at a
-// time.
+// hasher creates and verifies hashes of passwords and client secrets, a few at
+// a time.
 type hasher struct {
 	slots *slots
-	// quiet gives the memory back to the system a moment after the last hash;
-	// the runtime by itself would keep it for minutes.
+	// quiet returns memory to the system shortly after the last hash; the
+	// runtime would keep it for minutes.
 	quiet *time.Timer
 }
 
@@ -95,7 +95,7 @@ func (h *hasher) matches(ctx context.Context, t turn, hash, secret string) (bool
 	return subtle.ConstantTimeCompare(got, want) == 1, nil
 }
 
-var errHashForm = errors.New("a stored hash is not in a known form")
+var errHashForm = errors.New("unknown format of a stored hash")
 
 func parseArgon(hash string) (salt, key []byte, memory, passes uint32, threads uint8, err error) {
 	parts := strings.Split(hash, "$")
@@ -114,15 +114,15 @@ func parseArgon(hash string) (salt, key []byte, memory, passes uint32, threads u
 	return salt, key, memory, passes, threads, nil
 }
 
-// remembered spares users and clients the slow check each time: of the secret
-// that was right last, a keyed hash is kept, in memory only and for an hour after
-// its last use. It belongs to the stored hash, so that a changed password or
-// secret is forgotten with it, whichever process changed it. Only right secrets
-// get here, so that strangers cannot crowd others out.
+// remembered avoids the slow check for repeated logins: a keyed hash of the
+// last correct secret is cached, in memory only and for an hour after its last
+// use. It is bound to the stored hash, so that it becomes invalid when the
+// password or secret changes. Only correct secrets are cached, so that
+// attackers cannot evict others.
 //
-// Whoever can read this process's memory finds the key beside it and can try
-// passwords faster than against the stored hash; he also finds the keys that sign
-// tokens there.
+// An attacker who can read this process's memory finds the key there and can
+// try passwords faster than against the stored hash, but also finds the keys
+// that sign tokens.
 type remembered struct {
 	key  [32]byte
 	seen *otter.Cache[string, [sha256.Size]byte]
@@ -163,8 +163,8 @@ func (r *remembered) knowsAny(hashes []string, secret string) bool {
 
 func (r *remembered) add(hash, secret string) { r.seen.Set(hash, r.digest(hash, secret)) }
 
-// fingerprint is how one-time codes and session cookies are stored: they are
-// random and long, so that a fast hash is enough.
+// fingerprint hashes one-time codes and session cookies for storage: they are
+// random and long, so a fast hash is enough.
 func fingerprint(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
@@ -179,7 +179,7 @@ func randomText(n int) string {
 		_, _ = rand.Read(buf[:])
 		for _, b := range buf {
 			// Values past the last full round of the alphabet would make its
-			// first letters likelier.
+			// first letters more likely.
 			if int(b) < 256-256%len(alphabet) && len(out) < n {
 				out = append(out, alphabet[int(b)%len(alphabet)])
 			}

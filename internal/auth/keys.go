@@ -23,8 +23,8 @@ import (
 type keyring struct {
 	store Store
 	now   func() time.Time
-	// settle is how old a key must be to sign: other server processes need a
-	// moment to learn of it.
+	// settle is the minimum age of a key that signs: other server processes
+	// need time to load it.
 	settle time.Duration
 
 	mu     sync.RWMutex
@@ -39,10 +39,10 @@ type loadedKey struct {
 	created time.Time
 }
 
-// reloadAfter bounds how often an unknown kid makes us look into the store.
+// reloadAfter limits how often an unknown kid causes a read of the store.
 const reloadAfter = time.Second
 
-// keySettle is longer than other servers take to look for new keys.
+// keySettle is longer than the interval at which other servers load keys.
 const keySettle = 3 * sharedInterval
 
 func newKeyring(store Store, now func() time.Time, shared bool) *keyring {
@@ -53,7 +53,7 @@ func newKeyring(store Store, now func() time.Time, shared bool) *keyring {
 	return k
 }
 
-// load reads the keys, and makes the first one when there is none.
+// load reads the keys, and creates the first one if there is none.
 func (k *keyring) load(ctx context.Context) error {
 	keys, err := k.store.Keys(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (k *keyring) use(keys []*Key) error {
 		active = append(active, &loadedKey{id: key.ID, private: private, created: key.Created})
 	}
 	if len(active) == 0 {
-		return errors.New("there is no signing key")
+		return errors.New("no signing key")
 	}
 	signing := active[0]
 	for _, key := range active {
@@ -117,8 +117,8 @@ func (k *keyring) add(ctx context.Context, onlyIfNone bool) error {
 	return k.store.AddKey(ctx, &Key{ID: "key-" + uuid.NewString()[:8], Private: der, Created: k.now()}, onlyIfNone)
 }
 
-// rotate makes a new signing key and drops those whose tokens have all
-// expired: keep is the longest life of a token.
+// rotate creates a new signing key and deletes those whose tokens have all
+// expired: keep is the longest lifetime of a token.
 func (k *keyring) rotate(ctx context.Context, keep time.Duration) error {
 	if err := k.add(ctx, false); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (k *keyring) rotate(ctx context.Context, keep time.Duration) error {
 	return k.load(ctx)
 }
 
-// Key implements token.KeySource. A kid we do not know may be one that another
-// server process just made.
+// Key implements token.KeySource. An unknown kid may be that of a key which
+// another server process just created.
 func (k *keyring) Key(ctx context.Context, kid string) (any, error) {
 	if key := k.find(kid); key != nil {
 		return &key.private.PublicKey, nil
@@ -189,7 +189,7 @@ func (k *keyring) public() ([]map[string]any, error) {
 	return out, nil
 }
 
-// showKey is a key as /token_keys lists it: a JWK with UAA's PEM beside it.
+// showKey returns a key as listed by /token_keys: a JWK with UAA's PEM.
 func showKey(key *loadedKey) (map[string]any, error) {
 	jwk, err := json.Marshal(jose.JSONWebKey{Key: &key.private.PublicKey, KeyID: key.id, Algorithm: string(jose.RS256), Use: "sig"})
 	if err != nil {

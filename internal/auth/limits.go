@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound the token endpoint. Zero values mean the defaults.
+// Limits are the limits of the token endpoint. Zero values mean the defaults.
 type Limits struct {
 	// ClientRate and ClientBurst bound requests of one client from one address.
 	ClientRate  float64 // 500 a second
@@ -53,9 +53,9 @@ const (
 	lockoutForget  = time.Hour
 )
 
-// bucket holds tries that come back with time. The zero value is full.
+// bucket is a token bucket of attempts. The zero value is full.
 type bucket struct {
-	used float64 // tries that are missing
+	used float64 // attempts taken
 	at   time.Time
 }
 
@@ -66,13 +66,13 @@ func (b *bucket) refill(now time.Time, perSecond float64) {
 	}
 }
 
-// has reports whether a try is left.
+// has reports whether an attempt is left.
 func (b *bucket) has(now time.Time, burst int, perSecond float64) bool {
 	b.refill(now, perSecond)
 	return b.used <= float64(burst)-1
 }
 
-// take uses one try, if there is one.
+// take takes one attempt, if one is left.
 func (b *bucket) take(now time.Time, burst int, perSecond float64) bool {
 	if !b.has(now, burst, perSecond) {
 		return false
@@ -83,15 +83,15 @@ func (b *bucket) take(now time.Time, burst int, perSecond float64) bool {
 
 func (b *bucket) give() { b.used = max(0, b.used-1) }
 
-// wait is how long it takes until there is a try.
+// wait returns how long it takes until an attempt is available.
 func (b *bucket) wait(now time.Time, burst int, perSecond float64) time.Duration {
 	b.refill(now, perSecond)
 	missing := b.used + 1 - float64(burst)
 	return time.Duration(max(0, missing) / perSecond * float64(time.Second))
 }
 
-// limiter bounds the requests of clients by address: one client, such as cf,
-// may be that of everybody.
+// limiter limits the requests of clients by address: one client, such as cf,
+// may be used by everyone.
 type limiter struct {
 	l       Limits
 	now     func() time.Time

@@ -24,7 +24,7 @@ func invalidScim(format string, args ...any) error {
 }
 
 // parseQuery reads filter, sortBy, sortOrder, startIndex and count; and
-// countTotal, which is ours: a client that reads a whole list says no to it.
+// countTotal, an extension: a client that reads a whole list sets it to false.
 func parseQuery(r *http.Request) (Query, error) {
 	v := r.URL.Query()
 	q := Query{Start: 1, Count: defaultCount, SortBy: v.Get("sortBy"), Uncounted: v.Get("countTotal") == "false"}
@@ -62,8 +62,8 @@ func badFilter(err error) error {
 	return fault.Wrap(err, fault.BadRequest, "Invalid filter expression: %v", err).WithKind("invalid_scim_resource")
 }
 
-// listFault makes a bad filter or sort attribute, which only the store can
-// tell, the caller's error.
+// listFault converts the store's error for a bad filter or sort attribute to a
+// client error.
 func listFault(err error) error {
 	var (
 		attribute *scim.AttributeError
@@ -78,7 +78,7 @@ func listFault(err error) error {
 	return err
 }
 
-// writeList answers with a page, its members cut to the attributes asked for.
+// writeList responds with a page, reduced to the requested attributes.
 func writeList(w http.ResponseWriter, r *http.Request, q Query, total int, resources []map[string]any) {
 	if only := splitWords(r.URL.Query().Get("attributes")); len(only) > 0 {
 		for i, res := range resources {
@@ -91,7 +91,7 @@ func writeList(w http.ResponseWriter, r *http.Request, q Query, total int, resou
 	})
 }
 
-// cut keeps the named members. A dotted name keeps the whole first part.
+// cut keeps the named attributes. A dotted name keeps the whole first part.
 func cut(res map[string]any, only []string) map[string]any {
 	out := map[string]any{}
 	for name, v := range res {
@@ -128,14 +128,14 @@ func expectedVersion(r *http.Request) (version int, any bool, err error) {
 	return version, false, nil
 }
 
-// matchVersion refuses an update of something that changed meanwhile.
+// matchVersion rejects an update of a resource that changed meanwhile.
 func matchVersion(r *http.Request, have int) error {
 	want, anyVersion, err := expectedVersion(r)
 	if err != nil {
 		return err
 	}
 	if !anyVersion && want != have {
-		return fault.New(fault.PreconditionFailed, "It was changed meanwhile: its version is %d, not %d. Read it again.", have, want).
+		return fault.New(fault.PreconditionFailed, "The resource was changed: its version is %d, not %d. Read it again.", have, want).
 			WithKind("scim_resource_conflict")
 	}
 	return nil

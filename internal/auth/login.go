@@ -58,8 +58,8 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
-// getLogin is GET /login: for programs what to ask the user for, for people
-// the page that asks.
+// getLogin is GET /login: the login prompts for programs, the login page for
+// browsers.
 func (s *Server) getLogin(w http.ResponseWriter, r *http.Request) error {
 	if wantsJSON(r) {
 		about := s.about(r)
@@ -70,7 +70,7 @@ func (s *Server) getLogin(w http.ResponseWriter, r *http.Request) error {
 	return s.loginPage(w, r, http.StatusOK, "")
 }
 
-// getInfo is GET /info: what the server is, for programs and people alike.
+// getInfo is GET /info: it describes the server.
 func (s *Server) getInfo(w http.ResponseWriter, r *http.Request) error {
 	web.WriteJSON(w, http.StatusOK, s.about(r))
 	return nil
@@ -104,8 +104,8 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, status int, p
 	})
 }
 
-// localPath keeps only addresses on this server: the page must not become a
-// way to send people elsewhere.
+// localPath accepts only paths on this server: the page must not become an open
+// redirect.
 func localPath(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(s, "/") ||
@@ -245,7 +245,7 @@ func (s *Server) passcode(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// requestBase is the address the caller used for this server.
+// requestBase returns the URL under which the caller reached this server.
 func (s *Server) requestBase(r *http.Request) string {
 	// A proxy that terminates TLS need not say so where the address is the
 	// public one.

@@ -15,8 +15,8 @@ import (
 	"ingot/internal/base/web"
 )
 
-// revocations is the store's list of withdrawn tokens, held in memory because
-// every request of every API asks it.
+// revocations is the store's list of revoked tokens, cached in memory because
+// every request of every API needs it.
 type revocations struct {
 	store Store
 	now   func() time.Time
@@ -45,7 +45,7 @@ func (r *revocations) load(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// What this process revoked while the list was read must not be lost.
+	// Keep what this process revoked while the list was read.
 	for k, v := range r.list {
 		if _, ok := list[k]; !ok && r.now().Sub(v) < time.Minute {
 			list[k] = v
@@ -68,12 +68,12 @@ func (r *revocations) add(ctx context.Context, one Revocation) error {
 	return nil
 }
 
-// all withdraws what was issued to a user or client until now.
+// all revokes all tokens issued to a user or client until now.
 func (r *revocations) all(ctx context.Context, kind RevocationKind, subject string) error {
 	return r.add(ctx, Revocation{Kind: kind, Subject: subject, Before: r.now(), Expires: r.now().Add(maxValidity)})
 }
 
-// covers reports whether a token is withdrawn.
+// covers reports whether a token is revoked.
 func (r *revocations) covers(c *token.Claims) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -94,20 +94,20 @@ func (r *revocations) before(kind RevocationKind, subject string, issued int64) 
 	return ok && subject != "" && issued < at.Unix()
 }
 
-// refresh reports whether a refresh token is withdrawn with its login, user or
+// refresh reports whether a refresh token is revoked with its login, user or
 // client.
 func (r *revocations) refresh(t *Refresh) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	issued := t.Issued.Unix()
-	// A code used twice withdraws the login it began, by the login's id.
+	// A code that is used twice revokes its login by the login's id.
 	if _, ok := r.list[revocationKey{RevokeToken, t.Family}]; ok {
 		return true
 	}
 	return r.before(RevokeUser, t.UserID, issued) || r.before(RevokeClient, t.ClientID, issued)
 }
 
-// code reports whether a one-time code is withdrawn with its user or client.
+// code reports whether a one-time code is revoked with its user or client.
 func (r *revocations) code(c *Code) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -115,15 +115,15 @@ func (r *revocations) code(c *Code) bool {
 	return r.before(RevokeUser, c.UserID, proven) || r.before(RevokeClient, c.ClientID, proven)
 }
 
-// session reports whether a browser's login is withdrawn with its user.
+// session reports whether a browser session is revoked with its user.
 func (r *revocations) session(s *Session) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.before(RevokeUser, s.UserID, s.AuthTime.Unix())
 }
 
-// parseRefresh checks a refresh token's signature, issuer and times. Whether
-// it is still good is for the store to say.
+// parseRefresh checks a refresh token's signature, issuer and times. The store
+// decides whether it is still valid.
 func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, error) {
 	bad := goneToken()
 	parsed, err := jwt.ParseSigned(raw, token.Algorithms)
@@ -144,8 +144,8 @@ func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, 
 	return &c, nil
 }
 
-// revokeToken withdraws one token. Whoever holds a token may withdraw it:
-// `cf logout` presents each token to revoke itself.
+// revokeToken revokes one token. The holder of a token may revoke it: `cf
+// logout` presents each token to revoke itself.
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	ctx, jti := r.Context(), web.Param(r, "jti")
 	raw, ok := web.BearerToken(r)
@@ -179,11 +179,11 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// revokeRefresh ends a login: the refresh token and all of its family.
+// revokeRefresh revokes a login: the refresh token and its whole family.
 func (s *Server) revokeRefresh(ctx context.Context, w http.ResponseWriter, jti string) error {
 	stored, err := s.store.Refresh(ctx, jti)
 	if errors.Is(err, ErrNotFound) {
-		return fault.New(fault.NotFound, "There is no such token.").WithKind("not_found")
+		return fault.New(fault.NotFound, "Token not found.").WithKind("not_found")
 	}
 	if err != nil {
 		return err

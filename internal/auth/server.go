@@ -134,14 +134,14 @@ func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifi
 func (s *Server) purge(ctx context.Context) {
 	err := errors.Join(s.store.Purge(ctx, s.now()), s.revoked.load(ctx))
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "expired codes and tokens could not be removed", "error", err)
+		s.log.WarnContext(ctx, "purge failed", "error", err)
 	}
 }
 
 // refreshShared notices what other server processes changed.
 func (s *Server) refreshShared(ctx context.Context) {
 	if err := errors.Join(s.revoked.load(ctx), s.keys.load(ctx)); err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "keys and revocations could not be read again", "error", err)
+		s.log.WarnContext(ctx, "reload keys and revocations failed", "error", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func (s *Server) refreshShared(ctx context.Context) {
 func (s *Server) Routes(m *web.Mux) {
 	g := m.Group("auth", web.FormatOAuth, s.verifier)
 	const (
-		anyone = "part of the protocol by which one proves who one is"
+		anyone = "part of the login protocol"
 		client = "client credentials, checked by the handler"
 		cookie = "the login session's cookie or a token, checked by the handler"
 	)
@@ -170,10 +170,10 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodPost, "/userinfo", web.Scope("openid"), s.userInfo)
 	g.Handle(http.MethodGet, "/.well-known/openid-configuration", web.Public("discovery"), s.discovery)
 
-	g.Handle(http.MethodGet, "/info", web.Public("says what the server is, and what to ask a user for"), s.getInfo)
+	g.Handle(http.MethodGet, "/info", web.Public("describes the server and its login prompts"), s.getInfo)
 	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
 	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
-	g.Handle(http.MethodGet, "/logout.do", web.Public("ends the session of the cookie it is given"), s.logout)
+	g.Handle(http.MethodGet, "/logout.do", web.Public("deletes the session of the cookie"), s.logout)
 	g.Handle(http.MethodGet, "/passcode", web.Own(cookie), s.passcode)
 
 	g.Handle(http.MethodGet, "/oauth/clients", web.Scope("clients.read", "clients.admin", "uaa.admin"), s.listClients)
@@ -185,11 +185,11 @@ func (s *Server) Routes(m *web.Mux) {
 
 	g.Handle(http.MethodGet, "/Users", web.Scope("scim.read", "uaa.admin"), s.listUsers)
 	g.Handle(http.MethodPost, "/Users", web.Scope("scim.create", "scim.write", "uaa.admin"), s.createUser)
-	g.Handle(http.MethodGet, "/Users/{id}", web.Token("scim.read, uaa.admin, or the user himself"), s.getUser)
-	g.Handle(http.MethodPut, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user himself for his own name"), s.updateUser)
-	g.Handle(http.MethodPatch, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user himself for his own name"), s.patchUser)
+	g.Handle(http.MethodGet, "/Users/{id}", web.Token("scim.read, uaa.admin, or the user itself"), s.getUser)
+	g.Handle(http.MethodPut, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user for its own name"), s.updateUser)
+	g.Handle(http.MethodPatch, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user for its own name"), s.patchUser)
 	g.Handle(http.MethodDelete, "/Users/{id}", web.Scope("scim.write", "uaa.admin"), s.deleteUser)
-	g.Handle(http.MethodPut, "/Users/{id}/password", web.Token("the user himself with his old password, or uaa.admin"), s.changePassword)
+	g.Handle(http.MethodPut, "/Users/{id}/password", web.Token("the user with the old password, or uaa.admin"), s.changePassword)
 	g.Handle(http.MethodGet, "/Users/{id}/status", web.Scope("scim.read", "uaa.admin"), s.userStatus)
 	g.Handle(http.MethodPatch, "/Users/{id}/status", web.Scope("scim.write", "uaa.admin"), s.setUserStatus)
 

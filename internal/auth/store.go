@@ -8,10 +8,10 @@ import (
 	"ingot/internal/auth/scim"
 )
 
-// What a Store answers besides its own failures.
+// Errors of a Store.
 var (
 	ErrNotFound = errors.New("not found")
-	ErrConflict = errors.New("exists already")
+	ErrConflict = errors.New("already exists")
 )
 
 // Query selects a page of a list.
@@ -27,12 +27,12 @@ type Query struct {
 	Uncounted bool
 }
 
-// Store keeps what the authorization server must not forget. Every method is
-// one transaction (but Purge, which works in batches): when it returns nil the
-// change survives a crash. Methods that take a function run it inside the
+// Store stores the data of the authorization server. Every method is one
+// transaction (except Purge, which works in batches): when it returns nil, the
+// change survives a crash. Methods that take a function call it inside the
 // transaction, possibly several times, so it must only change its argument.
-// Saving a code, session or refresh token whose user or client is gone is
-// ErrNotFound; deleting one that is gone is no error.
+// Saving a code, session or refresh token whose user or client does not exist
+// returns ErrNotFound; deleting one that does not exist is not an error.
 type Store interface {
 	// Client returns ErrNotFound when there is none.
 	Client(ctx context.Context, id string) (*Client, error)
@@ -155,8 +155,8 @@ type Refresh struct {
 	Rotated  time.Time // zero while it is the newest
 }
 
-// Revocation withdraws tokens: one by its id, or all of a user or client that
-// were issued before a moment.
+// Revocation revokes tokens: one by its id, or all of a user or client that
+// were issued before a time.
 type Revocation struct {
 	Kind    RevocationKind
 	Subject string

@@ -39,7 +39,7 @@ func (s *Server) rotateKeys(w http.ResponseWriter, r *http.Request) error {
 	if err := s.keys.rotate(r.Context(), maxValidity); err != nil {
 		return err
 	}
-	s.log.InfoContext(r.Context(), "the signing key was rotated")
+	s.log.InfoContext(r.Context(), "signing key rotated")
 	return s.getKeys(w, r)
 }
 
@@ -109,7 +109,7 @@ func (s *Server) checkToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !alive {
-		return oauthError("invalid_token", "The user or client of the token is gone")
+		return oauthError("invalid_token", "The user or client of the token does not exist")
 	}
 	for _, scope := range splitWords(form.Get("scopes")) {
 		if !claims.HasAny(scope) {

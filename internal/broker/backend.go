@@ -15,17 +15,16 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// local is the name of a server that we run ourselves.
+// local is the name of a server that Ingot runs itself.
 const local = "local"
 
-// backend makes instances and bindings on a kind of server. Each of its methods
-// may be called again after it was cut off anywhere, and then finishes the work.
+// backend creates instances and bindings on a kind of server. Each method can
+// be repeated after an interruption, and then completes the work.
 type backend interface {
 	// name is that of the server, in the records of its instances: local, or
 	// HOST:PORT.
 	name() string
-	// up tells whether the server of the instance answers without having to be
-	// started first.
+	// up reports whether the server of the instance is running.
 	up(i *instance) bool
 	// wake starts the server of the instance unless it runs, without waiting.
 	wake(ctx context.Context, i *instance) error
@@ -71,7 +70,7 @@ type endpoint struct {
 
 func (e endpoint) String() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
 
-// loopback tells whether only this machine reaches it.
+// loopback reports whether the address is reachable from this machine only.
 func (e endpoint) loopback() bool {
 	ip, err := netip.ParseAddr(e.host)
 	return e.host == "localhost" || err == nil && ip.IsLoopback()
@@ -84,7 +83,8 @@ const (
 	highPort = 32000
 )
 
-// owner is as whom a server of ours runs. It has to get to its directory.
+// owner returns the user that a server runs as, which must be able to enter its
+// directory.
 func (c Config) owner(name string) (*syscall.Credential, error) {
 	owner, err := daemon.Unprivileged(name)
 	if err != nil {

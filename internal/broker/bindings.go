@@ -24,7 +24,7 @@ func (b *Broker) credentials(s backend, i *instance, to *binding) (map[string]an
 	return values, []domain.Endpoint{{Host: at.host, Ports: []string{strconv.Itoa(at.port)}, Protocol: "tcp"}}
 }
 
-// Bind makes a user for an app or a key.
+// Bind creates a user for an app or a service key.
 func (a api) Bind(ctx context.Context, instanceID, id string, d domain.BindDetails, _ bool) (domain.Binding, error) {
 	var none domain.Binding
 	if _, err := readParameters(d.RawParameters, nil); err != nil {
@@ -76,7 +76,7 @@ func (a api) Bind(ctx context.Context, instanceID, id string, d domain.BindDetai
 	}
 	if err != nil {
 		if undo := a.b.unmakeBinding(op, s, i, to); undo != nil {
-			a.b.config.Log.Warn("a failed binding is not cleaned up yet", "instance", i.ID, "binding", id, "error", undo)
+			a.b.config.Log.Warn("clean up failed binding failed", "instance", i.ID, "binding", id, "error", undo)
 		}
 		return none, a.b.trouble("binding", i, err)
 	}
@@ -166,7 +166,8 @@ func (a api) GetBinding(_ context.Context, instanceID, id string, d domain.Fetch
 	return spec, nil
 }
 
-// LastBindingOperation tells how far a binding has come; all are made at once.
+// LastBindingOperation returns the state of a binding; bindings are created
+// synchronously.
 func (a api) LastBindingOperation(_ context.Context, instanceID, id string, _ domain.PollDetails) (domain.LastOperation, error) {
 	i := a.b.state.get(instanceID)
 	if i == nil || i.Bindings[id] == nil {

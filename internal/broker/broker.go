@@ -130,7 +130,7 @@ func (b *Broker) findServers() error {
 	}
 	add := func(offering, address string, external, ours func() (backend, error)) error {
 		if slices.Contains(b.config.Without, offering) && !used[offering+" "+local] {
-			b.missing[offering] = errors.New("it was left out")
+			b.missing[offering] = errors.New("disabled by configuration")
 			return nil
 		}
 		if address != "" {
@@ -157,7 +157,7 @@ func (b *Broker) findServers() error {
 	c, s := b.config, b.secret
 	switch {
 	case slices.Contains(c.Without, Notifications):
-		b.missing[Notifications] = errors.New("it was left out")
+		b.missing[Notifications] = errors.New("disabled by configuration")
 	case c.Notifications == nil:
 		b.missing[Notifications] = errNoClients
 	default:
@@ -175,7 +175,7 @@ func as[T backend](f func() (T, error)) func() (backend, error) {
 	return func() (backend, error) { return f() }
 }
 
-// Missing says which offerings are not there, and why.
+// Missing returns the offerings that are not available, and why.
 func (b *Broker) Missing() map[string]error { return b.missing }
 
 // URL is where the API is, from Start on. It may change from start to start.
@@ -196,7 +196,7 @@ func (b *Broker) AdminURL(offering string) string {
 	return ""
 }
 
-// Start opens the API, and goes on with what was left unfinished.
+// Start starts the API, and resumes unfinished operations.
 func (b *Broker) Start(ctx context.Context) error {
 	return b.Launch(ctx, func(work context.Context, spawn func(func())) (err error) {
 		var listen net.ListenConfig
@@ -216,7 +216,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: nil}
 		spawn(func() {
 			if err := server.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
-				b.config.Log.Error("the service broker's API ended", "error", err)
+				b.config.Log.Error("service broker API failed", "error", err)
 			}
 		})
 		spawn(func() {
@@ -231,13 +231,13 @@ func (b *Broker) Start(ctx context.Context) error {
 		spawn(func() { b.finishAll(work) })
 		spawn(func() { b.watchSizes(work) })
 		for name, why := range b.missing {
-			b.config.Log.Info("a service is not offered", "service", name, "reason", why)
+			b.config.Log.Info("service not offered", "service", name, "reason", why)
 		}
 		return nil
 	})
 }
 
-// Stop ends the API, then the servers.
+// Stop stops the API, then the servers.
 func (b *Broker) Stop() {
 	b.Halt(func() {
 		<-b.closed
@@ -277,7 +277,7 @@ func (b *Broker) openWays(ctx context.Context) (all bool) {
 	fail := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			all = false
-			b.config.Log.Error("containers cannot reach a service; it is tried again", "error", err)
+			b.config.Log.Error("open service to containers failed, retrying", "error", err)
 		}
 	}
 	for _, id := range b.state.ids() {

@@ -33,7 +33,7 @@ func (b *Broker) finishAll(ctx context.Context) {
 func (b *Broker) goOn(ctx context.Context, i *instance, first bool) {
 	if first {
 		if _, err := b.backendOf(i); err != nil {
-			b.config.Log.Warn("a service instance cannot be used", "instance", i.ID, "reason", err)
+			b.config.Log.Warn("service instance unavailable", "instance", i.ID, "reason", err)
 		}
 		b.wake(ctx, i.ID)
 	}
@@ -59,11 +59,11 @@ func (b *Broker) wake(ctx context.Context, id string) {
 		return // said at the start
 	}
 	if err := s.wake(ctx, i); err != nil && ctx.Err() == nil {
-		b.config.Log.Error("the server of a service instance does not run", "instance", i.ID, "service", i.Offering, "error", err)
+		b.config.Log.Error("server of a service instance is not running", "instance", i.ID, "service", i.Offering, "error", err)
 	}
 }
 
-// unfinished tells whether there is something to do or undo.
+// unfinished reports whether there is something to complete or undo.
 func (i *instance) unfinished() bool {
 	if i.Phase == creating || i.Phase == deleting {
 		return true
@@ -76,8 +76,8 @@ func (i *instance) unfinished() bool {
 	return false
 }
 
-// finish makes an instance whole: what somebody waits for is made, what was
-// being deleted goes, and so does what nobody was told of.
+// finish completes an instance: asynchronous creations are continued, deletions
+// are completed, and creations that were never acknowledged are undone.
 func (b *Broker) finish(ctx context.Context, id string) {
 	op, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
@@ -95,7 +95,7 @@ func (b *Broker) finish(ctx context.Context, id string) {
 		return // said at the start
 	}
 	if err := b.finishOne(op, s, i); err != nil && ctx.Err() == nil {
-		b.config.Log.Warn("a service instance is unfinished; it is tried again", "instance", i.ID, "phase", string(i.Phase), "error", err)
+		b.config.Log.Warn("complete service instance failed, retrying", "instance", i.ID, "phase", string(i.Phase), "error", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func (b *Broker) checkSizes(ctx context.Context) {
 	for _, id := range b.state.ids() {
 		err := background.Do("service instance", func() error { return b.checkSize(ctx, id) })
 		if err != nil && ctx.Err() == nil {
-			b.config.Log.Warn("the size of a service instance is not known", "instance", id, "error", err)
+			b.config.Log.Warn("measure service instance failed", "instance", id, "error", err)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (b *Broker) checkSize(ctx context.Context, id string) error {
 		if err := b.state.save(i); err != nil {
 			return err
 		}
-		b.config.Log.Info("a service instance changes between read-write and read-only", "instance", id, "size", sizeText(size), "plan", sizeText(limit), "over", over)
+		b.config.Log.Info("service instance write access changed", "instance", id, "size", sizeText(size), "plan", sizeText(limit), "over", over)
 		return s.resize(op, i)
 	}
 	return nil

@@ -154,7 +154,7 @@ func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limite
 	refuse := func(why string) {
 		c.Close()
 		if connlimit.LogDue(&f.told) {
-			f.log.Warn("a connection to a service was refused", "from", c.RemoteAddr().String(), "source", source, "why", why)
+			f.log.Warn("service connection rejected", "from", c.RemoteAddr().String(), "source", source, "why", why)
 		}
 	}
 	if !ok {

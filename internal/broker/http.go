@@ -25,8 +25,8 @@ func (b *Broker) handler() http.Handler {
 	return b.logged(b.guard.wrap(versioned(checkedBody(api))))
 }
 
-// guard asks for the password. Who guesses is made to wait, and all who guess
-// wait in one queue.
+// guard checks the password. Wrong passwords are delayed, in one queue for all
+// clients.
 type guard struct {
 	user, password string
 	turn           chan struct{} // one at a time
@@ -46,7 +46,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 		}
 		g.slow(r.Context())
 		w.Header().Set("WWW-Authenticate", `Basic realm="Ingot service broker"`)
-		writeError(w, http.StatusUnauthorized, "a user name and a password are needed, and these are not the right ones")
+		writeError(w, http.StatusUnauthorized, "invalid user name or password")
 	})
 }
 

@@ -40,8 +40,8 @@ func problem(status int, format string, args ...any) error {
 // trouble is a failure on our side: the reason goes to the log, because it may
 // tell more than a user should know.
 func (b *Broker) trouble(doing string, i *instance, err error) error {
-	b.config.Log.Error("a service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
-	return problem(http.StatusInternalServerError, "%s failed: the %s server did not do it; try again, and see the operator's log if it stays so", doing, i.Offering)
+	b.config.Log.Error("service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
+	return problem(http.StatusInternalServerError, "%s failed on the %s server; try again, or ask the operator to check the log", doing, i.Offering)
 }
 
 // operation is the context of one: it goes on when the caller has left, so that
@@ -298,7 +298,7 @@ func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bo
 	return none, nil
 }
 
-// LastOperation tells how far an instance has come.
+// LastOperation returns the state of an instance.
 func (a api) LastOperation(_ context.Context, id string, _ domain.PollDetails) (domain.LastOperation, error) {
 	i := a.b.state.get(id)
 	if i == nil {
@@ -310,7 +310,7 @@ func (a api) LastOperation(_ context.Context, id string, _ domain.PollDetails) (
 	case failed:
 		return domain.LastOperation{State: domain.Failed, Description: i.Failure}, nil
 	case deleting:
-		return domain.LastOperation{State: domain.InProgress, Description: "it is being deleted"}, nil
+		return domain.LastOperation{State: domain.InProgress, Description: "deleting the instance"}, nil
 	}
-	return domain.LastOperation{State: domain.InProgress, Description: "its server is being started"}, nil
+	return domain.LastOperation{State: domain.InProgress, Description: "starting the server"}, nil
 }

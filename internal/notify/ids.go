@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// IDs turns the numbers of messages and sends into public ids and back. An id
-// is the number encrypted as one AES block, written like a UUID: it cannot be
-// guessed or counted, needs no index, and is the same at every attempt, so that
-// it can be part of a mail's Message-ID.
+// IDs converts the numbers of messages and sends to public ids and back. An id
+// is the number encrypted as one AES block, formatted like a UUID: it cannot be
+// guessed or enumerated, needs no index, and is the same for every attempt, so
+// that it can be part of a mail's Message-ID.
 type IDs struct {
 	messages, sends cipher.Block
 }
 
-// NewIDs needs a key of 32 bytes that stays with the database.
+// NewIDs returns IDs for a key of 32 bytes, which has to stay with the
+// database.
 func NewIDs(key []byte) (*IDs, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("the key of message ids has %d bytes, want 32", len(key))
@@ -33,19 +34,19 @@ func NewIDs(key []byte) (*IDs, error) {
 	return &IDs{messages, sends}, nil
 }
 
-// Message is the public id of a message.
+// Message returns the public id of a message.
 func (d *IDs) Message(number int64) string { return encode(d.messages, number) }
 
-// MessageNumber is the inverse of Message; false for what is no id of ours.
+// MessageNumber is the inverse of Message; false means that id is not valid.
 func (d *IDs) MessageNumber(id string) (int64, bool) { return decode(d.messages, id) }
 
-// Send is the public id of a send, or campaign.
+// Send returns the public id of a send or campaign.
 func (d *IDs) Send(number int64) string { return encode(d.sends, number) }
 
 // SendNumber is the inverse of Send.
 func (d *IDs) SendNumber(id string) (int64, bool) { return decode(d.sends, id) }
 
-// encode leaves half of the block zero, which is what decode recognises.
+// encode leaves half of the block zero, which decode checks.
 func encode(b cipher.Block, number int64) string {
 	var block [aes.BlockSize]byte
 	binary.BigEndian.PutUint64(block[8:], uint64(number))
@@ -73,6 +74,6 @@ func decode(b cipher.Block, id string) (int64, bool) {
 	if binary.BigEndian.Uint64(block[:8]) != 0 || number < 0 {
 		return 0, false
 	}
-	// Upper case decodes too, but only one spelling is an id.
+	// Upper case decodes too, but only one form is valid.
 	return number, encode(b, number) == id
 }

@@ -11,24 +11,23 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Limits bound what one client may do, and one request may hold. A field that is
-// 0 has its default; a negative one is no limit.
+// Limits are the limits of a client and of a request. Zero fields have a
+// default; negative ones mean no limit.
 type Limits struct {
-	// Requests is how many sends a client may ask for in a second, over time;
-	// Burst how many at once.
+	// Requests is the number of sends per second that a client may request on
+	// average; Burst the number at once.
 	Requests float64
 	Burst    int
-	// Recipients is how many messages a client may cause in a day.
+	// Recipients is the number of messages per day that a client may cause.
 	Recipients int
-	// Bytes bounds the text and the HTML of a send, each.
+	// Bytes limits the text and the HTML of a send, each.
 	Bytes int
-	// Queue is the store's limit of waiting messages, for the words of the
-	// refusal.
+	// Queue is the store's limit of waiting messages, for the error message.
 	Queue int
 }
 
-// The defaults. They keep one client from taking everything by mistake; an
-// operator who wants to share out lowers them.
+// The defaults prevent a client from using up everything by mistake; an
+// operator can lower them to share capacity among clients.
 const (
 	defaultRequests   = 10_000
 	defaultBurst      = 20_000
@@ -55,18 +54,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// RateLimit is what a client may still do, for the RateLimit headers.
+// RateLimit is the remaining quota of a client, for the RateLimit headers.
 type RateLimit struct {
-	// Limit is how many requests fit in at once and Remaining how many of them
-	// are left; Reset is when all of them are there again. Limit is 0 when
-	// there is no limit.
+	// Limit is the number of requests allowed at once and Remaining how many of
+	// them are left; Reset is when all of them are available again. Limit is 0
+	// when there is no limit.
 	Limit     int
 	Remaining int
 	Reset     time.Duration
 }
 
-// Headers are the names and values that tell it to the caller; none without a
-// limit.
+// Headers returns the header names and values; none without a limit.
 func (l RateLimit) Headers() map[string]string {
 	if l.Limit == 0 {
 		return nil
@@ -78,37 +76,37 @@ func (l RateLimit) Headers() map[string]string {
 	}
 }
 
-// gates keeps the limits of each client, in memory: a restart forgives, and
-// several servers each grant them.
-type gates struct {
+// quotas holds the quota of each client in memory: a restart resets it, and
+// each of several servers has its own.
+type quotas struct {
 	limits Limits
 	mu     sync.Mutex
-	of     map[string]*gate
+	of     map[string]*clientQuota
 }
 
-type gate struct {
+type clientQuota struct {
 	requests, recipients *rate.Limiter
 }
 
-// manyGates is when those that are back at full are forgotten.
-const manyGates = 10_000
+// manyQuotas is the number of clients at which unused quotas are removed.
+const manyQuotas = 10_000
 
-func newGates(l Limits) *gates { return &gates{limits: l, of: map[string]*gate{}} }
+func newQuotas(l Limits) *quotas { return &quotas{limits: l, of: map[string]*clientQuota{}} }
 
-func (g *gates) gate(client string, now time.Time) *gate {
+func (g *quotas) clientQuota(client string, now time.Time) *clientQuota {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if have := g.of[client]; have != nil {
 		return have
 	}
-	if len(g.of) >= manyGates {
+	if len(g.of) >= manyQuotas {
 		for id, old := range g.of {
 			if old.full(now) {
 				delete(g.of, id)
 			}
 		}
 	}
-	made := &gate{
+	made := &clientQuota{
 		requests:   limiter(g.limits.Requests, g.limits.Burst),
 		recipients: limiter(float64(g.limits.Recipients)/(24*time.Hour).Seconds(), g.limits.Recipients),
 	}
@@ -123,7 +121,7 @@ func limiter(perSecond float64, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), burst)
 }
 
-func (g *gate) full(now time.Time) bool {
+func (g *clientQuota) full(now time.Time) bool {
 	for _, l := range []*rate.Limiter{g.requests, g.recipients} {
 		if l.Limit() != rate.Inf && l.TokensAt(now) < float64(l.Burst()) {
 			return false
@@ -133,19 +131,19 @@ func (g *gate) full(now time.Time) bool {
 }
 
 // request takes one request from the client's rate.
-func (g *gates) request(client string, now time.Time) error {
-	l := g.gate(client, now).requests
+func (g *quotas) request(client string, now time.Time) error {
+	l := g.clientQuota(client, now).requests
 	if l.AllowN(now, 1) {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests a second: wait and try again", client, float64(l.Limit())).
+	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests per second: wait and try again", client, float64(l.Limit())).
 		After(until(l, 1, now))
 }
 
-// recipients takes n messages from the client's day, or refuses when not so many
-// are left.
-func (g *gates) recipients(client string, n int, now time.Time) error {
-	l := g.gate(client, now).recipients
+// recipients takes n messages from the client's daily quota, or returns an
+// error if not enough are left.
+func (g *quotas) recipients(client string, n int, now time.Time) error {
+	l := g.clientQuota(client, now).recipients
 	if l.Limit() == rate.Inf || n == 0 {
 		return nil
 	}
@@ -153,28 +151,28 @@ func (g *gates) recipients(client string, n int, now time.Time) error {
 		return nil
 	}
 	if n > l.Burst() {
-		return fault.New(fault.RateLimited, "The request has %d recipients, but the client %q may send to %d a day: nothing was sent", n, client, l.Burst()).
+		return fault.New(fault.RateLimited, "The request has %d recipients, but the client %q may send to %d per day: nothing was sent", n, client, l.Burst()).
 			After(24 * time.Hour)
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients a day, and too few are left for the %d of this request: nothing was sent", client, l.Burst(), n).
+	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and not enough are left for the %d of this request: nothing was sent", client, l.Burst(), n).
 		After(until(l, n, now))
 }
 
-// open refuses a send whose recipients are not known yet when nothing is left of
-// the client's day.
-func (g *gates) open(client string, now time.Time) error {
-	l := g.gate(client, now).recipients
+// open rejects a send whose recipients are not known yet if the client's daily
+// quota is used up.
+func (g *quotas) open(client string, now time.Time) error {
+	l := g.clientQuota(client, now).recipients
 	if l.Limit() == rate.Inf || l.TokensAt(now) >= 1 {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients a day, and none are left: nothing was sent", client, l.Burst()).
+	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and none are left: nothing was sent", client, l.Burst()).
 		After(until(l, 1, now))
 }
 
-// spend takes n messages that were found later, and leaves a debt when they are
-// too many.
-func (g *gates) spend(client string, n int, now time.Time) {
-	l := g.gate(client, now).recipients
+// spend takes n messages that were found later from the quota, which may become
+// negative.
+func (g *quotas) spend(client string, n int, now time.Time) {
+	l := g.clientQuota(client, now).recipients
 	if l.Limit() == rate.Inf || l.Burst() == 0 {
 		return
 	}
@@ -185,8 +183,8 @@ func (g *gates) spend(client string, n int, now time.Time) {
 	}
 }
 
-func (g *gates) state(client string, now time.Time) RateLimit {
-	l := g.gate(client, now).requests
+func (g *quotas) state(client string, now time.Time) RateLimit {
+	l := g.clientQuota(client, now).requests
 	if l.Limit() == rate.Inf {
 		return RateLimit{}
 	}
@@ -194,7 +192,8 @@ func (g *gates) state(client string, now time.Time) RateLimit {
 	return RateLimit{Limit: l.Burst(), Remaining: int(left), Reset: until(l, l.Burst(), now)}
 }
 
-// until is how long it takes, in whole seconds, until n tokens are there.
+// until returns how long it takes, in whole seconds, until n tokens are
+// available.
 func until(l *rate.Limiter, n int, now time.Time) time.Duration {
 	missing := float64(n) - l.TokensAt(now)
 	if missing <= 0 || l.Limit() <= 0 {
@@ -204,10 +203,10 @@ func until(l *rate.Limiter, n int, now time.Time) time.Duration {
 	return time.Duration(math.Max(1, math.Min(seconds, 7*24*3600))) * time.Second
 }
 
-// giveBack returns what recipients took for a send that was not accepted.
-func (g *gates) giveBack(client string, n int, now time.Time) {
-	l := g.gate(client, now).recipients
+// giveBack returns the recipients of a send that was not accepted to the quota.
+func (g *quotas) giveBack(client string, n int, now time.Time) {
+	l := g.clientQuota(client, now).recipients
 	if l.Limit() != rate.Inf && n > 0 && n <= l.Burst() {
-		l.ReserveN(now, -n) // the limiter counts a negative number like any other
+		l.ReserveN(now, -n) // a negative number adds tokens
 	}
 }

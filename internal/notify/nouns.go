@@ -19,32 +19,32 @@ type Client struct {
 	TemplateID string
 }
 
-// Kind is a sort of notification that a client sends.
+// Kind is a kind of notification that a client sends.
 type Kind struct {
 	ClientID    string
 	ID          string
 	Description string
-	// Critical kinds reach users whatever they unsubscribed from.
+	// Critical kinds are delivered even to users who unsubscribed.
 	Critical   bool
 	TemplateID string
 }
 
-// Template is how a message looks.
+// Template defines the appearance of a message.
 type Template struct {
 	ID string
-	// Owner is the client of a template made by the v2 API, empty for those of
-	// v1, which all clients share.
+	// Owner is the client of a template made with the v2 API, empty for those
+	// of v1, which all clients share.
 	Owner string
-	// Creator is the client that made a template of v1. Others use it, but only
-	// this one and administrators change it. Empty: not known.
+	// Creator is the client that created a v1 template. Others may use it, but
+	// only this client and administrators may change it. Empty means unknown.
 	Creator  string
 	Name     string
 	Subject  string
 	Text     string
 	HTML     string
 	Metadata json.RawMessage
-	// Overridden marks a default template that somebody changed: a new version
-	// of the built-in one does not replace it.
+	// Overridden marks a default template that was changed: a new version of
+	// the built-in one does not replace it.
 	Overridden bool
 	Created    time.Time
 	Updated    time.Time
@@ -56,14 +56,14 @@ type Association struct {
 	KindID   string // empty: the client's own
 }
 
-// Sender is what v2 campaigns are sent by.
+// Sender is the sender of v2 campaigns.
 type Sender struct {
 	ID       string
 	ClientID string
 	Name     string
 }
 
-// CampaignType is the v2 API's kind.
+// CampaignType is the equivalent of Kind in the v2 API.
 type CampaignType struct {
 	ID          string
 	SenderID    string
@@ -85,14 +85,16 @@ type Preference struct {
 // and KindID the type's id, which is unique by itself.
 type KindRef struct{ ClientID, KindID string }
 
-// PreferenceChange is one user's wish; nil leaves the global setting alone.
+// PreferenceChange is a change of a user's preferences; nil leaves the global
+// setting unchanged.
 type PreferenceChange struct {
 	Global *bool
 	// Kinds holds true for a kind to receive, false to unsubscribe.
 	Kinds map[KindRef]bool
 }
 
-// Suppression is an address that refused mail for good.
+// Suppression is an address to which no mail is sent, because it was rejected
+// permanently.
 type Suppression struct {
 	Email   string // lower case
 	Reason  string
@@ -100,14 +102,14 @@ type Suppression struct {
 	Created time.Time
 }
 
-// Webhook is where a client wants to hear of its messages.
+// Webhook is a URL that is called with the results of a client's messages.
 type Webhook struct {
 	ID       string
 	ClientID string
 	URL      string
-	// Secret signs what is sent; it is stored sealed.
+	// Secret signs the calls; it is stored sealed.
 	Secret string
-	// Events are the statuses to tell; empty means all that are final.
+	// Events are the statuses to report; empty means all final ones.
 	Events  []Status
 	Created time.Time
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// RequestHash tells one request from another under the same idempotency key.
-// Each part is hashed by itself, so that none can be taken for another.
+// RequestHash identifies a request, to detect the reuse of an idempotency key.
+// Each part is hashed separately, so that different requests cannot collide.
 func RequestHash(method, path string, body []byte) string {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(method), []byte(path), body} {

@@ -2,10 +2,9 @@ package notify
 
 import "time"
 
-// AudienceType says what an audience's id is.
+// AudienceType is the type of an audience's id.
 type AudienceType string
 
-// The audiences.
 const (
 	ToUser     AudienceType = "user"
 	ToSpace    AudienceType = "space"
@@ -15,8 +14,8 @@ const (
 	ToEmail    AudienceType = "email"
 )
 
-// Audience is to whom a send goes. The names are filled in by
-// Directory.Resolve; templates and endorsements show them.
+// Audience is a group of recipients. The names are set by Directory.Resolve;
+// templates and endorsements show them.
 type Audience struct {
 	Type AudienceType `json:"type"`
 	// ID is the guid of a user, space or organization, the scope, or the
@@ -38,7 +37,7 @@ type Recipient struct {
 	Audience int
 }
 
-// Content is what the caller wants to say.
+// Content is the content of a notification.
 type Content struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text,omitempty"`
@@ -48,7 +47,8 @@ type Content struct {
 
 // Send is an accepted request to notify an audience. v2 calls it a campaign.
 type Send struct {
-	// Number is given by the store; the numbers of its messages follow from it.
+	// Number is assigned by the store; the numbers of its messages are derived
+	// from it.
 	Number   int64
 	ClientID string
 	// KindID is empty for mail to an address without a kind.
@@ -61,23 +61,24 @@ type Send struct {
 	Critical          bool
 	KindDescription   string
 	SourceDescription string
-	// TemplateID is the template asked for by the request; empty means that of
-	// the kind, else of the client, else the default, chosen at delivery.
+	// TemplateID is the template in the request; empty means that of the kind,
+	// else of the client, else the default, chosen at delivery.
 	TemplateID string
 	Audiences  []Audience
 	Content    Content
 	RequestID  string // the caller's X-Vcap-Request-Id
 	Received   time.Time
 
-	// Cursor is how far the audiences were read; Expanded tells that all were.
+	// Cursor is the position up to which the audiences were read; Expanded
+	// reports that all were.
 	Cursor   Cursor
 	Expanded bool
 	Counts   Counts
-	// Finished is when the last message reached its end, zero before.
+	// Finished is when the last message became final, zero before.
 	Finished time.Time
 }
 
-// Preferred is the key under which users unsubscribe from what this send is.
+// Preferred returns the key under which users unsubscribe from this send.
 func (s *Send) Preferred() KindRef {
 	if s.CampaignTypeID != "" {
 		return KindRef{KindID: s.CampaignTypeID}
@@ -85,10 +86,10 @@ func (s *Send) Preferred() KindRef {
 	return KindRef{s.ClientID, s.KindID}
 }
 
-// Cursor is a place in a send's audiences.
+// Cursor is a position in a send's audiences.
 type Cursor struct {
 	Audience int    `json:"audience"`
-	Page     string `json:"page,omitempty"` // the Directory's own word; empty is the beginning
+	Page     string `json:"page,omitempty"` // the Directory's own cursor; empty means the beginning
 }
 
 // Counts are a send's messages by status. They stay when messages are purged.
@@ -96,10 +97,10 @@ type Counts struct {
 	Total, Queued, Retry, Delivered, Failed, Undeliverable int
 }
 
-// Status is where a message is in its life.
+// Status is the delivery status of a message.
 type Status string
 
-// The statuses; package doc draws how they follow each other.
+// The package comment shows the transitions.
 const (
 	Queued        Status = "queued"
 	Retry         Status = "retry"
@@ -108,7 +109,7 @@ const (
 	Undeliverable Status = "undeliverable"
 )
 
-// Final reports whether nothing more will happen by itself.
+// Final reports whether the status no longer changes by itself.
 func (s Status) Final() bool { return s == Delivered || s == Failed || s == Undeliverable }
 
 // Message is a send to one recipient.
@@ -116,40 +117,41 @@ type Message struct {
 	Number int64 // of the message; its public id is IDs.Encode(Number)
 	Recipient
 	Status   Status
-	Attempts int // deliveries tried
+	Attempts int // delivery attempts
 	// Due is when the next attempt is allowed; zero when Status is final.
 	Due     time.Time
 	Updated time.Time
-	// Reason says why the latest attempt failed, in words for the sender.
+	// Reason says why the latest attempt failed; it is shown to the sender.
 	Reason string
-	// Parked marks a failed message that was not refused by anybody: it could
-	// not be rendered, or ended the worker. An operator may replay it.
+	// Parked marks a failed message that was not rejected by a server: it could
+	// not be rendered, or crashed the worker. An operator may replay it.
 	Parked bool
 }
 
-// messageBits is how many bits of a message's number count within its send, so
-// that message numbers follow from the send's number without a second sequence.
+// messageBits is the number of bits of a message number that count messages
+// within a send, so that message numbers are derived from the send's number.
 const messageBits = 24
 
-// MaxRecipients bounds one send.
+// MaxRecipients limits the recipients of one send.
 const MaxRecipients = 1<<messageBits - 1
 
-// MessageNumber is the number of the i-th message of a send, from 0.
+// MessageNumber returns the number of the i-th message of a send, from 0.
 func MessageNumber(send int64, i int) int64 { return send<<messageBits | int64(i) }
 
-// SendOf is the number of the send that a message belongs to.
+// SendOf returns the number of the send that a message belongs to.
 func SendOf(message int64) int64 { return message >> messageBits }
 
-// Outcome is what became of one attempt.
+// Outcome is the result of processing a message.
 type Outcome struct {
 	Number int64
 	Status Status // never Queued
 	Due    time.Time
 	Reason string
 	Parked bool
-	// Email is the address that was found, when the message had none.
+	// Email is the address that was looked up, if the message had none.
 	Email string
-	// Attempted is false when nothing was tried: unsubscribed, no address.
+	// Attempted is false if no delivery was attempted: unsubscribed, no
+	// address.
 	Attempted bool
 	At        time.Time
 }

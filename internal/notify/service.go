@@ -1,10 +1,6 @@
 package notify
 
-import (
-	"context"
-)
-
-// Request is a send as a face hands it over, checked for form.
+// Request is a send request from an HTTP API, with a valid format.
 type Request struct {
 	// Client is the caller's client id, MayCritical whether its token carries
 	// critical_notifications.write.
@@ -21,29 +17,14 @@ type Request struct {
 	// IdempotencyKey is the header's value; Hash covers the whole request.
 	IdempotencyKey string
 	Hash           string
-	// Async answers before a large audience is read; the faces' answer is 202.
+	// Async requests a response (202) before a large audience is read.
 	Async bool
 }
 
-// Receipt is the answer to a Request.
+// Receipt is the result of a Request.
 type Receipt struct {
 	Send Send
-	// Replayed tells that this is the answer to an earlier request of the same
-	// idempotency key.
+	// Replayed reports that this is the result of an earlier request with the
+	// same idempotency key.
 	Replayed bool
-}
-
-// Faces is what the HTTP faces need of the service beside the store.
-type Faces interface {
-	// Send checks what only the store and the directory know (the kind is
-	// registered, its criticality is allowed, the audience exists, the limits
-	// of the client are kept) and accepts.
-	Send(ctx context.Context, r Request) (Receipt, error)
-	// Messages calls each for the messages of a send in order. Of a send that is
-	// still being expanded it waits for the rest, unless ctx ends.
-	Messages(ctx context.Context, send int64, each func(Message) error) error
-	// IDs names messages and sends.
-	IDs() *IDs
-	// RateLimit is what the client may still ask for.
-	RateLimit(client string) RateLimit
 }

@@ -10,23 +10,24 @@ import (
 )
 
 // Reader reads the members of audiences, in chunks, from a Directory. Users and
-// addresses that were named one by one need no Directory.
+// addresses that are named individually need no Directory.
 type Reader struct {
 	Directory Directory
-	// Page is how many members to ask for at a time.
+	// Page is the number of members per request.
 	Page int
 	// Near stops before the first audience that needs the Directory.
 	Near bool
-	// Lenient skips audiences that do not exist (any more) and tells Skipped.
-	// Otherwise they are errors.
+	// Lenient skips audiences that do not exist and calls Skipped. Otherwise
+	// they are errors.
 	Lenient bool
 	Skipped func(a Audience, err error)
 }
 
 // Read returns the members that follow from, at least want of them unless the
-// audiences end, the place after them, and whether that is the end. A member
-// comes once in a chunk, as one of the last audience that names it. An error
-// comes alone: what was read before it is returned first, without it.
+// audiences end, the position after them, and whether that is the end. A member
+// appears once per chunk, attributed to the last audience that contains it. An
+// error is returned alone: members read before it are returned first, without
+// it.
 func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, want int) (members []Recipient, to Cursor, done bool, err error) {
 	seen := map[Recipient]int{}
 	to = from
@@ -82,8 +83,8 @@ func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipien
 	return r.Directory.Page(ctx, a, cursor, r.Page)
 }
 
-// clean leaves out what no database can hold, so that one strange entry of a
-// directory does not keep all others from getting their mail.
+// clean removes text that no database can store, so that one malformed entry of
+// a directory does not prevent the delivery to all others.
 func clean(m Recipient) Recipient {
 	for _, s := range []*string{&m.UserID, &m.Email} {
 		if strings.ContainsRune(*s, 0) || !utf8.ValidString(*s) {
@@ -93,14 +94,15 @@ func clean(m Recipient) Recipient {
 	return m
 }
 
-// near tells that the members of an audience are known without asking anybody.
+// near reports whether the members of an audience are known without a
+// Directory.
 func near(a Audience) bool { return a.Type == ToUser || a.Type == ToEmail }
 
-// maxAddress is how long an address may be to fit into an SMTP path.
+// maxAddress is the maximum length of an address in SMTP.
 const maxAddress = 254
 
 // UsableAddress reports whether mail can be sent to the address: one mailbox,
-// without a display name, that holds nothing a line of SMTP could be ended with.
+// without a display name, and without characters that could end a line of SMTP.
 func UsableAddress(s string) bool {
 	if len(s) > maxAddress {
 		return false
@@ -132,8 +134,8 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// plain tells that s is made of letters, digits and a few marks, with dots only
-// between them: nearly all addresses are, and need no parser.
+// plain reports whether s consists of letters, digits and a few signs, with
+// dots only between them: a fast path for nearly all addresses.
 func plain(s string) bool {
 	dot := true
 	for i := range len(s) {

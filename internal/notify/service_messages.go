@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// news tells those who wait that some send was extended. The zero value is
-// ready.
-type news struct {
+// broadcast wakes all goroutines that wait for a send to be extended. The zero
+// value is ready to use.
+type broadcast struct {
 	mu   sync.Mutex
 	next chan struct{} // closed at the next event
 }
 
-func (n *news) wait() <-chan struct{} {
+func (n *broadcast) wait() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next == nil {
@@ -23,7 +23,7 @@ func (n *news) wait() <-chan struct{} {
 	return n.next
 }
 
-func (n *news) tell() {
+func (n *broadcast) signal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next != nil {
@@ -33,26 +33,26 @@ func (n *news) tell() {
 }
 
 const (
-	// messagesPage is how many messages are in memory at a time.
+	// messagesPage is the number of messages in memory at a time.
 	messagesPage = 1000
-	// lookAgain is for sends that another process expands, which nobody tells
-	// about.
+	// lookAgain is the poll interval for sends that another process expands.
 	lookAgain = time.Second
 )
 
-// Extended is called by the delivery when it found more recipients of a send.
+// Extended is called by the delivery when it has found more recipients of a
+// send.
 func (s *Service) Extended(client string, recipients int) {
-	s.gates.spend(client, recipients, s.o.Now())
-	s.news.tell()
+	s.quotas.spend(client, recipients, s.o.Now())
+	s.broadcast.signal()
 }
 
-// Messages calls each for the messages of a send in order, and waits for those
-// that are still to be found.
+// Messages calls each for the messages of a send in order. While the send is
+// being expanded, it waits for the rest, unless ctx is done.
 func (s *Service) Messages(ctx context.Context, send int64, each func(Message) error) error {
 	after := int64(-1)
 	for {
-		// In this order nothing that comes in between is missed.
-		more := s.news.wait()
+		// This order ensures that no event is missed.
+		more := s.broadcast.wait()
 		now, err := s.o.Store.Send(ctx, send)
 		if err != nil {
 			return fmt.Errorf("read a send: %w", err)

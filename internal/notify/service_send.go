@@ -12,29 +12,28 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// ServiceOptions are what New needs.
+// ServiceOptions configure a Service.
 type ServiceOptions struct {
 	Store     Store
 	Directory Directory
 	IDs       *IDs
 	Limits    Limits
 	Log       *slog.Logger
-	// Now is the clock, time.Now without it.
+	// Now is the clock; the default is time.Now.
 	Now func() time.Time
-	// Kick tells the delivery that there is something to do.
+	// Kick tells the delivery that there is work to do.
 	Kick func()
 }
 
-// Service accepts sends. It implements Faces.
+// Service accepts sends.
 type Service struct {
-	o     ServiceOptions
-	gates *gates
-	news  news
+	o         ServiceOptions
+	quotas    *quotas
+	broadcast broadcast
 }
 
-var _ Faces = (*Service)(nil)
-
-// New returns a Service. It runs nothing: what it accepts, the delivery does.
+// New returns a Service. It runs nothing itself: package delivery processes the
+// accepted sends.
 func New(o ServiceOptions) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -46,12 +45,12 @@ func New(o ServiceOptions) *Service {
 		o.Kick = func() {}
 	}
 	o.Limits = o.Limits.withDefaults()
-	return &Service{o: o, gates: newGates(o.Limits)}
+	return &Service{o: o, quotas: newQuotas(o.Limits)}
 }
 
 const (
-	// atOnce is up to how many recipients a send is stored in one transaction
-	// before it is answered.
+	// atOnce is the maximum number of recipients that are stored in one
+	// transaction before the response.
 	atOnce = 1000
 
 	maxAudiences   = 10_000
@@ -65,25 +64,26 @@ const (
 	noSubject = "[no subject]"
 )
 
-// IDs names messages and sends.
+// IDs returns the public ids of messages and sends.
 func (s *Service) IDs() *IDs { return s.o.IDs }
 
-// RateLimit is what the client may still ask for.
-func (s *Service) RateLimit(client string) RateLimit { return s.gates.state(client, s.o.Now()) }
+// RateLimit returns the remaining quota of the client.
+func (s *Service) RateLimit(client string) RateLimit { return s.quotas.state(client, s.o.Now()) }
 
-// Send checks a request and accepts it: afterwards its messages reach an end
-// whatever happens to the process.
+// Send checks a request (the kind is registered, the client may send it, the
+// audience exists, the client's limits are not exceeded) and accepts it: from
+// then on its messages are processed even if the process crashes.
 func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	now := s.o.Now()
-	if err := s.gates.request(r.Client, now); err != nil {
+	if err := s.quotas.request(r.Client, now); err != nil {
 		return Receipt{}, err
 	}
 	if err := s.check(r); err != nil {
 		return Receipt{}, err
 	}
 	if r.IdempotencyKey != "" {
-		// What was answered once is answered again, whatever has become of the kind
-		// and the audience since.
+		// A repeated request gets the same response, even if the kind or the
+		// audience has changed since.
 		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now})
 		if err != nil {
 			return Receipt{}, s.refusal(err, r)
@@ -117,18 +117,18 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	}
 	accepted, replayed, err := s.o.Store.Accept(ctx, n)
 	if err != nil {
-		s.gates.giveBack(r.Client, len(n.Recipients), now)
+		s.quotas.giveBack(r.Client, len(n.Recipients), now)
 		return Receipt{}, s.refusal(err, r)
 	}
 	if replayed {
-		s.gates.giveBack(r.Client, len(n.Recipients), now)
+		s.quotas.giveBack(r.Client, len(n.Recipients), now)
 	} else {
 		s.o.Kick()
 	}
 	return Receipt{Send: accepted, Replayed: replayed}, nil
 }
 
-// check looks at what needs no store.
+// check validates the parts of a request that need no store.
 func (s *Service) check(r Request) error {
 	var problems []string
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -137,7 +137,7 @@ func (s *Service) check(r Request) error {
 			bad("%q must be a single line: it becomes a header of the mail", f.name)
 		}
 		if len(f.value) > maxSubject {
-			bad("%q is %d bytes long, at most %d are possible", f.name, len(f.value), maxSubject)
+			bad("%q is %d bytes long, at most %d are allowed", f.name, len(f.value), maxSubject)
 		}
 	}
 	if r.Content.ReplyTo != "" {
@@ -152,24 +152,24 @@ func (s *Service) check(r Request) error {
 		}
 	}
 	if len(r.Audiences) > maxAudiences {
-		bad("the request names %d audiences, at most %d are possible: send to a space, an organization or a scope instead", len(r.Audiences), maxAudiences)
+		bad("the request has %d audiences, at most %d are allowed: send to a space, an organization or a scope instead", len(r.Audiences), maxAudiences)
 	}
 	for _, a := range r.Audiences {
 		switch {
 		case len(a.ID) > maxAudienceID:
-			bad("the id of a %s is %d bytes long, at most %d are possible", a.Type, len(a.ID), maxAudienceID)
+			bad("the id of a %s is %d bytes long, at most %d are allowed", a.Type, len(a.ID), maxAudienceID)
 		case a.Type == ToEmail && !UsableAddress(a.ID):
 			bad("%q is not a valid email address", a.ID)
 		}
 	}
 	if len(r.IdempotencyKey) > maxIdempotency {
-		bad("the Idempotency-Key is %d bytes long, at most %d are possible", len(r.IdempotencyKey), maxIdempotency)
+		bad("the Idempotency-Key is %d bytes long, at most %d are allowed", len(r.IdempotencyKey), maxIdempotency)
 	}
 	return fault.Invalid(problems...)
 }
 
-// describe fills in what kind of notification it is, and checks that the client
-// may send it.
+// describe sets the kind of notification and checks that the client may send
+// it.
 func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 	if c := r.Campaign; c != nil {
 		if c.Critical && !r.MayCritical {
@@ -211,8 +211,8 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 	return nil
 }
 
-// read resolves the audiences and reads their first members. Campaigns skip what
-// does not exist, when they are expanded, and are never kept waiting for it.
+// read resolves the audiences and reads their first members. Campaigns skip
+// audiences that do not exist, when they are expanded, and never wait for them.
 func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 	campaign := r.Campaign != nil
 	for i, a := range n.Audiences {
@@ -224,7 +224,7 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 		case err == nil:
 			n.Audiences[i] = resolved
 		case campaign && fault.Is(err, fault.NotFound):
-			s.o.Log.InfoContext(ctx, "a campaign names an audience that does not exist", "client", r.Client, "type", a.Type, "id", a.ID)
+			s.o.Log.InfoContext(ctx, "campaign audience does not exist", "client", r.Client, "type", a.Type, "id", a.ID)
 		default:
 			return err
 		}
@@ -236,16 +236,16 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 }
 
 func (s *Service) quota(n NewSend, now time.Time) error {
-	if err := s.gates.recipients(n.ClientID, len(n.Recipients), now); err != nil {
+	if err := s.quotas.recipients(n.ClientID, len(n.Recipients), now); err != nil {
 		return err
 	}
 	if n.Expanded || len(n.Recipients) > 0 {
 		return nil
 	}
-	return s.gates.open(n.ClientID, now)
+	return s.quotas.open(n.ClientID, now)
 }
 
-// refusal puts what the store said into words.
+// refusal converts an error of the store to one for the user.
 func (s *Service) refusal(err error, r Request) error {
 	switch {
 	case errors.Is(err, ErrQueueFull):

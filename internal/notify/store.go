@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// What stores answer when something is not there, exists already, or does not
-// fit. They are wrapped, so use errors.Is.
+// Errors of stores. They may be wrapped, so use errors.Is.
 var (
 	ErrNotFound  = errors.New("not found")
-	ErrConflict  = errors.New("exists already")
+	ErrConflict  = errors.New("already exists")
 	ErrQueueFull = errors.New("too many messages are waiting")
-	// ErrTooMany is given for recipients of a send beyond MaxRecipients.
+	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
-	// ErrKeyReused is given for an idempotency key that came with another
-	// request before.
+	// ErrKeyReused means that an idempotency key was used for a different
+	// request.
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
 )
 
-// Store keeps everything. Each method is one transaction. storetest holds the
-// contract as tests. Any number of server processes may share a store that
-// says so.
+// Store stores the data of the notification service. Each method is one
+// transaction. Package storetest tests implementations. Several server
+// processes may use a store concurrently if Shared reports true.
 type Store interface {
 	Registry
 	Templates
@@ -67,36 +66,37 @@ type Templates interface {
 	SeedTemplate(ctx context.Context, t Template) error
 }
 
-// Preferences holds what users want to receive.
+// Preferences holds the subscriptions of users.
 type Preferences interface {
 	// Preferences lists the kinds that are not critical of every client that
-	// ever sent the user anything.
+	// ever sent the user a notification.
 	Preferences(ctx context.Context, userID string) (global bool, kinds []Preference, err error)
-	// ChangePreferences applies all of it or nothing. The caller has checked
+	// ChangePreferences applies all changes or none. The caller has checked
 	// that the kinds exist and are not critical.
 	ChangePreferences(ctx context.Context, userID string, c PreferenceChange) error
-	// Unsubscribed returns those of userIDs that do not want a kind, be it that
-	// one or any.
+	// Unsubscribed returns the userIDs that unsubscribed from the kind or from
+	// everything.
 	Unsubscribed(ctx context.Context, ref KindRef, userIDs []string) (map[string]bool, error)
-	// Suppressed returns those of the addresses (any case) that are suppressed,
-	// by their spelling given here.
+	// Suppressed returns the suppressed addresses among emails, ignoring case,
+	// in the given spelling.
 	Suppressed(ctx context.Context, emails []string) (map[string]bool, error)
 	// Suppress adds addresses, all in one transaction.
 	Suppress(ctx context.Context, all ...Suppression) error
-	// Suppressions lists by address, after the one given.
+	// Suppressions lists suppressions by address, after the given one.
 	Suppressions(ctx context.Context, after string, limit int) ([]Suppression, error)
 	Unsuppress(ctx context.Context, email string) error
 }
 
-// Campaigns holds the v2 API's nouns. Ids are given by the caller.
+// Campaigns holds the resources of the v2 API. The caller assigns ids.
 type Campaigns interface {
-	// CreateSender returns the client's sender of that name if there is one.
+	// CreateSender returns the client's existing sender of that name, if any.
 	CreateSender(ctx context.Context, s Sender) (Sender, error)
 	Sender(ctx context.Context, id string) (Sender, error)
 	Senders(ctx context.Context, clientID string) ([]Sender, error)
 	UpdateSender(ctx context.Context, s Sender) error // ErrConflict: name taken
 	DeleteSender(ctx context.Context, id string) error
-	// CreateCampaignType returns the sender's type of that name if there is one.
+	// CreateCampaignType returns the sender's existing type of that name, if
+	// any.
 	CreateCampaignType(ctx context.Context, t CampaignType) (CampaignType, error)
 	CampaignType(ctx context.Context, id string) (CampaignType, error)
 	CampaignTypes(ctx context.Context, senderID string) ([]CampaignType, error)
@@ -107,21 +107,21 @@ type Campaigns interface {
 // NewSend is a send to accept.
 type NewSend struct {
 	Send
-	// Recipients are the first ones; when Expanded is set they are all.
+	// Recipients are the first recipients, or all of them if Expanded is set.
 	Recipients []Recipient
 	// Idempotency is empty, or a key of the client with a hash of the request.
 	Idempotency Idempotency
 }
 
-// Idempotency names a request that may be repeated without effect.
+// Idempotency identifies a request that may be repeated without effect.
 type Idempotency struct {
 	Key  string
 	Hash string // of method, path and body
-	// Until is when the key is forgotten.
+	// Until is when the key expires.
 	Until time.Time
 }
 
-// MessageQuery narrows a client's list of messages. Empty fields do not.
+// MessageQuery filters a client's messages. Empty fields match everything.
 type MessageQuery struct {
 	ClientID string // always set
 	Send     int64
@@ -130,39 +130,38 @@ type MessageQuery struct {
 	UserID   string
 	Email    string
 	KindID   string
-	// Since and Before bound Updated.
+	// Since and Before limit Updated.
 	Since, Before time.Time
 	// After is the number of the last message seen; the newest come first.
 	After int64
 	Limit int
 }
 
-// Sends reads what was sent.
+// Sends reads sends and messages.
 type Sends interface {
 	Send(ctx context.Context, number int64) (Send, error)
-	// ListSends returns a client's sends, newest first, those before the number
-	// given (0: from the newest).
+	// ListSends returns a client's sends before the given number (0: all),
+	// newest first.
 	ListSends(ctx context.Context, clientID string, before int64, limit int) ([]Send, error)
 	// Message returns a message and the client it belongs to.
 	Message(ctx context.Context, number int64) (m Message, clientID string, err error)
-	// MessagesOf returns messages of a send in order of their numbers, those
-	// after the one given (-1: from the first).
+	// MessagesOf returns the messages of a send after the given number (-1:
+	// all), in order of their numbers.
 	MessagesOf(ctx context.Context, send, after int64, limit int) ([]Message, error)
 	FindMessages(ctx context.Context, q MessageQuery) ([]Message, error)
 }
 
-// Lane is a queue of its own. A claim takes from all of them, so that neither
-// bulk mail nor retries keep single messages waiting.
-type Lane int
+// Priority selects one of the queues of messages. A claim takes from all of
+// them, so that neither bulk mail nor retries delay single messages.
+type Priority int
 
-// The lanes.
 const (
-	LaneSingle Lane = iota // sends to few recipients
-	LaneBulk               // the rest
-	LaneRetry              // further attempts
+	PrioritySingle Priority = iota // sends to few recipients
+	PriorityBulk                   // the rest
+	PriorityRetry                  // further attempts
 )
 
-// SingleLimit is how many recipients a send may have to be in LaneSingle.
+// SingleLimit is the maximum number of recipients of a send in PrioritySingle.
 const SingleLimit = 100
 
 // Claimed is a message to deliver, with its send.
@@ -171,81 +170,81 @@ type Claimed struct {
 	Send *Send // shared by the messages of a send
 }
 
-// Queue moves messages through their life.
+// Queue processes messages from acceptance to a final status.
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
-	// one transaction, all or nothing, and returns it with its number. Calls
-	// that come at the same time share a commit. It fails with ErrQueueFull, or
-	// ErrKeyReused; a key that came with the same request returns the earlier
-	// send and replayed.
+	// one transaction, and returns it with its number. Concurrent calls share a
+	// commit. It fails with ErrQueueFull or ErrKeyReused; if the key was used
+	// for the same request before, it returns the earlier send and replayed.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
-	// Repeated returns the send that a client's idempotency key belongs to, and
-	// whether there is one; ErrKeyReused when it came with another request.
+	// Repeated returns the send of a client's idempotency key, and whether
+	// there is one; ErrKeyReused if the key was used for a different request.
 	Repeated(ctx context.Context, clientID string, key Idempotency) (s Send, repeated bool, err error)
-	// Extend adds recipients to a send and moves its cursor. It is ErrTooMany when
-	// the send would have more than MaxRecipients. from must be the
-	// cursor stored: otherwise another process was faster and it is ErrConflict.
-	// Recipients that the send has already (by user id, else address) are left
-	// out.
+	// Extend adds recipients to a send and moves its cursor. It returns
+	// ErrTooMany if the send would have more than MaxRecipients. from must be
+	// the stored cursor: otherwise another process was faster and it returns
+	// ErrConflict. Recipients that the send already has (by user id, else
+	// address) are skipped.
 	Extend(ctx context.Context, send int64, from Cursor, more []Recipient, to Cursor, expanded bool) error
 	// ClaimExpansions leases sends that are not fully expanded to owner.
 	ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]Send, error)
-	// Claim leases messages that are due to owner: at most limit, from all
-	// lanes, oldest first in each. A message is not given out again before its
-	// lease ends, Finish, or Release.
+	// Claim leases due messages to owner: at most limit, from all queues,
+	// oldest first in each. A message is not claimed again before its lease
+	// expires, Finish, or Release.
 	Claim(ctx context.Context, owner string, limit int, lease time.Duration) ([]Claimed, error)
-	// Renew prolongs everything that owner holds.
+	// Renew renews all leases of owner.
 	Renew(ctx context.Context, owner string, lease time.Duration) error
-	// Release gives back everything that owner holds, at a clean stop and after
-	// a restart of the same owner.
+	// Release releases everything that owner has leased, at a clean stop and
+	// after a restart of the same owner.
 	Release(ctx context.Context, owner string) error
-	// Finish records outcomes and the receipts of users. An outcome of a message
-	// that is final already changes nothing. It returns the messages that it
-	// changed to a final status. What tell answers for them is queued in the same
-	// transaction: whoever sees that a message ended will be told, too.
-	Finish(ctx context.Context, outcomes []Outcome, tell Teller) ([]Claimed, error)
-	// Replay makes a client's failed message queued again. ErrNotFound when it
-	// is not the client's, ErrConflict when it has not failed.
+	// Finish records outcomes and the receipts of users. An outcome of a
+	// message that is already final changes nothing. It returns the messages
+	// that it changed to a final status. The callbacks that makeCallbacks
+	// returns for them are queued in the same transaction, so none is lost.
+	Finish(ctx context.Context, outcomes []Outcome, makeCallbacks CallbackMaker) ([]Claimed, error)
+	// Replay queues a client's failed message again. It returns ErrNotFound if
+	// the message is not the client's, ErrConflict if it has not failed.
 	Replay(ctx context.Context, clientID string, number int64) error
 	// NextDue returns when the earliest waiting message is due; false if none
-	// waits.
+	// is waiting.
 	NextDue(ctx context.Context) (time.Time, bool, error)
-	// Waiting is how many messages are not final.
+	// Waiting returns the number of messages that are not final.
 	Waiting(ctx context.Context) (int, error)
 }
 
-// Upkeep is the rest.
+// Upkeep holds maintenance operations and webhook calls.
 type Upkeep interface {
-	// Shared tells whether other processes may work on the same queue.
+	// Shared reports whether other processes may use the same queue.
 	Shared() bool
-	// IDKey returns the 32 bytes for NewIDs, made at first use and kept sealed.
+	// IDKey returns the 32 bytes for NewIDs, created on first use and stored
+	// sealed.
 	IDKey(ctx context.Context) ([]byte, error)
 	// Purge deletes in small steps: messages that have been final since before,
-	// sends without messages, ended idempotency keys. It returns how many
-	// messages went.
+	// sends without messages, expired idempotency keys. It returns the number
+	// of deleted messages.
 	Purge(ctx context.Context, before time.Time) (int, error)
 
 	CreateWebhook(ctx context.Context, w Webhook) error
 	Webhooks(ctx context.Context, clientID string) ([]Webhook, error)
 	DeleteWebhook(ctx context.Context, clientID, id string) error
-	// Callbacks leases what is to be told to webhooks, and is due; FinishCallback
-	// removes one, or with a time puts it off until then.
+	// Callbacks leases webhook calls that are due; FinishCallback deletes one,
+	// or reschedules it if a time is given.
 	Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]Callback, error)
 	FinishCallback(ctx context.Context, id string, again time.Time) error
 }
 
-// Teller makes the calls to one webhook about messages of its client that reached
-// their end. It is asked inside of a transaction, so it does nothing else, and
-// may be asked more than once; of the webhook it gets id, client and events. nil
-// tells nobody anything.
-type Teller func(w Webhook, final []*Claimed) []Callback
+// CallbackMaker returns the calls to a webhook about final messages of its
+// client. It is called inside a transaction, possibly more than once, so it
+// must have no side effects; of the webhook it gets id, client and events. It
+// may be nil.
+type CallbackMaker func(w Webhook, final []*Claimed) []Callback
 
-// Callback is a call to a webhook that has to be made.
+// Callback is a pending webhook call.
 type Callback struct {
 	ID        string
 	WebhookID string
 	Payload   []byte
 	Attempts  int
-	// URL and Secret are the webhook's, filled in by Callbacks.
+	// URL and Secret are the webhook's, set by Callbacks.
 	URL, Secret string
 }

@@ -11,19 +11,20 @@ import (
 	"strings"
 )
 
-// ErrToken is what Unsubscriber.Open says to what it did not make.
+// ErrToken means that a token is not valid.
 var ErrToken = errors.New("not an unsubscribe token of this service")
 
-// Unsubscriber makes the tokens that let a recipient leave a kind without
-// logging in: who holds one may unsubscribe that user from that kind and learns
-// neither. The same user and kind always give the same token, so that a mail
-// that is sent again is the same mail.
+// Unsubscriber creates the tokens with which a recipient can unsubscribe from a
+// kind without logging in: the holder of a token can unsubscribe that user from
+// that kind, but cannot read either from the token. The same user and kind
+// always have the same token, so that a mail that is sent again does not
+// change.
 type Unsubscriber struct {
 	aead     cipher.AEAD
 	nonceKey []byte
 }
 
-// NewUnsubscriber derives its keys from the one that Store.IDKey returns.
+// NewUnsubscriber derives its keys from the key that Store.IDKey returns.
 func NewUnsubscriber(key []byte) (*Unsubscriber, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("the key of unsubscribe tokens has %d bytes, want 32", len(key))
@@ -45,11 +46,11 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// Make returns a token that fits into the path of a URL.
+// Make returns a token that can be used in the path of a URL.
 func (u *Unsubscriber) Make(userID string, ref KindRef) string {
 	plain := strings.Join([]string{userID, ref.ClientID, ref.KindID}, "\x00")
-	// The nonce follows from the text: equal nonces then mean equal texts, and
-	// no number of tokens wears the key out by chance.
+	// The nonce is derived from the text: equal nonces then mean equal texts,
+	// and the number of tokens is not limited by random collisions.
 	nonce := mac(u.nonceKey, plain)[:u.aead.NonceSize()]
 	return base64.RawURLEncoding.EncodeToString(u.aead.Seal(nonce, nonce, []byte(plain), nil))
 }
@@ -71,8 +72,8 @@ func (u *Unsubscriber) Open(token string) (userID string, ref KindRef, err error
 	return parts[0], KindRef{ClientID: parts[1], KindID: parts[2]}, nil
 }
 
-// AddressSubscriber is the user id under which the preferences of an address
-// that belongs to no user are kept. It is empty for an empty address.
+// AddressSubscriber returns the user id under which the preferences of an
+// address without a user are stored. It is empty for an empty address.
 func AddressSubscriber(email string) string {
 	if email == "" {
 		return ""

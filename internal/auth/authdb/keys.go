@@ -8,7 +8,7 @@ import (
 	"ingot/internal/base/db"
 )
 
-// sealedKey is the column that only the server's own key opens.
+// sealedKey is the sealed column.
 const sealedKey = "auth_keys.private_key"
 
 // Keys implements auth.Store.
@@ -40,7 +40,7 @@ func (s *Store) AddKey(ctx context.Context, k *auth.Key, onlyIfNone bool) error 
 			k.ID, tx.Seal(sealedKey, k.ID, k.Private), db.Nanos(k.Created))
 		return err
 	})
-	// Two that add the same key at once may learn of each other only so.
+	// Two concurrent calls may detect the same key only here.
 	if onlyIfNone && errors.Is(err, auth.ErrConflict) {
 		return nil
 	}

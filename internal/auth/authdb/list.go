@@ -14,7 +14,7 @@ import (
 	"ingot/internal/base/db"
 )
 
-// attribute is what a filter or an order may name.
+// attribute is an attribute that a filter or a sort order may use.
 type attribute struct {
 	column string
 	kind   kind
@@ -70,7 +70,7 @@ func (l *listing[T]) queries(q auth.Query) (page, count statement, err error) {
 func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err error) {
 	size := q.Count
 	if q.Uncounted && size > 0 {
-		q.Count++ // tells whether there are more
+		q.Count++ // to see whether there are more
 	}
 	list, count, err := l.queries(q)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a attributes) prepare(e scim.Expr) (scim.Expr, error) {
 	case scim.Compare:
 		return a.prepareCompare(e)
 	}
-	return e, nil // Where says what is wrong with it
+	return e, nil // Where returns the error
 }
 
 func (a attributes) prepareCompare(c scim.Compare) (scim.Expr, error) {
@@ -225,5 +225,5 @@ func (a attributes) prepareCompare(c scim.Compare) (scim.Expr, error) {
 	return c, nil
 }
 
-// storable tells whether a database can hold a text.
+// storable reports whether a database can store a text.
 func storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

@@ -57,8 +57,8 @@ func (s *Store) Refresh(ctx context.Context, id string) (*auth.Refresh, error) {
 // RotateRefresh implements auth.Store.
 func (s *Store) RotateRefresh(ctx context.Context, id string, now time.Time, next *auth.Refresh) (*auth.Refresh, error) {
 	return update(ctx, s, func(tx *db.Tx) (*auth.Refresh, error) {
-		// Whoever deletes a family deletes all its tokens, so if this one is
-		// there the family, its user and its client are, until we commit.
+		// Deleting a family deletes all its tokens, so if this one exists, the
+		// family, its user and its client exist until this transaction commits.
 		before, err := refresh(tx, id)
 		if err != nil {
 			return nil, err

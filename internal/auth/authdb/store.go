@@ -20,15 +20,15 @@ var files embed.FS
 // Migrations are the tables of the authorization server.
 var Migrations = db.Migrations{Name: "auth", Files: mustSub(files, "migrations")}
 
-// SealedColumns are those to seal anew when the server's key is exchanged.
+// SealedColumns are the columns to reseal when the server's key is rotated.
 var SealedColumns = []db.SealedColumn{{Table: "auth_keys", Key: "id", Column: "private_key"}}
 
-// Store implements auth.Store. It may be used by many goroutines.
+// Store implements auth.Store. It is safe for concurrent use.
 type Store struct{ db *db.DB }
 
 var _ auth.Store = (*Store)(nil)
 
-// New makes a store of a database that was migrated with Migrations.
+// New returns a store on a database that was migrated with Migrations.
 func New(d *db.DB) *Store { return &Store{d} }
 
 func mustSub(f fs.FS, dir string) fs.FS {
@@ -39,12 +39,12 @@ func mustSub(f fs.FS, dir string) fs.FS {
 	return sub
 }
 
-// view returns what read finds.
+// view runs read in a read-only transaction.
 func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
 	return within(ctx, s.db.View, read)
 }
 
-// update returns what change returns, once that is stored.
+// update runs change in a transaction and returns its result.
 func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
 	return within(ctx, s.db.Update, change)
 }
@@ -61,12 +61,12 @@ func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) e
 	return v, nil
 }
 
-// write is update for a change that has no result.
+// write is like update for a change without a result.
 func (s *Store) write(ctx context.Context, change func(*db.Tx) error) error {
 	return conflict(s.db.Update(ctx, change))
 }
 
-// conflict puts ErrConflict for a broken unique constraint.
+// conflict converts a violated unique constraint to ErrConflict.
 func conflict(err error) error {
 	if db.IsConflict(err) {
 		return fmt.Errorf("%w (%w)", auth.ErrConflict, err)
@@ -74,7 +74,7 @@ func conflict(err error) error {
 	return err
 }
 
-// one looks a row up. Text that cannot be stored is the key of no row.
+// one reads a row. Text that cannot be stored matches no row.
 func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) (T, error) {
 	v, err := db.One(tx, scan, query, args...)
 	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrText) {

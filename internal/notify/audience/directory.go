@@ -19,17 +19,18 @@ import (
 	"ingot/internal/notify"
 )
 
-// Options say whom to ask.
+// Options configure a Directory.
 type Options struct {
-	// UAA asks the authorization server. Its client needs scim.read, and
+	// UAA is the client of the authorization server. It needs scim.read, and
 	// cloud_controller.admin_read_only or more on the platform.
 	UAA *uaaclient.Client
 	// PlatformURL is the base of the v3 API; empty when there is no platform.
 	PlatformURL string
-	// DefaultScopes are those that every user has, to which nothing can be sent;
-	// nil means DefaultScopes().
+	// DefaultScopes are the scopes that every user has, to which nothing can be
+	// sent; nil means DefaultScopes().
 	DefaultScopes []string
-	// HTTP asks the platform; nil means uaaclient.NewHTTPClient.
+	// HTTP is used for requests to the platform; nil means
+	// uaaclient.NewHTTPClient.
 	HTTP *http.Client
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -45,15 +46,16 @@ func DefaultScopes() []string {
 }
 
 const (
-	// knownFor and unknownFor are how long an address is remembered, and that
-	// there is no such user. Short: a changed address should be used soon.
+	// knownFor and unknownFor are how long the address of a user, or that there
+	// is no such user, is cached. They are short, because a changed address
+	// should be used soon.
 	knownFor   = time.Minute
 	unknownFor = 10 * time.Second
 	cacheSize  = 100_000
-	// scopeFor is how long the members of a scope are kept for the next page,
-	// since the server gives them all at once.
+	// scopeFor is how long the members of a scope are cached for the next page,
+	// because the server returns them all at once.
 	scopeFor = 2 * time.Minute
-	// peopleAtOnce is the most that UAA gives in a page.
+	// peopleAtOnce is the maximum page size of UAA.
 	peopleAtOnce = 500
 )
 
@@ -70,7 +72,7 @@ type Directory struct {
 
 var _ notify.Directory = (*Directory)(nil)
 
-// entry is what is remembered of a user.
+// entry is a cached user.
 type entry struct {
 	email string
 	known bool
@@ -107,7 +109,7 @@ func New(o Options) *Directory {
 	return d
 }
 
-// Close drops idle connections to the platform.
+// Close closes idle connections to the platform.
 func (d *Directory) Close() { d.o.HTTP.CloseIdleConnections() }
 
 // Resolve implements notify.Directory.
@@ -142,7 +144,7 @@ func (d *Directory) Page(ctx context.Context, a notify.Audience, cursor string, 
 	return nil, "", fault.New(fault.Unprocessable, "%q is not a valid audience", a.Type)
 }
 
-// Cursors of everyone: ">id" follows an id, "#n" is the n-th user.
+// Cursors of everyone: ">id" continues after an id, "#n" with the n-th user.
 const (
 	afterID = ">"
 	atIndex = "#"
@@ -164,9 +166,9 @@ func (d *Directory) everyone(ctx context.Context, cursor string, limit int) ([]n
 	}
 	people, more, err := d.o.UAA.PeopleAfter(ctx, id, count)
 	if uaaclient.StatusOf(err) == http.StatusBadRequest {
-		// The server does not compare ids. Counting from the beginning repeats
-		// some, which is allowed; missing some is not.
-		d.o.Log.WarnContext(ctx, "the authorization server does not understand \"id gt\"; users are read by their number", "error", err)
+		// The server cannot compare ids. Counting from the beginning repeats
+		// some users, which is allowed; missing some is not.
+		d.o.Log.WarnContext(ctx, "authorization server does not support \"id gt\", reading users by index", "error", err)
 		return d.everyone(ctx, atIndex+"1", limit)
 	}
 	next := cursor
@@ -177,7 +179,7 @@ func (d *Directory) everyone(ctx context.Context, cursor string, limit int) ([]n
 }
 
 func badCursor(cursor string) error {
-	return errors.New("the cursor " + strconv.Quote(cursor) + " is not of this directory")
+	return errors.New("the cursor " + strconv.Quote(cursor) + " is invalid")
 }
 
 func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string, err error) ([]notify.Recipient, string, error) {
@@ -188,7 +190,7 @@ func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string
 	for _, p := range people {
 		email := usable(p.Emails)
 		if email == "" {
-			// Otherwise it would be looked for again at delivery.
+			// Cache it, so that delivery does not look it up again.
 			d.remember(p.ID, email, true)
 		}
 		out = append(out, notify.Recipient{UserID: p.ID, Email: email})
@@ -199,8 +201,7 @@ func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string
 	return out, next, nil
 }
 
-// usable returns the first address that mail can be sent to. Others may exist,
-// and an account with none does.
+// usable returns the first valid mail address, or "" if the user has none.
 func usable(emails []string) string {
 	for _, e := range emails {
 		e = strings.TrimSpace(e)
@@ -256,7 +257,7 @@ func (d *Directory) Emails(ctx context.Context, userIDs []string) (map[string]st
 	return out, nil
 }
 
-// scope returns the users that have a scope, sorted.
+// scope returns the ids of the users that have a scope, sorted.
 func (d *Directory) scope(ctx context.Context, name string) ([]string, error) {
 	if d.defaults[name] {
 		return nil, fault.New(fault.NotAcceptable, "You cannot send a notification to a default scope")
@@ -286,13 +287,13 @@ func (d *Directory) scope(ctx context.Context, name string) ([]string, error) {
 }
 
 const (
-	// keptScopes bounds how many scopes' members are in memory.
+	// keptScopes limits the number of scopes whose members are cached.
 	keptScopes = 8
-	// maxGroups bounds how many groups are read for one scope.
+	// maxGroups limits the number of groups that are read for one scope.
 	maxGroups = 1000
 )
 
-// membersOf reads a group and the groups in it: their members have the scope,
+// membersOf reads a group and its nested groups, whose members have the scope
 // too.
 func (d *Directory) membersOf(ctx context.Context, name string) ([]string, error) {
 	group, err := d.o.UAA.GroupByName(ctx, name)
@@ -352,12 +353,12 @@ func (d *Directory) scopePage(ctx context.Context, name, cursor string, limit in
 	return out, ids[len(ids)-1], nil
 }
 
-// uaaFault says what a failed call means to the sender.
+// uaaFault converts a failed request to an error for the sender.
 func uaaFault(err error) error {
 	if status := uaaclient.StatusOf(err); status != 0 && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
-		return fault.Wrap(err, fault.BadGateway, "The authorization server answered %d when it was asked for users. Try again later, or ask the operator.", status)
+		return fault.Wrap(err, fault.BadGateway, "The authorization server responded with status %d to a request for users. Try again later, or ask the operator.", status)
 	}
-	return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment. Try again later.").After(retryAfter)
+	return fault.Wrap(err, fault.Unavailable, "The authorization server is unavailable. Try again later.").After(retryAfter)
 }
 
 const retryAfter = 10 * time.Second

@@ -14,8 +14,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// place is what we read of a space or an organization.
-type place struct {
+// resource is the part of a space or organization that this package reads.
+type resource struct {
 	GUID          string `json:"guid"`
 	Name          string `json:"name"`
 	Relationships struct {
@@ -28,12 +28,12 @@ type place struct {
 }
 
 func (d *Directory) resolveSpace(ctx context.Context, a notify.Audience) (notify.Audience, error) {
-	space, err := d.place(ctx, "Space", "/v3/spaces/", a.ID)
+	space, err := d.resource(ctx, "Space", "/v3/spaces/", a.ID)
 	if err != nil {
 		return a, err
 	}
 	a.SpaceName, a.OrgID = space.Name, space.Relationships.Organization.Data.GUID
-	org, err := d.place(ctx, "Organization", "/v3/organizations/", a.OrgID)
+	org, err := d.resource(ctx, "Organization", "/v3/organizations/", a.OrgID)
 	a.OrgName = org.Name
 	return a, err
 }
@@ -42,19 +42,19 @@ func (d *Directory) resolveOrg(ctx context.Context, a notify.Audience) (notify.A
 	if _, ok := orgRoles[a.Role]; !ok {
 		return a, fault.New(fault.Unprocessable, `"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`)
 	}
-	org, err := d.place(ctx, "Organization", "/v3/organizations/", a.ID)
+	org, err := d.resource(ctx, "Organization", "/v3/organizations/", a.ID)
 	a.OrgID, a.OrgName = a.ID, org.Name
 	return a, err
 }
 
-// place reads a space or organization.
-func (d *Directory) place(ctx context.Context, noun, path, guid string) (place, error) {
+// resource reads a space or organization.
+func (d *Directory) resource(ctx context.Context, noun, path, guid string) (resource, error) {
 	missing := fault.New(fault.NotFound, "CloudController Failure: %s %q could not be found", noun, guid)
-	// Such a guid would make another path.
+	// Such a guid would change the path.
 	if guid == "" || guid == "." || guid == ".." {
-		return place{}, missing
+		return resource{}, missing
 	}
-	var p place
+	var p resource
 	err := d.ask(ctx, path+url.PathEscape(guid), &p)
 	if uaaclient.StatusOf(err) == http.StatusNotFound {
 		missing.Err = err
@@ -72,31 +72,31 @@ func (d *Directory) ask(ctx context.Context, path string, into any) error {
 	return d.o.UAA.Fetch(ctx, d.o.HTTP, d.o.PlatformURL+path, into)
 }
 
-// platformFault says what a failed call means to the sender, in the original
-// service's words where it has some.
+// platformFault converts a failed request to an error for the sender, with the
+// original service's message where it has one.
 func platformFault(err error) error {
 	status := uaaclient.StatusOf(err)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoPlatform):
-		return fault.Wrap(err, fault.Unavailable, "This notification service is not connected to a platform: it knows no spaces and organizations. Ask the operator to set the platform's address.")
+		return fault.Wrap(err, fault.Unavailable, "This notification service is not connected to a platform, so it cannot send to spaces and organizations. Ask the operator to configure the platform's URL.")
 	case status == 0 || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests:
-		return fault.Wrap(err, fault.Unavailable, "CloudController Failure: the platform cannot be asked at the moment. Try again later.").After(retryAfter)
+		return fault.Wrap(err, fault.Unavailable, "CloudController Failure: the platform is unavailable. Try again later.").After(retryAfter)
 	}
 	return fault.Wrap(err, fault.BadGateway, "CloudController Failure (0): unexpected status: %d ", status)
 }
 
 const (
-	// rolesAtOnce is the most that the v3 API gives in a page, rolesAtLeast
-	// keeps small limits from making many calls.
+	// rolesAtOnce is the maximum page size of the v3 API; rolesAtLeast prevents
+	// many requests for small limits.
 	rolesAtOnce  = 5000
 	rolesAtLeast = 50
 
 	spaceRoles = "space_developer,space_manager,space_auditor,space_supporter"
 )
 
-// orgRoles are the v3 API's words for the roles of the notification API.
+// orgRoles maps the roles of the notification API to those of the v3 API.
 var orgRoles = map[string]string{
 	"":               "organization_user,organization_manager,organization_auditor,organization_billing_manager",
 	"OrgManager":     "organization_manager",
@@ -104,9 +104,9 @@ var orgRoles = map[string]string{
 	"BillingManager": "organization_billing_manager",
 }
 
-// rolesCursor is a place in a list of roles, written "page.size.total". The
-// size of pages must not change on the way. The total is that of the page
-// before: when there are fewer now, later ones have moved forward and pages are
+// rolesCursor is a position in a list of roles, written "page.size.total". The
+// page size must not change between pages. The total is that of the previous
+// page: when there are fewer now, later roles have moved forward and pages are
 // read again.
 type rolesCursor struct{ page, size, total int }
 
@@ -131,15 +131,15 @@ func parseRolesCursor(s string, limit int) (c rolesCursor, err error) {
 	return c, nil
 }
 
-// rolesPage reads who has a role in a space or organization. A user with
-// several comes once in a page.
+// rolesPage reads the users with a role in a space or organization. A user with
+// several roles appears once per page.
 func (d *Directory) rolesPage(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
 	at, err := parseRolesCursor(cursor, limit)
 	if err != nil {
 		return nil, "", err
 	}
 	query := url.Values{"page": {strconv.Itoa(at.page)}, "per_page": {strconv.Itoa(at.size)}, "order_by": {"created_at"}}
-	// A comma in a guid would be two of them.
+	// A comma in a guid would separate two guids.
 	if strings.Contains(a.ID, ",") {
 		return nil, "", nil
 	}

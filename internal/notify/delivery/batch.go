@@ -10,59 +10,60 @@ import (
 	"ingot/internal/notify"
 )
 
-// letter is a message that may be delivered.
-type letter struct {
+// message is a claimed message with its address.
+type message struct {
 	notify.Claimed
-	// found is the address that was looked up, when the message had none.
+	// found is the address that was looked up if the message had none.
 	found string
 }
 
-func (l *letter) to() string {
+func (l *message) to() string {
 	if l.found != "" {
 		return l.found
 	}
 	return l.Email
 }
 
-// subscriber names the recipient whose preferences decide: the user, or the
-// address where there is none.
-func (l *letter) subscriber() string {
+// subscriber returns the id whose preferences apply: the user, or the address
+// if there is no user.
+func (l *message) subscriber() string {
 	if l.UserID != "" {
 		return l.UserID
 	}
 	return notify.AddressSubscriber(l.Email)
 }
 
-// sorted is a batch divided into what is to be delivered and what has come to an
-// outcome without that.
+// sorted is a batch divided into messages to deliver and outcomes of messages
+// that are not delivered.
 type sorted struct {
-	ready    []letter
+	ready    []message
 	outcomes []notify.Outcome
 }
 
-// The reasons given for messages that are not tried.
+// Reasons of messages that are not attempted.
 const (
 	reasonNoUser       = "the user does not exist"
 	reasonNoAddress    = "the user has no email address"
 	reasonMalformed    = "the email address is malformed"
-	reasonUnsubscribed = "the user does not want to receive it: nothing was mailed"
-	reasonSuppressed   = "the address is on the suppression list because it refused mail for good, or was put there: nothing was mailed"
-	reasonDirectory    = "the user's address could not be looked up: the authorization server does not answer"
-	reasonStore        = "the database did not answer"
+	reasonUnsubscribed = "the user has unsubscribed: nothing was mailed"
+	reasonSuppressed   = "the address is on the suppression list: nothing was mailed"
+	reasonDirectory    = "the user's address could not be looked up: the authorization server is unavailable"
+	reasonStore        = "the database was unavailable"
 )
 
-// sort looks up for a whole batch at once what decides on each message.
+// sort looks up, for the whole batch at once, what decides whether to deliver
+// each message.
 func (d *Delivery) sort(ctx context.Context, claimed []notify.Claimed) sorted {
-	s := sorted{ready: make([]letter, len(claimed))}
+	s := sorted{ready: make([]message, len(claimed))}
 	for i, c := range claimed {
 		s.ready[i].Claimed = c
 	}
 	for _, step := range []func(context.Context, *sorted) error{d.addresses, d.wanted, d.notSuppressed} {
 		if err := step(ctx, &s); err != nil {
-			// The store failed, which is nobody's fault: all of them come again.
+			// The store failed, not the messages: all of them are retried.
 			if ctx.Err() == nil {
-				d.o.Log.Error("a batch cannot be prepared; it is tried again", "messages", len(s.ready), "error", err)
-				d.putOff(&s, reasonStore)
+				d.o.Log.Error("prepare batch failed, retrying", "messages", len(s.ready), "error", err)
+				d.postpone(&s, reasonStore)
 			}
 			s.ready = nil
 		}
@@ -70,9 +71,9 @@ func (d *Delivery) sort(ctx context.Context, claimed []notify.Claimed) sorted {
 	return s
 }
 
-// keep divides ready: decide returns the outcome of a message that is not to be
+// keep divides ready: decide returns the outcome of a message that is not
 // delivered.
-func (s *sorted) keep(decide func(l *letter) (notify.Outcome, bool)) {
+func (s *sorted) keep(decide func(l *message) (notify.Outcome, bool)) {
 	kept := s.ready[:0]
 	for i := range s.ready {
 		l := &s.ready[i]
@@ -86,7 +87,8 @@ func (s *sorted) keep(decide func(l *letter) (notify.Outcome, bool)) {
 	s.ready = kept
 }
 
-// addresses fills in missing addresses and drops messages without a usable one.
+// addresses looks up missing addresses and removes messages without a usable
+// one.
 func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 	var missing []string
 	asked := map[string]bool{}
@@ -105,16 +107,16 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 			return ctx.Err()
 		case err != nil:
 			d.o.Metrics.directoryFailed("addresses")
-			d.o.Log.Warn("addresses of users cannot be looked up; their messages wait", "users", len(missing), "error", err)
+			d.o.Log.Warn("address lookup failed, messages postponed", "users", len(missing), "error", err)
 			again := d.later()
-			s.keep(func(l *letter) (notify.Outcome, bool) {
-				return putOff(l, reasonDirectory, d.o.Now(), again), l.Email == "" && l.UserID != ""
+			s.keep(func(l *message) (notify.Outcome, bool) {
+				return postpone(l, reasonDirectory, d.o.Now(), again), l.Email == "" && l.UserID != ""
 			})
 		default:
 			d.lookups.clear()
 		}
 	}
-	s.keep(func(l *letter) (notify.Outcome, bool) {
+	s.keep(func(l *message) (notify.Outcome, bool) {
 		address, known := l.Email, true
 		if address == "" {
 			address, known = found[l.UserID]
@@ -130,13 +132,13 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 		case l.Email == "":
 			l.found = address
 		}
-		return aside(l.Message, notify.Undeliverable, reason, d.o.Now()), reason != ""
+		return untried(l.Message, notify.Undeliverable, reason, d.o.Now()), reason != ""
 	})
 	return nil
 }
 
-// wanted drops messages that users unsubscribed from. Critical ones are always
-// wanted. The v2 API counts what was not wanted as sent.
+// wanted removes messages that users unsubscribed from, except critical ones.
+// The v2 API counts the removed ones as sent.
 func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 	users := map[notify.KindRef][]string{}
 	for i := range s.ready {
@@ -148,22 +150,22 @@ func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 	for ref, ids := range users {
 		unsubscribed, err := d.o.Store.Unsubscribed(ctx, ref, ids)
 		if err != nil {
-			return fmt.Errorf("look up who unsubscribed: %w", err)
+			return fmt.Errorf("look up unsubscribed users: %w", err)
 		}
 		left[ref] = unsubscribed
 	}
-	s.keep(func(l *letter) (notify.Outcome, bool) {
+	s.keep(func(l *message) (notify.Outcome, bool) {
 		status := notify.Undeliverable
 		if l.Send.CampaignTypeID != "" {
 			status = notify.Delivered
 		}
-		return aside(l.Message, status, reasonUnsubscribed, d.o.Now()),
+		return untried(l.Message, status, reasonUnsubscribed, d.o.Now()),
 			!l.Send.Critical && left[l.Send.Preferred()][l.subscriber()]
 	})
 	return nil
 }
 
-// notSuppressed drops addresses that refused mail for good.
+// notSuppressed removes messages to suppressed addresses.
 func (d *Delivery) notSuppressed(ctx context.Context, s *sorted) error {
 	if len(s.ready) == 0 {
 		return nil
@@ -176,43 +178,43 @@ func (d *Delivery) notSuppressed(ctx context.Context, s *sorted) error {
 	if err != nil {
 		return fmt.Errorf("look up suppressed addresses: %w", err)
 	}
-	s.keep(func(l *letter) (notify.Outcome, bool) {
-		return aside(l.Message, notify.Undeliverable, reasonSuppressed, d.o.Now()), suppressed[l.to()]
+	s.keep(func(l *message) (notify.Outcome, bool) {
+		return untried(l.Message, notify.Undeliverable, reasonSuppressed, d.o.Now()), suppressed[l.to()]
 	})
 	return nil
 }
 
-// manyBytes is how much content of its own a part of a batch may have: templates
-// that show the recipient make a body for each.
+// manyBytes limits the size of the bodies of a part of a batch: templates that
+// show the recipient need one for each.
 const manyBytes = 4 << 20
 
-// render makes the mail of the first letters, as many as fit into memory. taken
-// counts the letters that are in out or in outcomes.
-func (d *Delivery) render(ctx context.Context, letters []letter) (out []outgoing, taken int, outcomes []notify.Outcome) {
-	out = make([]outgoing, 0, len(letters))
+// render renders the first messages, as many as fit into memory. taken counts
+// the messages that are in out or in outcomes.
+func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoing, taken int, outcomes []notify.Outcome) {
+	out = make([]outgoing, 0, len(messages))
 	bytes := 0
-	for i := range letters {
-		l := &letters[i]
+	for i := range messages {
+		l := &messages[i]
 		taken = i + 1
 		body, own, err := d.contents.body(ctx, l)
 		switch {
 		case err == nil:
 		case errors.Is(err, errStore):
 			if ctx.Err() == nil && len(outcomes) == 0 {
-				d.o.Log.Error("a template cannot be read; messages are tried again", "message", d.o.IDs.Message(l.Number), "error", err)
+				d.o.Log.Error("read template failed, retrying messages", "message", d.o.IDs.Message(l.Number), "error", err)
 			}
-			outcomes = append(outcomes, putOff(l, reasonStore, d.o.Now(), d.later()))
+			outcomes = append(outcomes, postpone(l, reasonStore, d.o.Now(), d.later()))
 			continue
 		default:
-			if len(outcomes) == 0 { // one line for all of them
-				d.o.Log.Warn("messages cannot be rendered and are parked", "first", d.o.IDs.Message(l.Number), "client", l.Send.ClientID, "error", err)
+			if len(outcomes) == 0 { // log once per batch
+				d.o.Log.Warn("messages parked: rendering failed", "first", d.o.IDs.Message(l.Number), "client", l.Send.ClientID, "error", err)
 			}
 			o := park(l.Message, "the message cannot be rendered: "+err.Error(), d.o.Now())
 			o.Email = l.found
 			outcomes = append(outcomes, o)
 			continue
 		}
-		out = append(out, outgoing{letter: l, Outgoing: notify.Outgoing{
+		out = append(out, outgoing{message: l, Outgoing: notify.Outgoing{
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
 			To: l.to(), ReplyTo: l.Send.Content.ReplyTo, Body: body,
 			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l),
@@ -228,11 +230,11 @@ func (d *Delivery) render(ctx context.Context, letters []letter) (out []outgoing
 
 type outgoing struct {
 	notify.Outgoing
-	letter *letter
+	message *message
 }
 
-// hand gives mail to the channel and records what came of it.
-func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
+// send passes messages to the channel and records the results.
+func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
 	if len(all) == 0 {
 		return
 	}
@@ -245,32 +247,34 @@ func (d *Delivery) hand(ctx context.Context, all []outgoing, p *parcel) {
 	err := background.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
 		d.o.Channel.Deliver(limited, batch, func(i int, r notify.Result) {
 			if r.Verdict != notify.Accepted && ctx.Err() != nil {
-				return // not tried, because the process stops
+				return // not attempted, because the process stops
 			}
-			d.concluded(all[i].letter, r, p)
+			d.concluded(all[i].message, r, p)
 		})
 		return nil
 	})
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	// It counts as an attempt: one of them may be to blame, and must not come back
-	// for ever. Those that have their outcome keep it.
-	d.o.Log.Error("the channel failed; what is left of a batch is tried again", "messages", len(all), "error", err)
+	// It counts as an attempt: one of the messages may be the cause, and must
+	// not be retried forever. Outcomes that were recorded stay.
+	d.o.Log.Error("channel failed, retrying the rest of the batch", "messages", len(all), "error", err)
 	for i := range all {
-		d.concluded(all[i].letter, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, p)
+		d.concluded(all[i].message, notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, p)
 	}
 }
 
 const (
-	// deliverTime is the default of Options.Patience: far more than a batch takes.
+	// deliverTime is the default of Options.Patience: much more than a batch
+	// takes.
 	deliverTime = 10 * time.Minute
-	// deliverGrace is what a channel has after that, or at the stop, to come back.
+	// deliverGrace is how long a channel may take to return after that, or at
+	// shutdown.
 	deliverGrace = 15 * time.Second
 )
 
 // concluded records one result.
-func (d *Delivery) concluded(l *letter, r notify.Result, p *parcel) {
+func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
 	o := d.o.Schedule.after(l.Message, r, d.o.Now())
 	o.Email = l.found
 	if r.Verdict == notify.Permanent && r.BadAddress {
@@ -281,18 +285,19 @@ func (d *Delivery) concluded(l *letter, r notify.Result, p *parcel) {
 	p.settle(o)
 }
 
-// later is when something is tried again that failed by no fault of a message.
+// later returns when to retry after a failure that no message caused.
 func (d *Delivery) later() time.Time { return d.o.Now().Add(d.lookups.next()) }
 
-// putOff is the outcome of a message that was not tried and loses no attempt.
-func putOff(l *letter, reason string, now, due time.Time) notify.Outcome {
-	o := aside(l.Message, notify.Retry, reason, now)
+// postpone is the outcome of a message that was not attempted and keeps its
+// number of attempts.
+func postpone(l *message, reason string, now, due time.Time) notify.Outcome {
+	o := untried(l.Message, notify.Retry, reason, now)
 	o.Due = due
 	return o
 }
 
-// putOff makes all that is ready come again.
-func (d *Delivery) putOff(s *sorted, reason string) {
+// postpone schedules all ready messages again.
+func (d *Delivery) postpone(s *sorted, reason string) {
 	due := d.later()
-	s.keep(func(l *letter) (notify.Outcome, bool) { return putOff(l, reason, d.o.Now(), due), true })
+	s.keep(func(l *message) (notify.Outcome, bool) { return postpone(l, reason, d.o.Now(), due), true })
 }

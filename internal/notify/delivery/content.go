@@ -11,10 +11,10 @@ import (
 	"ingot/internal/notify/template"
 )
 
-// errStore marks that a template could not be read, as opposed to rendered.
+// errStore means that a template could not be read, as opposed to rendered.
 var errStore = errors.New("the store failed")
 
-// contents makes the bodies of messages.
+// contents renders the bodies of messages.
 type contents struct {
 	o Options
 
@@ -36,7 +36,7 @@ type chosen struct {
 	at       time.Time // when it was chosen
 }
 
-// bodyKey names a body that all recipients of an audience share.
+// bodyKey identifies a body that all recipients of an audience share.
 type bodyKey struct {
 	send     int64
 	audience int
@@ -44,11 +44,11 @@ type bodyKey struct {
 }
 
 const (
-	// templatesFor is how long a changed template may go unnoticed by a send that
-	// was accepted before.
+	// templatesFor is how long a template is cached for sends that were
+	// accepted before it was changed.
 	templatesFor  = 2 * time.Second
 	manyTemplates = 500
-	// Bodies are kept for sends whose messages come in many batches.
+	// Bodies are cached for sends whose messages come in many batches.
 	manyBodies     = 200
 	manyBodiesSize = 16 << 20
 )
@@ -57,8 +57,8 @@ func newContents(o Options) *contents {
 	return &contents{o: o, templates: map[templateKey]*chosen{}, bodies: map[bodyKey]*notify.Body{}}
 }
 
-// body renders a message. own tells that nobody else shares the body.
-func (c *contents) body(ctx context.Context, l *letter) (body *notify.Body, own bool, err error) {
+// body renders a message. own reports whether the body is not shared.
+func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own bool, err error) {
 	with, err := c.template(ctx, l.Send)
 	if err != nil {
 		return nil, false, err
@@ -121,7 +121,7 @@ func (c *contents) render(with *template.Compiled, v template.Values) (body *not
 
 // values returns what a template can show to a recipient. link is the address to
 // unsubscribe, or the mark in its place.
-func (c *contents) values(l *letter, link string) template.Values {
+func (c *contents) values(l *message, link string) template.Values {
 	s := l.Send
 	v := template.Values{
 		From: c.o.From, ReplyTo: s.Content.ReplyTo, To: l.to(),
@@ -148,7 +148,7 @@ func (c *contents) values(l *letter, link string) template.Values {
 
 // token lets the recipient unsubscribe; empty when there is nothing to
 // unsubscribe from.
-func (c *contents) token(l *letter) string {
+func (c *contents) token(l *message) string {
 	ref := l.Send.Preferred()
 	if c.o.Unsubscriber == nil || l.subscriber() == "" || l.Send.Critical || ref.KindID == "" {
 		return ""
@@ -157,7 +157,7 @@ func (c *contents) token(l *letter) string {
 }
 
 // link is the address that a mail's List-Unsubscribe names.
-func (c *contents) link(l *letter) string {
+func (c *contents) link(l *message) string {
 	if c.o.BaseURL == "" {
 		return ""
 	}
@@ -167,9 +167,9 @@ func (c *contents) link(l *letter) string {
 	return ""
 }
 
-// template returns the template of a send, chosen and compiled a moment ago at
-// most, and not before the send came: who changes a template and then sends gets
-// the new one.
+// template returns the compiled template of a send. It is cached for a short
+// time, but never from before the send was accepted: a client that changes a
+// template and then sends gets the new one.
 func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Compiled, error) {
 	key := templateKey{s.ClientID, s.KindID, s.CampaignTypeID, s.TemplateID}
 	now := c.o.Now()
@@ -185,7 +185,7 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Comp
 	}
 	made := &chosen{id: source.ID, updated: source.Updated, at: now}
 	if have != nil && have.err == nil && source.ID == have.id && source.Updated.Equal(have.updated) {
-		made.compiled = have.compiled // unchanged: bodies made with it stay good
+		made.compiled = have.compiled // unchanged: cached bodies stay valid
 	} else {
 		made.compiled, made.err = compile(source)
 	}
@@ -207,8 +207,8 @@ func compile(source notify.Template) (made *template.Compiled, err error) {
 	return template.Compile(source)
 }
 
-// choose finds the template: the one asked for, else the kind's, else the
-// client's, else the default. One that was deleted is passed over.
+// choose finds the template: the requested one, else the kind's, else the
+// client's, else the default. Deleted templates are skipped.
 func (c *contents) choose(ctx context.Context, s *notify.Send) (notify.Template, error) {
 	fallback, builtin := notify.DefaultTemplate, template.Default
 	next := []func() (string, error){
@@ -240,7 +240,7 @@ func (c *contents) choose(ctx context.Context, s *notify.Send) (notify.Template,
 		}
 		if id == notify.DefaultTemplate {
 			if i > 0 && i < len(next)-1 {
-				continue // no choice of its own
+				continue // none assigned
 			}
 			id = fallback
 		}

@@ -16,38 +16,41 @@ import (
 	"ingot/internal/notify"
 )
 
-// Options are what New needs. Those with a default may be left out.
+// Options configure a Delivery.
 type Options struct {
 	Store        notify.Store
 	Directory    notify.Directory
 	Channel      notify.Channel
 	IDs          *notify.IDs
 	Unsubscriber *notify.Unsubscriber
-	// From and Domain are what templates show; From is also the sender's address.
+	// From and Domain are shown by templates; From is also the sender's
+	// address.
 	From, Domain string
-	// BaseURL is where recipients reach the service. Without it mail has no links
-	// to unsubscribe.
+	// BaseURL is the public URL of the service. Without it, mail has no
+	// unsubscribe links.
 	BaseURL string
-	// Dir is a folder of this server alone. It holds the journal, and the name
-	// under which the server leases messages.
+	// Dir is a directory used only by this server. It holds the journal, and
+	// the name under which the server leases messages.
 	Dir string
-	// Workers is how many batches are delivered at once (default 4), Batch how
-	// many messages each has (500), Chunk how many recipients are added to a send
-	// at a time (2000).
+	// Workers is the number of batches delivered concurrently (default 4),
+	// Batch the number of messages in each (500), Chunk the number of
+	// recipients added to a send at a time (2000).
 	Workers, Batch, Chunk int
 	Schedule              Schedule
 	// Patience is how long the delivery of a batch may take (10 min).
 	Patience time.Duration
-	// Lease is how long other servers wait for a server that went away (2 min).
+	// Lease is how long other servers wait before they take over the messages
+	// of a server that disappeared (2 min).
 	Lease time.Duration
-	// Retention is how long messages are kept after their end (7 days).
+	// Retention is how long messages are kept after they are final (7 days).
 	Retention time.Duration
-	// Poll is how often to look for what nobody told about: by default 1 s when
-	// the store is shared and 15 s otherwise.
+	// Poll is how often to check for work without being notified: by default
+	// every second when the store is shared and every 15 s otherwise.
 	Poll time.Duration
-	// Webhooks bounds whom the service calls.
+	// Webhooks limits the addresses that webhooks may have.
 	Webhooks WebhookOptions
-	// Extended is told how many recipients were added to a send of a client.
+	// Extended is called with the number of recipients added to a send of a
+	// client.
 	Extended func(client string, recipients int)
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -92,7 +95,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Delivery is the running delivery. It is a background.Service.
+// Delivery is a background.Service that delivers messages.
 type Delivery struct {
 	background.Part
 	o        Options
@@ -103,8 +106,8 @@ type Delivery struct {
 	finish *finisher
 	// The parts that are woken.
 	claims, expansions signal
-	flight             *flight
-	// lookups counts how often in a row addresses could not be looked up.
+	inFlight           *inFlight
+	// lookups counts consecutive failures of address lookups.
 	lookups failures
 }
 
@@ -116,22 +119,22 @@ func New(o Options) *Delivery {
 		contents:   newContents(o),
 		claims:     newSignal(),
 		expansions: newSignal(),
-		flight:     newFlight(o.Workers*o.Batch, o.Metrics),
+		inFlight:   newInFlight(o.Workers*o.Batch, o.Metrics),
 	}
 	d.calls = newCaller(o)
 	return d
 }
 
-// Kick tells that there is something to do.
+// Kick signals that there is work to do.
 func (d *Delivery) Kick() {
 	d.expansions.poke()
 	d.claims.poke()
 }
 
-// goodbye is how long a stop may take to record what was delivered.
-const goodbye = 10 * time.Second
+// stopTimeout is how long Stop may take to record delivered messages.
+const stopTimeout = 10 * time.Second
 
-// Start records what an earlier process delivered, and begins.
+// Start records the deliveries of an earlier process, and starts the work.
 func (d *Delivery) Start(ctx context.Context) error {
 	return d.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		journal, err := d.recover(ctx)
@@ -139,19 +142,20 @@ func (d *Delivery) Start(ctx context.Context) error {
 			return err
 		}
 		d.finish = newFinisher(d.o.Store, journal, d.o.Log, d.o.Metrics)
-		d.finish.tell, d.finish.finished = d.calls.callbacks, d.finished
+		d.finish.makeCallbacks, d.finish.finished = d.calls.callbacks, d.finished
 		spawn(func() { d.run(work) })
 		return nil
 	})
 }
 
-// Stop ends the deliveries under way, records them, and gives back the rest.
+// Stop stops the deliveries in progress, records them, and releases the
+// remaining messages.
 func (d *Delivery) Stop() { d.Halt(nil) }
 
-// recover does what has to be done before anything is claimed.
+// recover does the work that has to precede the first claim.
 func (d *Delivery) recover(ctx context.Context) (_ *journal, err error) {
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the delivery: %w", err)
+		return nil, fmt.Errorf("create the delivery directory: %w", err)
 	}
 	if d.owner, err = ownerOf(d.o.Dir); err != nil {
 		return nil, err
@@ -166,15 +170,15 @@ func (d *Delivery) recover(ctx context.Context) (_ *journal, err error) {
 		}
 	}()
 	if err := d.replay(ctx, numbers); err != nil {
-		return nil, fmt.Errorf("record what was delivered before the last stop: %w", err)
+		return nil, fmt.Errorf("record the deliveries of the last run: %w", err)
 	}
 	for i := range journal.files {
 		if err := journal.forget(i); err != nil {
-			return nil, fmt.Errorf("empty the journal of deliveries: %w", err)
+			return nil, fmt.Errorf("empty the delivery journal: %w", err)
 		}
 	}
 	if err := d.o.Store.Release(ctx, d.owner); err != nil {
-		return nil, fmt.Errorf("take back the messages of the last run: %w", err)
+		return nil, fmt.Errorf("release the messages of the last run: %w", err)
 	}
 	return journal, nil
 }
@@ -195,9 +199,9 @@ func (d *Delivery) replay(ctx context.Context, numbers []int64) error {
 	return nil
 }
 
-// ownerOf reads the name of this server, and makes it at the first start. It has
-// to stay the same, so that a server that comes back need not wait for the end
-// of its own leases.
+// ownerOf reads the name of this server, and creates it at the first start. It
+// must stay the same, so that a restarted server need not wait for its own
+// leases to expire.
 func ownerOf(dir string) (string, error) {
 	path := filepath.Join(dir, "owner")
 	text, err := os.ReadFile(path)
@@ -208,7 +212,7 @@ func ownerOf(dir string) (string, error) {
 		return "", fmt.Errorf("read the name of this server: %w", err)
 	}
 	name := strings.ToLower(rand.Text())
-	// Written aside and renamed, so that it is never found half written.
+	// Written to a temporary file and renamed, so that it is never incomplete.
 	if err := os.WriteFile(path+".new", []byte(name+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write the name of this server: %w", err)
 	}
@@ -218,7 +222,7 @@ func ownerOf(dir string) (string, error) {
 	return name, nil
 }
 
-// run is the whole life between Start and Stop.
+// run runs all parts between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {
 	var parts, finishing background.WaitGroup
 	parts.Loop(ctx, "delivery", func() { d.dispatch(ctx) })
@@ -233,30 +237,30 @@ func (d *Delivery) run(ctx context.Context) {
 	finishing.Loop(last, "delivery outcomes", func() { d.finish.run(commits, last) })
 
 	<-ctx.Done()
-	// A database that does not answer must not keep the process from ending:
-	// what was delivered is in the journal.
-	defer background.AfterFunc("delivery stop", goodbye, endCommits).Stop()
-	impatient := background.AfterFunc("delivery stop", 2*goodbye, endLast)
+	// A database that does not respond must not prevent the process from
+	// stopping: the deliveries are in the journal.
+	defer background.AfterFunc("delivery stop", stopTimeout, endCommits).Stop()
+	forceStop := background.AfterFunc("delivery stop", 2*stopTimeout, endLast)
 	parts.Wait()
 	endCommits()
 	finishing.Wait()
-	release, endRelease := context.WithTimeout(lasting, goodbye)
+	release, endRelease := context.WithTimeout(lasting, stopTimeout)
 	if err := d.o.Store.Release(release, d.owner); err != nil {
-		d.o.Log.Warn("messages under way could not be given back; they are taken up at the next start", "error", err)
+		d.o.Log.Warn("release messages failed; they are released at the next start", "error", err)
 	}
 	endRelease()
-	impatient.Stop()
+	forceStop.Stop()
 	endLast()
 	if err := d.finish.journal.close(); err != nil {
-		d.o.Log.Error("the journal of deliveries could not be closed", "error", err)
+		d.o.Log.Error("close delivery journal failed", "error", err)
 	}
 }
 
-// renew keeps what this server holds from being given to another.
+// renew renews the leases of this server.
 func (d *Delivery) renew(ctx context.Context) {
 	for wait(ctx, d.o.Lease/3) {
 		if err := d.o.Store.Renew(ctx, d.owner, d.o.Lease); err != nil && ctx.Err() == nil {
-			d.o.Log.Error("leases of messages cannot be renewed", "error", err)
+			d.o.Log.Error("renew leases failed", "error", err)
 		}
 	}
 }
@@ -283,21 +287,21 @@ func (d *Delivery) upkeep(ctx context.Context) {
 	}
 }
 
-// Purge deletes what ended long ago. It runs by itself every hour.
+// Purge deletes messages that became final long ago. It is called every hour.
 func (d *Delivery) Purge(ctx context.Context) {
 	n, err := d.o.Store.Purge(ctx, d.o.Now().Add(-d.o.Retention))
 	switch {
 	case err != nil && ctx.Err() == nil:
-		d.o.Log.Error("old messages cannot be purged", "error", err)
+		d.o.Log.Error("purge failed", "error", err)
 	case n > 0:
-		d.o.Log.Info("old messages were purged", "messages", n)
+		d.o.Log.Info("old messages purged", "messages", n)
 	}
 }
 
-// finished follows a commit.
+// finished is called after each commit.
 func (d *Delivery) finished(again bool) {
 	if again {
-		d.claims.poke() // something is due earlier, perhaps
+		d.claims.poke() // a message may be due earlier
 	}
 	if d.calls.made.Swap(false) {
 		d.calls.wake.poke()

@@ -11,10 +11,10 @@ import (
 	"ingot/internal/notify"
 )
 
-// flight counts the messages under way. Its bound is what bounds memory: a
-// message leaves it by its own end, so that a few slow ones do not hold up a
-// whole batch.
-type flight struct {
+// inFlight counts the messages being delivered. It limits memory: a message
+// leaves it when its own delivery ends, so that a few slow ones do not hold up
+// a whole batch.
+type inFlight struct {
 	max     int
 	metrics *Metrics
 	landed  signal
@@ -22,12 +22,12 @@ type flight struct {
 	n       int
 }
 
-func newFlight(bound int, m *Metrics) *flight {
-	return &flight{max: bound, metrics: m, landed: newSignal()}
+func newInFlight(bound int, m *Metrics) *inFlight {
+	return &inFlight{max: bound, metrics: m, landed: newSignal()}
 }
 
-// room waits until n more fit in.
-func (f *flight) room(ctx context.Context, n int) bool {
+// room waits until n more messages fit.
+func (f *inFlight) room(ctx context.Context, n int) bool {
 	for {
 		f.mu.Lock()
 		fits := f.n+n <= f.max
@@ -43,10 +43,10 @@ func (f *flight) room(ctx context.Context, n int) bool {
 	}
 }
 
-func (f *flight) add(n int) {
+func (f *inFlight) add(n int) {
 	f.mu.Lock()
 	f.n += n
-	f.metrics.flying(f.n)
+	f.metrics.setInFlight(f.n)
 	f.mu.Unlock()
 	if n < 0 {
 		f.landed.poke()
@@ -54,19 +54,20 @@ func (f *flight) add(n int) {
 }
 
 const (
-	// breath is the pause after a claim that brought little, so that messages
-	// that come one by one are claimed together. Whoever is first does not wait.
-	breath = 20 * time.Millisecond
-	// recovery is the pause after the store failed.
+	// claimPause is the pause after a claim that returned few messages, so that
+	// messages that arrive one by one are claimed together. The first one does
+	// not wait.
+	claimPause = 20 * time.Millisecond
+	// recovery is the pause after an error of the store.
 	recovery = time.Second
 )
 
-// dispatch claims batches and has them delivered, several at once.
+// dispatch claims batches and delivers several concurrently.
 func (d *Delivery) dispatch(ctx context.Context) {
 	var batches background.WaitGroup
 	defer batches.Wait()
-	vain := breath
-	for d.flight.room(ctx, d.o.Batch) {
+	backoff := claimPause
+	for d.inFlight.room(ctx, d.o.Batch) {
 		var claimed []notify.Claimed
 		err := background.Do("delivery", func() (err error) {
 			claimed, err = d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
@@ -74,44 +75,44 @@ func (d *Delivery) dispatch(ctx context.Context) {
 		})
 		switch {
 		case ctx.Err() != nil:
-			return // what was claimed is released
+			return // claimed messages are released
 		case err != nil:
-			d.o.Log.Error("messages cannot be claimed; trying again", "error", err)
+			d.o.Log.Error("claim messages failed, retrying", "error", err)
 			if !wait(ctx, recovery) {
 				return
 			}
 		case len(claimed) == 0:
-			if !d.idle(ctx, vain) {
+			if !d.idle(ctx, backoff) {
 				return
 			}
-			vain = min(2*vain, d.o.Poll)
+			backoff = min(2*backoff, d.o.Poll)
 		default:
-			vain = breath
+			backoff = claimPause
 			d.o.Metrics.claimed(claimed)
-			d.flight.add(len(claimed))
+			d.inFlight.add(len(claimed))
 			batches.Go("delivery of a batch", func() { d.deliver(ctx, claimed) })
-			if len(claimed) < d.o.Batch/4 && !wait(ctx, breath) {
+			if len(claimed) < d.o.Batch/4 && !wait(ctx, claimPause) {
 				return
 			}
 		}
 	}
 }
 
-// idle waits until something is due, or somebody kicks, or it is time to look
-// what other servers left. vain is how long to wait for something that seems to
-// be due and was not given out, which is longer each time.
-func (d *Delivery) idle(ctx context.Context, vain time.Duration) bool {
+// idle waits until a message is due, Kick is called, or it is time to poll.
+// backoff is how long to wait when messages seem due but none were claimed, and
+// grows each time.
+func (d *Delivery) idle(ctx context.Context, backoff time.Duration) bool {
 	pause := d.o.Poll
 	due, some, err := d.o.Store.NextDue(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		d.o.Log.Error("the next message cannot be looked up", "error", err)
+		d.o.Log.Error("look up next due message failed", "error", err)
 	case some:
 		until := due.Sub(d.o.Now())
 		if until <= 0 {
-			until = vain
+			until = backoff
 		}
 		pause = min(pause, until)
 	}
@@ -126,7 +127,7 @@ func (d *Delivery) idle(ctx context.Context, vain time.Duration) bool {
 	return true
 }
 
-// failures spaces out what fails in a row.
+// failures computes the backoff after consecutive failures.
 type failures struct {
 	mu sync.Mutex
 	n  int
@@ -138,7 +139,8 @@ func (f *failures) clear() {
 	f.mu.Unlock()
 }
 
-// next is how long to wait after one more failure: from 2 s to about a minute.
+// next returns how long to wait after one more failure: from 2 s to about a
+// minute.
 func (f *failures) next() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,18 +149,18 @@ func (f *failures) next() time.Duration {
 	return s.pause(f.n, 0)
 }
 
-// parcel is a batch under way.
-type parcel struct {
+// batchState is the state of a batch being delivered.
+type batchState struct {
 	d  *Delivery
 	mu sync.Mutex
-	// open are the messages that have no outcome yet.
+	// open holds the messages without an outcome.
 	open map[int64]notify.Message
-	// refused are addresses that refused mail for good.
+	// refused holds addresses that were rejected permanently.
 	refused []notify.Suppression
 }
 
-// suppress stores the addresses that refused mail, all of a batch at once.
-func (p *parcel) suppress(ctx context.Context) {
+// suppress stores the rejected addresses of the batch in one call.
+func (p *batchState) suppress(ctx context.Context) {
 	p.mu.Lock()
 	all := p.refused
 	p.refused = nil
@@ -167,25 +169,25 @@ func (p *parcel) suppress(ctx context.Context) {
 		return
 	}
 	if err := p.d.o.Store.Suppress(ctx, all...); err != nil && ctx.Err() == nil {
-		// The next message to them is refused again.
-		p.d.o.Log.Warn("refused addresses cannot be suppressed", "addresses", len(all), "error", err)
+		// The next message to them will be rejected again.
+		p.d.o.Log.Warn("suppress addresses failed", "addresses", len(all), "error", err)
 	}
 }
 
-// settle records an outcome, the first one of its message only.
-func (p *parcel) settle(o notify.Outcome) {
+// settle records the first outcome of a message and ignores later ones.
+func (p *batchState) settle(o notify.Outcome) {
 	p.mu.Lock()
 	_, first := p.open[o.Number]
 	delete(p.open, o.Number)
 	p.mu.Unlock()
 	if first {
 		p.d.finish.add(o)
-		p.d.flight.add(-1)
+		p.d.inFlight.add(-1)
 	}
 }
 
-// drop gives a message to another parcel, and reports whether it was open.
-func (p *parcel) drop(number int64) bool {
+// remove takes a message out of the batch, and reports whether it was open.
+func (p *batchState) remove(number int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, open := p.open[number]
@@ -193,42 +195,42 @@ func (p *parcel) drop(number int64) bool {
 	return open
 }
 
-// rest returns what is open, in no order.
-func (p *parcel) rest() []notify.Message {
+// rest returns the open messages, in no particular order.
+func (p *batchState) rest() []notify.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.open))
 }
 
-// alone delivers what is left of a batch that panicked one by one, so that only the
-// message that is to blame fails. Nothing of it was handed to the channel: that has
-// an outcome.
-func (d *Delivery) alone(ctx context.Context, p *parcel, claimed []notify.Claimed) {
+// deliverSingly delivers the rest of a batch that panicked one by one, so that
+// only the message that causes the panic fails. None of it was passed to the
+// channel: those messages have an outcome.
+func (d *Delivery) deliverSingly(ctx context.Context, p *batchState, claimed []notify.Claimed) {
 	left := p.rest()
 	if len(left) == 1 {
-		// It counts as an attempt, and does not come back for ever.
+		// It counts as an attempt, so that it is not retried forever.
 		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now()))
 		return
 	}
 	for _, c := range claimed {
-		if ctx.Err() == nil && p.drop(c.Number) {
+		if ctx.Err() == nil && p.remove(c.Number) {
 			d.deliver(ctx, []notify.Claimed{c})
 		}
 	}
 }
 
-// deliver brings a batch to its outcomes. What has none when the process stops is
-// released by Stop.
+// deliver delivers a batch. Messages without an outcome when the process stops
+// are released by Stop.
 func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
-	p := &parcel{d: d, open: make(map[int64]notify.Message, len(claimed))}
+	p := &batchState{d: d, open: make(map[int64]notify.Message, len(claimed))}
 	for _, c := range claimed {
 		p.open[c.Number] = c.Message
 	}
-	defer func() { d.flight.add(-len(p.rest())) }()
+	defer func() { d.inFlight.add(-len(p.rest())) }()
 	defer func() {
 		if cause := recover(); cause != nil {
-			d.o.Log.Error("the delivery of a batch failed; what is left of it is tried again", "error", background.Recovered("delivery of a batch", cause))
-			d.alone(ctx, p, claimed)
+			d.o.Log.Error("batch delivery failed, retrying the rest", "error", background.Recovered("delivery of a batch", cause))
+			d.deliverSingly(ctx, p, claimed)
 		}
 	}()
 	s := d.sort(ctx, claimed)
@@ -240,7 +242,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 		for _, o := range outcomes {
 			p.settle(o)
 		}
-		d.hand(ctx, out, p)
+		d.send(ctx, out, p)
 		p.suppress(ctx)
 		s.ready = s.ready[taken:]
 	}

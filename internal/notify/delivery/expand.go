@@ -10,36 +10,36 @@ import (
 )
 
 const (
-	// manyExpansions is how many sends are expanded in turns, sideBySide how many
-	// of them at the same moment.
+	// manyExpansions is the number of sends that are expanded in turns,
+	// sideBySide the number expanded concurrently.
 	manyExpansions = 64
 	sideBySide     = 4
-	// glance is how often to look for new sends at most: a kick comes with every
-	// send, and most of them have all their recipients.
-	glance = 20 * time.Millisecond
+	// scanInterval is the minimum time between two searches for new sends: Kick
+	// is called for every send, and most of them have all their recipients.
+	scanInterval = 20 * time.Millisecond
 )
 
 // expansion is a send whose recipients are being read.
 type expansion struct {
 	send     notify.Send
 	failures failures
-	// rest is when to go on after a failure.
+	// rest is when to continue after a failure.
 	rest time.Time
 }
 
-// turn is what came of one chunk.
+// turn is the result of one chunk.
 type turn struct {
 	of *expansion
-	// over tells that there is nothing left to do for this server.
+	// over reports that this server has nothing left to do for the send.
 	over bool
 	err  error
 }
 
-// expand reads the recipients of sends. Each send gets a chunk a turn, so that a
-// send to everyone does not keep one to a space waiting.
+// expand reads the recipients of sends, one chunk per send and turn, so that a
+// send to everyone does not delay one to a space.
 func (d *Delivery) expand(ctx context.Context) {
 	active := map[int64]*expansion{}
-	var line []*expansion // those whose turn it is next, in order
+	var queue []*expansion // those to expand next, in order
 	turns := make(chan turn)
 	running := 0
 	var looked time.Time
@@ -48,17 +48,17 @@ func (d *Delivery) expand(ctx context.Context) {
 			<-turns
 		}
 	}()
-	look := d.o.Now() // when to look for more sends
+	look := d.o.Now() // when to search for more sends
 	for {
 		if now := d.o.Now(); !now.Before(look) {
 			if len(active) < manyExpansions {
-				line = d.claimExpansions(ctx, active, line)
+				queue = d.claimExpansions(ctx, active, queue)
 			}
 			looked, look = now, now.Add(d.o.Poll)
 		}
 		for running < sideBySide {
 			var next *expansion
-			if next, line = due(line, d.o.Now()); next == nil {
+			if next, queue = due(queue, d.o.Now()); next == nil {
 				break
 			}
 			running++
@@ -66,43 +66,43 @@ func (d *Delivery) expand(ctx context.Context) {
 		}
 		d.o.Metrics.expansions(len(active), oldest(active, d.o.Now()))
 
-		timer := time.NewTimer(min(d.untilTurn(line, running), max(0, look.Sub(d.o.Now()))))
+		timer := time.NewTimer(min(d.untilTurn(queue, running), max(0, look.Sub(d.o.Now()))))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-d.expansions:
-			look = sooner(look, looked.Add(glance))
+			look = earlier(look, looked.Add(scanInterval))
 		case <-timer.C:
 		case t := <-turns:
 			running--
 			switch {
 			case t.over:
 				delete(active, t.of.send.Number)
-				if len(active) == manyExpansions-1 { // there may be more that did not fit in
-					look = sooner(look, looked.Add(glance))
+				if len(active) == manyExpansions-1 { // there may be more
+					look = earlier(look, looked.Add(scanInterval))
 				}
 			case t.err != nil:
 				t.of.rest = d.o.Now().Add(t.of.failures.next())
-				line = append(line, t.of)
+				queue = append(queue, t.of)
 			default:
 				t.of.failures.clear()
-				line = append(line, t.of)
+				queue = append(queue, t.of)
 			}
 		}
 		timer.Stop()
 	}
 }
 
-func sooner(a, b time.Time) time.Time {
+func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// claimExpansions adds sends that wait to be expanded.
-func (d *Delivery) claimExpansions(ctx context.Context, active map[int64]*expansion, line []*expansion) []*expansion {
+// claimExpansions adds sends that are waiting to be expanded.
+func (d *Delivery) claimExpansions(ctx context.Context, active map[int64]*expansion, queue []*expansion) []*expansion {
 	var sends []notify.Send
 	err := background.Do("delivery expansion", func() (err error) {
 		sends, err = d.o.Store.ClaimExpansions(ctx, d.owner, manyExpansions-len(active), d.o.Lease)
@@ -110,28 +110,29 @@ func (d *Delivery) claimExpansions(ctx context.Context, active map[int64]*expans
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			d.o.Log.Error("sends that wait for their recipients cannot be read", "error", err)
+			d.o.Log.Error("claim expansions failed", "error", err)
 		}
-		return line
+		return queue
 	}
 	for _, s := range sends {
 		if active[s.Number] == nil {
 			e := &expansion{send: s}
 			active[s.Number] = e
-			line = append(line, e)
+			queue = append(queue, e)
 		}
 	}
-	return line
+	return queue
 }
 
-// due takes the first of the line that does not rest.
-func due(line []*expansion, now time.Time) (*expansion, []*expansion) {
-	for i, e := range line {
+// due removes and returns the first expansion that is not waiting after a
+// failure.
+func due(queue []*expansion, now time.Time) (*expansion, []*expansion) {
+	for i, e := range queue {
 		if !now.Before(e.rest) {
-			return e, append(line[:i:i], line[i+1:]...)
+			return e, append(queue[:i:i], queue[i+1:]...)
 		}
 	}
-	return nil, line
+	return nil, queue
 }
 
 func oldest(active map[int64]*expansion, now time.Time) time.Duration {
@@ -142,11 +143,11 @@ func oldest(active map[int64]*expansion, now time.Time) time.Duration {
 	return lag
 }
 
-// untilTurn is when to look again if nothing happens.
-func (d *Delivery) untilTurn(line []*expansion, running int) time.Duration {
+// untilTurn returns how long to wait for the next event.
+func (d *Delivery) untilTurn(queue []*expansion, running int) time.Duration {
 	pause := d.o.Poll
 	if running < sideBySide {
-		for _, e := range line {
+		for _, e := range queue {
 			pause = min(pause, max(0, e.rest.Sub(d.o.Now())))
 		}
 	}
@@ -159,21 +160,21 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err := background.Recovered("expansion of a send", cause)
-			d.o.Log.Error("the recipients of a send cannot be read; trying again", "send", d.o.IDs.Send(s.Number), "error", err)
+			d.o.Log.Error("read recipients failed, retrying", "send", d.o.IDs.Send(s.Number), "error", err)
 			t = turn{of: e, err: err}
 		}
 	}()
 	reader := notify.Reader{
 		Directory: d.o.Directory, Page: d.o.Chunk, Lenient: true,
 		Skipped: func(a notify.Audience, err error) {
-			d.o.Log.Warn("an audience that does not exist is skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID, "error", err)
+			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID, "error", err)
 		},
 	}
 	members, to, done, err := reader.Read(ctx, s.Audiences, s.Cursor, d.o.Chunk)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.o.Metrics.directoryFailed("members")
-			d.o.Log.Warn("recipients of a send cannot be read; trying again", "send", d.o.IDs.Send(s.Number), "error", err)
+			d.o.Log.Warn("read recipients failed, retrying", "send", d.o.IDs.Send(s.Number), "error", err)
 		}
 		return turn{of: e, err: err}
 	}
@@ -184,17 +185,17 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 		d.o.Extended(s.ClientID, len(members))
 		d.claims.poke()
 	case errors.Is(err, notify.ErrTooMany):
-		// It cannot get better by trying again. Those who are in get the mail.
+		// Retrying cannot help. The recipients already added get the message.
 		d.o.Metrics.cutOff()
-		d.o.Log.Error("a send has more recipients than are possible; the rest gets nothing: send to parts of them",
+		d.o.Log.Error("too many recipients, the rest is not notified: split the audience",
 			"send", d.o.IDs.Send(s.Number), "client", s.ClientID, "possible", notify.MaxRecipients)
 		if err = d.o.Store.Extend(ctx, s.Number, s.Cursor, nil, to, true); err == nil {
 			done = true
 		}
 	case errors.Is(err, notify.ErrConflict), errors.Is(err, notify.ErrNotFound):
-		return turn{of: e, over: true} // another server does it, or it is gone
+		return turn{of: e, over: true} // another server does it, or the send was deleted
 	case ctx.Err() == nil:
-		d.o.Log.Error("recipients cannot be added to a send; trying again", "send", d.o.IDs.Send(s.Number), "error", err)
+		d.o.Log.Error("add recipients failed, retrying", "send", d.o.IDs.Send(s.Number), "error", err)
 	}
 	return turn{of: e, over: err == nil && done, err: err}
 }

@@ -13,9 +13,11 @@ import (
 const (
 	// linger is how long an outcome waits for others to share its commit.
 	linger = 50 * time.Millisecond
-	// enough outcomes do not wait for more.
+	// enough is the number of outcomes that are committed without waiting for
+	// more.
 	enough = 1000
-	// tooMany is when done has to wait: the database cannot keep up.
+	// tooMany is the number of pending outcomes at which done blocks, because
+	// the database cannot keep up.
 	tooMany = 10_000
 )
 
@@ -24,10 +26,10 @@ type finisher struct {
 	store   notify.Store
 	metrics *Metrics
 	log     *slog.Logger
-	// tell makes the calls to webhooks; finished follows each commit, and is told
-	// whether anything is to be tried again.
-	tell     notify.Teller
-	finished func(again bool)
+	// makeCallbacks makes the webhook calls; finished is called after each
+	// commit with whether any message is to be retried.
+	makeCallbacks notify.CallbackMaker
+	finished      func(again bool)
 
 	wake signal
 
@@ -35,7 +37,8 @@ type finisher struct {
 	room    sync.Cond
 	journal *journal
 	pending []notify.Outcome
-	// behind are those that wait for the commit, because the journal failed.
+	// behind are the callers that wait for the commit, because the journal
+	// failed.
 	behind []chan struct{}
 	closed bool
 }
@@ -46,8 +49,8 @@ func newFinisher(store notify.Store, j *journal, log *slog.Logger, m *Metrics) *
 	return f
 }
 
-// add takes an outcome. When it returns, a message that was delivered is not
-// delivered again, even when the process is killed.
+// add adds an outcome. When it returns, a delivered message is not delivered
+// again, even if the process is killed.
 func (f *finisher) add(o notify.Outcome) {
 	if wait := f.put(o); wait != nil {
 		<-wait
@@ -61,7 +64,7 @@ func (f *finisher) put(o notify.Outcome) (wait chan struct{}) {
 		if err := f.journal.append(o.Number); err != nil {
 			f.metrics.journalFailed()
 			if len(f.behind) == 0 {
-				f.log.Error("the journal of deliveries cannot be written; deliveries wait for the database instead: free some disk space", "error", err)
+				f.log.Error("write delivery journal failed, deliveries wait for the database: free some disk space", "error", err)
 			}
 			if !f.closed {
 				wait = make(chan struct{})
@@ -79,8 +82,8 @@ func (f *finisher) put(o notify.Outcome) (wait chan struct{}) {
 	return wait
 }
 
-// run commits until ctx ends, and then what is left, for which it has until
-// last ends.
+// run commits outcomes until ctx is done, and then the remaining ones, until
+// last is done.
 func (f *finisher) run(ctx, last context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -94,9 +97,9 @@ func (f *finisher) run(ctx, last context.Context) {
 	f.mu.Lock()
 	f.closed = true
 	if len(f.pending) == 0 {
-		// A clean end leaves nothing to be read at the next start.
+		// A clean shutdown leaves nothing to recover at the next start.
 		for i := range f.journal.files {
-			f.journal.forget(i) //nolint:errcheck // then it is read, and changes nothing
+			f.journal.forget(i) //nolint:errcheck // then it is replayed without effect
 		}
 	}
 	f.release(f.behind)
@@ -105,7 +108,7 @@ func (f *finisher) run(ctx, last context.Context) {
 	f.mu.Unlock()
 }
 
-// gather waits a little for more outcomes.
+// gather waits a short time for more outcomes.
 func (f *finisher) gather(ctx context.Context) {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
@@ -144,9 +147,9 @@ func (f *finisher) release(behind []chan struct{}) {
 	}
 }
 
-// commit records everything that is pending. It tries again until it works, or
-// until one of the contexts has ended: patience bounds trying again, ctx the
-// statement. What is given up then is in the journal, or was not delivered.
+// commit records all pending outcomes. It retries until it succeeds, or until
+// one of the contexts is done: patience limits the retries, ctx the statement.
+// Outcomes that are given up then are in the journal, or were not delivered.
 func (f *finisher) commit(ctx, patience context.Context) {
 	batch, behind, old := f.take()
 	defer func() { f.release(behind) }()
@@ -155,14 +158,14 @@ func (f *finisher) commit(ctx, patience context.Context) {
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		err := background.Do("delivery outcomes", func() error {
-			_, err := f.store.Finish(ctx, batch, f.tell)
+			_, err := f.store.Finish(ctx, batch, f.makeCallbacks)
 			return err
 		})
 		if err == nil {
 			f.committed(batch, old)
 			return
 		}
-		f.log.Error("outcomes of deliveries cannot be recorded; trying again", "messages", len(batch), "error", err)
+		f.log.Error("record outcomes failed, retrying", "messages", len(batch), "error", err)
 		if !wait(patience, pause) {
 			f.putBack(batch, behind)
 			behind = nil
@@ -171,7 +174,7 @@ func (f *finisher) commit(ctx, patience context.Context) {
 	}
 }
 
-// putBack returns what could not be committed to the front, for the last commit.
+// putBack puts a batch that could not be committed back to the front.
 func (f *finisher) putBack(batch []notify.Outcome, behind []chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +188,7 @@ func (f *finisher) committed(batch []notify.Outcome, old int) {
 		err := f.journal.forget(old)
 		f.mu.Unlock()
 		if err != nil {
-			f.log.Error("the journal of deliveries cannot be emptied", "error", err)
+			f.log.Error("empty delivery journal failed", "error", err)
 		}
 	}
 	again := false
@@ -196,7 +199,7 @@ func (f *finisher) committed(batch []notify.Outcome, old int) {
 	f.finished(again)
 }
 
-// signal wakes one waiter; pokes while nobody waits count as one.
+// signal wakes one waiter; several pokes without a waiter count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -208,7 +211,7 @@ func (s signal) poke() {
 	}
 }
 
-// wait returns false when ctx ended first.
+// wait waits for d and reports whether that time passed before ctx was done.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

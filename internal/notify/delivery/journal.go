@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 )
 
-// journal remembers which messages were accepted until the database does. It is
-// two files of which one is written to: when that one has grown and everything in
-// it is about to be committed the other takes over, and after the commit the
-// first is emptied. It is not safe for several goroutines.
+// journal records which messages were accepted until the database has them. It
+// consists of two files, one of which is written: when it has grown and all its
+// records are about to be committed, the other one is used, and after the
+// commit the first is emptied. It is not safe for concurrent use.
 //
-// A record is the number of a message and a checksum over it. A record that was
-// cut short by a crash can only be the last one and belongs to a done that never
-// returned.
+// A record is the number of a message and a checksum. A record that was
+// truncated by a crash can only be the last one and belongs to a done that
+// never returned.
 type journal struct {
 	files [2]*os.File
 	size  [2]int64
@@ -28,8 +28,8 @@ type journal struct {
 
 const (
 	record = 12
-	// grown is when a file is exchanged: small enough to be read in no time,
-	// large enough that it is rarely done.
+	// grown is the size at which the files are exchanged: small enough to be
+	// read quickly, large enough to be rare.
 	grown = 4000 * record
 )
 
@@ -42,12 +42,12 @@ func openJournal(dir string) (*journal, []int64, error) {
 	for i, name := range journalNames {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("open the journal of deliveries: %w", err), j.close())
+			return nil, nil, errors.Join(fmt.Errorf("open the delivery journal: %w", err), j.close())
 		}
 		j.files[i] = f
 		text, err := io.ReadAll(f)
 		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("read the journal of deliveries: %w", err), j.close())
+			return nil, nil, errors.Join(fmt.Errorf("read the delivery journal: %w", err), j.close())
 		}
 		numbers = j.parse(text, numbers)
 		j.size[i] = int64(len(text))
@@ -55,7 +55,7 @@ func openJournal(dir string) (*journal, []int64, error) {
 	return j, numbers, nil
 }
 
-// parse leaves out records that do not match their checksum.
+// parse skips records that do not match their checksum.
 func (j *journal) parse(text []byte, numbers []int64) []int64 {
 	for ; len(text) >= record; text = text[record:] {
 		if crc32.Checksum(text[:8], j.crc) == binary.BigEndian.Uint32(text[8:record]) {
@@ -65,8 +65,8 @@ func (j *journal) parse(text []byte, numbers []int64) []int64 {
 	return numbers
 }
 
-// append adds a number with one write, which the kernel keeps when the process
-// dies. After an error nothing of it is left in the file.
+// append adds a number with one write, which survives the process. After an
+// error, no part of it is left in the file.
 func (j *journal) append(number int64) error {
 	binary.BigEndian.PutUint64(j.rec[:], uint64(number))
 	binary.BigEndian.PutUint32(j.rec[8:], crc32.Checksum(j.rec[:8], j.crc))
@@ -74,7 +74,7 @@ func (j *journal) append(number int64) error {
 	n, err := f.Write(j.rec[:])
 	if err != nil {
 		if n > 0 {
-			// Otherwise the records after it would be read askew.
+			// Otherwise the following records would be misaligned.
 			err = errors.Join(err, f.Truncate(j.size[j.now]))
 		}
 		return err
@@ -83,8 +83,9 @@ func (j *journal) append(number int64) error {
 	return nil
 }
 
-// exchange begins the other file when this one has grown, and returns which one
-// can be forgotten after the commit of everything appended so far; -1 for none.
+// exchange switches to the other file when this one has grown, and returns
+// which one can be emptied after the commit of everything appended so far; -1
+// for none.
 func (j *journal) exchange() int {
 	if j.size[j.now] < grown || j.size[1-j.now] > 0 {
 		return -1

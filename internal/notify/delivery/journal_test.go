@@ -119,7 +119,7 @@ type ledger struct {
 	entered, resume chan struct{}
 }
 
-func (l *ledger) Finish(ctx context.Context, all []notify.Outcome, _ notify.Teller) ([]notify.Claimed, error) {
+func (l *ledger) Finish(ctx context.Context, all []notify.Outcome, _ notify.CallbackMaker) ([]notify.Claimed, error) {
 	if l.entered != nil {
 		l.entered <- struct{}{}
 		select {

@@ -8,7 +8,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// Metrics counts what becomes of messages. A nil *Metrics counts nothing.
+// Metrics counts deliveries. A nil *Metrics counts nothing.
 type Metrics struct {
 	messages  *prometheus.CounterVec
 	parked    prometheus.Counter
@@ -27,7 +27,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
-			Help: "Messages by what became of them: queued, delivered, failed, retry (each refusal for now), undeliverable.",
+			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable.",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",
@@ -36,25 +36,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ingot_notify_in_flight", Help: "Messages that are being delivered.",
 		}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "ingot_notify_waiting", Help: "Messages in the queue that have not reached their end.",
+			Name: "ingot_notify_waiting", Help: "Messages in the queue that are not final.",
 		}),
 		expanding: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ingot_notify_expanding", Help: "Sends whose recipients this server is reading.",
 		}),
 		lag: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "ingot_notify_expansion_lag_seconds", Help: "How long ago the oldest send was accepted whose recipients are not all known.",
+			Name: "ingot_notify_expansion_lag_seconds", Help: "Age of the oldest send whose recipients are not all known.",
 		}),
 		journal: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_journal_errors_total", Help: "Deliveries that could not be written to the journal and waited for the database.",
 		}),
 		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ingot_notify_directory_errors_total", Help: "Questions about recipients that got no answer, by what was asked.",
+			Name: "ingot_notify_directory_errors_total", Help: "Failed requests for recipients, by request.",
 		}, []string{"question"}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ingot_notify_cut_off_total", Help: "Sends that had more recipients than are possible, so that the rest got nothing.",
+			Name: "ingot_notify_cut_off_total", Help: "Sends with too many recipients, whose remaining recipients were not notified.",
 		}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ingot_notify_webhook_calls_total", Help: "Calls of webhooks by what became of them: ok, again, dropped.",
+			Name: "ingot_notify_webhook_calls_total", Help: "Webhook calls by result: ok, again, dropped.",
 		}, []string{"result"}),
 	}
 	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable} {
@@ -94,7 +94,7 @@ func (m *Metrics) claimed(all []notify.Claimed) {
 	m.messages.WithLabelValues(string(notify.Queued)).Add(float64(n))
 }
 
-func (m *Metrics) flying(n int) {
+func (m *Metrics) setInFlight(n int) {
 	if m != nil {
 		m.inFlight.Set(float64(n))
 	}

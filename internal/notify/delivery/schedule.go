@@ -10,20 +10,20 @@ import (
 	"ingot/internal/notify"
 )
 
-// Schedule says when a message that was refused for now is tried again.
+// Schedule determines when a message is retried after a temporary failure.
 type Schedule struct {
 	// First is the pause after the first attempt. It doubles with each further
-	// one, up to Longest.
+	// attempt, up to Longest.
 	First   time.Duration
 	Longest time.Duration
-	// Attempts is how often a message is tried before it has failed.
+	// Attempts is the number of attempts after which a message has failed.
 	Attempts int
-	// Jitter is the part of a pause, from 0 to 1, that is left to chance, so that
-	// what failed together does not come back together. Negative means none.
+	// Jitter is the random part of a pause, from 0 to 1, so that messages that
+	// failed together are not retried together. Negative means none.
 	Jitter float64
 }
 
-// DefaultSchedule tries for about eight and a half hours.
+// DefaultSchedule retries for about eight and a half hours.
 var DefaultSchedule = Schedule{First: time.Minute, Longest: 12 * time.Hour, Attempts: 10, Jitter: 0.2}
 
 func (s Schedule) withDefaults() Schedule {
@@ -42,8 +42,9 @@ func (s Schedule) withDefaults() Schedule {
 	return s
 }
 
-// pause is how long to wait after the given attempt, from 1. What the other side
-// asked for counts, within Longest; chance only makes it longer then.
+// pause returns how long to wait after the given attempt, counted from 1. A
+// time requested by the next hop is respected up to Longest; jitter only
+// extends it.
 func (s Schedule) pause(attempt int, asked time.Duration) time.Duration {
 	d := s.Longest
 	if doubled := float64(s.First) * math.Pow(2, float64(attempt-1)); doubled < float64(s.Longest) {
@@ -56,9 +57,9 @@ func (s Schedule) pause(attempt int, asked time.Duration) time.Duration {
 	return d - time.Duration(max(0, s.Jitter)*float64(d)/2) + chance
 }
 
-// after is what becomes of a message after an attempt.
+// after returns the outcome of a message after an attempt.
 func (s Schedule) after(m notify.Message, r notify.Result, now time.Time) notify.Outcome {
-	o := notify.Outcome{Number: m.Number, Reason: tidy(r.Reason), Attempted: true, At: now}
+	o := notify.Outcome{Number: m.Number, Reason: sanitize(r.Reason), Attempted: true, At: now}
 	attempt := m.Attempts + 1
 	switch {
 	case r.Verdict == notify.Accepted:
@@ -67,30 +68,30 @@ func (s Schedule) after(m notify.Message, r notify.Result, now time.Time) notify
 		o.Status = notify.Failed
 	case attempt >= s.Attempts:
 		o.Status = notify.Failed
-		o.Reason = tidy("given up after the last attempt: " + r.Reason)
+		o.Reason = sanitize("given up after the last attempt: " + r.Reason)
 	default:
 		o.Status, o.Due = notify.Retry, now.Add(s.pause(attempt, r.RetryAfter))
 	}
 	return o
 }
 
-// aside is the outcome of a message that was not tried.
-func aside(m notify.Message, status notify.Status, reason string, now time.Time) notify.Outcome {
-	return notify.Outcome{Number: m.Number, Status: status, Reason: tidy(reason), At: now}
+// untried is the outcome of a message that was not attempted.
+func untried(m notify.Message, status notify.Status, reason string, now time.Time) notify.Outcome {
+	return notify.Outcome{Number: m.Number, Status: status, Reason: sanitize(reason), At: now}
 }
 
-// park is the outcome of a message that cannot be made.
+// park is the outcome of a message that cannot be rendered.
 func park(m notify.Message, reason string, now time.Time) notify.Outcome {
-	o := aside(m, notify.Failed, reason, now)
+	o := untried(m, notify.Failed, reason, now)
 	o.Parked = true
 	return o
 }
 
 const maxReason = 500
 
-// tidy makes a text of a stranger fit for a column: valid, without control
-// characters, and short.
-func tidy(s string) string {
+// sanitize makes text from another server fit for a column: valid UTF-8,
+// without control characters, and short.
+func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError {
 			return '?'

@@ -75,12 +75,12 @@ func TestPause(t *testing.T) {
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		got := tidy(string(rapid.SliceOf(rapid.Byte()).Draw(t, "text")))
+		got := sanitize(string(rapid.SliceOf(rapid.Byte()).Draw(t, "text")))
 		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n") {
 			t.Fatalf("got %q", got)
 		}
 	})
-	if got := tidy(strings.Repeat("ä", 400)); len(got) > maxReason+3 || !strings.HasSuffix(got, "ä…") {
+	if got := sanitize(strings.Repeat("ä", 400)); len(got) > maxReason+3 || !strings.HasSuffix(got, "ä…") {
 		t.Errorf("got %d bytes: %q", len(got), got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// Event is what a webhook is told of one message.
+// Event is the result of one message in a webhook call.
 type Event struct {
 	ID        string        `json:"notification_id"`
 	Send      string        `json:"send_id"`
@@ -28,46 +28,47 @@ type Event struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 }
 
-// Call is the body of a call.
+// Call is the body of a webhook call.
 type Call struct {
 	Events []Event `json:"events"`
 }
 
 const (
-	// together is how many events a call may hold.
+	// together is the maximum number of events per call.
 	together = 100
 	// callsFetched is how many calls are read at a time, callsHeld how many are
-	// in memory, and callsInLine how many of one webhook.
+	// in memory, and callsQueued how many of one webhook.
 	callsFetched = 64
 	callsHeld    = 512
-	callsInLine  = 128
+	callsQueued  = 128
 	callLease    = 2 * time.Minute
 	// callPoll is for calls that are due by their schedule.
 	callPoll = 5 * time.Second
 )
 
-// callSchedule tries for about a day.
+// callSchedule retries for about a day.
 var callSchedule = Schedule{First: 10 * time.Second, Longest: 4 * time.Hour, Attempts: 15, Jitter: 0.2}
 
-// caller tells webhooks what became of messages.
+// caller calls webhooks with the results of messages.
 type caller struct {
 	o    Options
 	post poster
 	wake signal
 
-	// made tells that there are new calls.
+	// made signals new calls.
 	made atomic.Bool
 
-	mu    sync.Mutex
-	lines map[string][]notify.Callback // by webhook: those that a goroutine is at work on
-	held  int
+	mu     sync.Mutex
+	queues map[string][]notify.Callback // by webhook: calls being processed by a goroutine
+	held   int
 }
 
 func newCaller(o Options) *caller {
-	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), lines: map[string][]notify.Callback{}}
+	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), queues: map[string][]notify.Callback{}}
 }
 
-// callbacks packs the events that a webhook wants. It is a notify.Teller.
+// callbacks groups the events that a webhook subscribed to into calls. It is a
+// notify.CallbackMaker.
 func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []notify.Callback {
 	var all []notify.Callback
 	var call Call
@@ -77,7 +78,7 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 		}
 		payload, err := json.Marshal(call)
 		if err != nil {
-			c.o.Log.Error("a call of a webhook cannot be written", "error", err)
+			c.o.Log.Error("encode webhook call failed", "error", err)
 			return
 		}
 		all = append(all, notify.Callback{ID: strings.ToLower(rand.Text()), WebhookID: hook.ID, Payload: payload})

@@ -8,8 +8,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// run makes calls until ctx ends. Each webhook has a line of its own, so that
-// one that is slow or away keeps no other waiting.
+// run makes calls until ctx is done. Each webhook has its own queue, so that a
+// slow one does not delay others.
 func (c *caller) run(ctx context.Context, owner string) {
 	defer c.post.close()
 	var working background.WaitGroup
@@ -26,7 +26,7 @@ func (c *caller) run(ctx context.Context, owner string) {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				c.o.Log.Error("calls of webhooks cannot be read", "error", err)
+				c.o.Log.Error("read webhook calls failed", "error", err)
 			}
 			for _, cb := range due {
 				c.enqueue(ctx, cb, &working)
@@ -54,13 +54,14 @@ func (c *caller) room() bool {
 	return c.held+callsFetched <= callsHeld
 }
 
-// enqueue puts a call into the line of its webhook, and has somebody work on it.
+// enqueue adds a call to the queue of its webhook and starts a goroutine for it
+// if there is none.
 func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *background.WaitGroup) {
 	c.mu.Lock()
-	line, atWork := c.lines[cb.WebhookID]
-	full := len(line) >= callsInLine
+	queue, atWork := c.queues[cb.WebhookID]
+	full := len(queue) >= callsQueued
 	if !full {
-		c.lines[cb.WebhookID] = append(line, cb)
+		c.queues[cb.WebhookID] = append(queue, cb)
 		c.held++
 	}
 	c.mu.Unlock()
@@ -72,29 +73,29 @@ func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *backg
 	}
 }
 
-// work makes the calls of one webhook until its line is empty. After one that
-// failed the others would fail too: they are put off with it.
+// work makes the calls of one webhook until its queue is empty. After a failed
+// call, the others are postponed with it, because they would fail too.
 func (c *caller) work(ctx context.Context, webhook string) {
 	for {
 		c.mu.Lock()
-		line := c.lines[webhook]
-		if len(line) == 0 || ctx.Err() != nil {
-			delete(c.lines, webhook)
-			c.held -= len(line)
+		queue := c.queues[webhook]
+		if len(queue) == 0 || ctx.Err() != nil {
+			delete(c.queues, webhook)
+			c.held -= len(queue)
 			c.mu.Unlock()
-			c.wake.poke() // there is room again
+			c.wake.poke() // the queue has room again
 			return
 		}
-		cb := line[0]
-		c.lines[webhook] = line[1:]
+		cb := queue[0]
+		c.queues[webhook] = queue[1:]
 		c.held--
 		c.mu.Unlock()
 		if c.call(ctx, cb) {
 			continue
 		}
 		c.mu.Lock()
-		rest := c.lines[webhook]
-		c.lines[webhook] = nil
+		rest := c.queues[webhook]
+		c.queues[webhook] = nil
 		c.held -= len(rest)
 		c.mu.Unlock()
 		for _, other := range rest {
@@ -103,8 +104,8 @@ func (c *caller) work(ctx context.Context, webhook string) {
 	}
 }
 
-// call makes one call. What is cut off by the end of the process is made again:
-// a receiver may hear of an event twice, and knows it by its ids.
+// call makes one call. A call that is interrupted by the end of the process is
+// repeated: a receiver may get an event twice, and recognizes it by its id.
 func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 	err := background.Do("webhook call", func() error { return c.post.do(ctx, cb, c.o.Now()) })
 	if ctx.Err() != nil {
@@ -119,17 +120,17 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 		} else {
 			result = "dropped"
 		}
-		c.o.Log.Warn("a webhook did not take a call", "webhook", cb.WebhookID, "attempt", attempt, "result", result, "error", err)
+		c.o.Log.Warn("webhook call failed", "webhook", cb.WebhookID, "attempt", attempt, "result", result, "error", err)
 	}
 	c.o.Metrics.called(result)
 	c.record(ctx, cb, again)
 	return err == nil
 }
 
-// record removes a call, or puts it off.
+// record deletes a call or schedules it again.
 func (c *caller) record(ctx context.Context, cb notify.Callback, again time.Time) {
 	err := background.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, cb.ID, again) })
 	if err != nil && ctx.Err() == nil {
-		c.o.Log.Error("a call of a webhook cannot be recorded", "error", err)
+		c.o.Log.Error("record webhook call failed", "error", err)
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"ingot/internal/notify"
 )
 
-// WebhookOptions bound whom the service calls.
+// WebhookOptions limit the addresses of webhooks.
 type WebhookOptions struct {
-	// Private allows addresses of this machine and of private networks. Without
-	// it a client could use the service to reach what only the service can.
+	// Private allows addresses of this machine and of private networks.
+	// Otherwise a client could use the service to reach internal targets.
 	Private bool
-	// Guard says which private networks are allowed without it.
+	// Guard permits some private networks.
 	Guard safedial.Guard
-	// Routes are apps of this server, which may be called wherever they are.
+	// Routes are the routes of apps of this server, which are always allowed.
 	Routes safedial.Routes
-	// Timeout bounds a call, 10 s without it.
+	// Timeout limits a call; the default is 10 s.
 	Timeout time.Duration
 }
 
@@ -34,7 +34,7 @@ type WebhookOptions struct {
 // under the webhook's secret.
 const SignatureHeader = "X-Ingot-Signature"
 
-// Sign makes the value of SignatureHeader.
+// Sign returns the value of SignatureHeader.
 func Sign(secret string, at time.Time, body []byte) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	h := hmac.New(sha256.New, []byte(secret))
@@ -43,7 +43,7 @@ func Sign(secret string, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(h.Sum(nil))
 }
 
-// poster makes the calls.
+// poster sends the HTTP requests.
 type poster struct {
 	client *http.Client
 }
@@ -52,8 +52,8 @@ func newPoster(o WebhookOptions) poster {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	// Checked on the address that is dialled, so that no name can be made to
-	// point elsewhere between a check and the call.
+	// Checked on the address that is dialled, so that a DNS name cannot change
+	// between the check and the call.
 	guard := o.Guard
 	if o.Private {
 		guard = safedial.Everywhere
@@ -73,18 +73,18 @@ func newPoster(o WebhookOptions) poster {
 
 func (p poster) close() { p.client.CloseIdleConnections() }
 
-// maxAnswer is how much of an answer is read, so that the connection can be used
-// again.
+// maxAnswer is how much of a response is read, so that the connection can be
+// reused.
 const maxAnswer = 64 << 10
 
-// do makes one call. Its errors name no address but the webhook's own.
+// do makes one call. Its errors contain no address except the webhook's own.
 func (p poster) do(ctx context.Context, cb notify.Callback, now time.Time) error {
 	if err := notify.CheckWebhookURL(cb.URL); err != nil {
 		return err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cb.URL, bytes.NewReader(cb.Payload))
 	if err != nil {
-		return errors.New("the URL cannot be called")
+		return errors.New("invalid URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "ingot-notifications")
@@ -95,10 +95,10 @@ func (p poster) do(ctx context.Context, cb notify.Callback, now time.Time) error
 	}
 	defer answer.Body.Close()
 	if _, err := io.CopyN(io.Discard, answer.Body, maxAnswer); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the response: %w", err)
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return fmt.Errorf("it answered %s, want 2xx", answer.Status)
+		return fmt.Errorf("status %s, want 2xx", answer.Status)
 	}
 	return nil
 }

@@ -65,20 +65,20 @@ func (w *watched) broken(method string) error {
 	return w.fail[method]
 }
 
-func (w *watched) tell() {
+func (w *watched) signal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-func (w *watched) Finish(ctx context.Context, all []notify.Outcome, tell notify.Teller) ([]notify.Claimed, error) {
+func (w *watched) Finish(ctx context.Context, all []notify.Outcome, makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
 	if err := w.broken("Finish"); err != nil {
 		return nil, err
 	}
-	changed, err := w.Store.Finish(ctx, all, tell)
+	changed, err := w.Store.Finish(ctx, all, makeCallbacks)
 	if err == nil {
-		w.tell()
+		w.signal()
 	}
 	return changed, err
 }
@@ -92,7 +92,7 @@ func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, mo
 	}
 	err := w.Store.Extend(ctx, send, from, more, to, expanded)
 	if err == nil {
-		w.tell()
+		w.signal()
 	}
 	return err
 }

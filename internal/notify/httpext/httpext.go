@@ -22,27 +22,28 @@ const (
 	scopeTemplatesWrite = "notification_templates.write"
 )
 
-// Options are what the face stands on.
+// Options configure Register.
 type Options struct {
 	Store        notify.Store
-	Service      notify.Faces
+	Service      *notify.Service
 	Unsubscriber *notify.Unsubscriber
-	// Kick tells the delivery that a message waits again.
+	// Kick tells the delivery that a message was queued again.
 	Kick func()
-	// CheckWebhook says why a webhook's address would never be called; nil means
-	// that all would.
+	// CheckWebhook returns why a webhook's address will never be called; nil
+	// allows all addresses.
 	CheckWebhook func(ctx context.Context, address string) error
-	// Description is what /openapi.yaml shows.
+	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
 	Now         func() time.Time
 }
 
-type face struct {
+type handlers struct {
 	Options
 }
 
-// The descriptions of both versions with what is added here.
+// The OpenAPI descriptions of both versions, including the routes of this
+// package.
 var (
 	//go:embed openapi-v1.yaml
 	DescriptionV1 []byte
@@ -58,10 +59,10 @@ func Register(g *web.Group, o Options) {
 	if o.Kick == nil {
 		o.Kick = func() {}
 	}
-	f := &face{o}
+	f := &handlers{o}
 	sender := web.Scope(scopeWrite, scopeEmails)
 
-	g.Handle("GET", "/openapi.yaml", web.Public("describes the API and holds nothing of anybody"), f.openapi)
+	g.Handle("GET", "/openapi.yaml", web.Public("describes the API and contains no user data"), f.openapi)
 
 	g.Handle("GET", "/sends", sender, f.listSends)
 	g.Handle("GET", "/sends/{send}", sender, f.showSend)
@@ -78,12 +79,12 @@ func Register(g *web.Group, o Options) {
 	g.Handle("PUT", "/suppressions/{email}", web.Scope(scopeAdmin), f.suppress)
 	g.Handle("DELETE", "/suppressions/{email}", web.Scope(scopeAdmin), f.unsuppress)
 
-	recipient := web.Own("the sealed token in the path, which only the recipient's mail holds")
+	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)
 	g.Handle("POST", "/unsubscribe/{token}", recipient, f.unsubscribe)
 }
 
-func (f *face) openapi(w http.ResponseWriter, _ *http.Request) error {
+func (f *handlers) openapi(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
 	_, _ = w.Write(f.Description)
 	return nil
@@ -96,7 +97,8 @@ func noContent(w http.ResponseWriter) error {
 	return nil
 }
 
-// missing is the answer for what does not exist, or is another client's.
+// missing returns the error for a resource that does not exist or belongs to
+// another client.
 func missing(err error, noun, id string) error {
 	if errors.Is(err, notify.ErrNotFound) {
 		return fault.Wrap(err, fault.NotFound, "%s with ID %q could not be found", noun, id)

@@ -17,9 +17,9 @@ import (
 	"ingot/internal/notify/template"
 )
 
-// preview shows how a template would look, with values for what the request
-// leaves out. Nothing is stored.
-func (f *face) preview(w http.ResponseWriter, r *http.Request) error {
+// preview renders a template, with sample values for those that the request
+// omits. Nothing is stored.
+func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Template struct {
 			Subject string `json:"subject"`
@@ -55,7 +55,7 @@ type webhookBody struct {
 	URL     string          `json:"url"`
 	Events  []notify.Status `json:"events"`
 	Created time.Time       `json:"created_at"`
-	// Secret is shown once, when it was made here.
+	// Secret is shown only in the response that created it.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -67,7 +67,7 @@ func presentWebhook(h notify.Webhook) webhookBody {
 	return webhookBody{ID: h.ID, URL: h.URL, Events: events, Created: h.Created}
 }
 
-func (f *face) listWebhooks(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listWebhooks(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.Webhooks(r.Context(), client(r))
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *face) listWebhooks(w http.ResponseWriter, r *http.Request) error {
 
 const maxWebhooks = 10
 
-func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		URL    string          `json:"url"`
 		Events []notify.Status `json:"events"`
@@ -102,7 +102,7 @@ func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if body.Secret != "" && len(body.Secret) < 16 || len(body.Secret) > 200 {
-		problems = append(problems, `"secret" must have 16 to 200 characters; without one a good one is made`)
+		problems = append(problems, `"secret" must have 16 to 200 characters; if omitted, one is generated`)
 	}
 	if len(problems) == 0 && f.CheckWebhook != nil {
 		if err := f.CheckWebhook(r.Context(), body.URL); err != nil {
@@ -117,7 +117,7 @@ func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(have) >= maxWebhooks {
-		return fault.New(fault.Unprocessable, "A client may have %d webhooks; delete one first.", maxWebhooks)
+		return fault.New(fault.Unprocessable, "A client may have at most %d webhooks. Delete one first.", maxWebhooks)
 	}
 	h := notify.Webhook{ID: uuid.NewString(), ClientID: client(r), URL: body.URL, Events: body.Events, Secret: body.Secret, Created: f.Now()}
 	made := h.Secret == ""
@@ -137,7 +137,7 @@ func (f *face) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "webhook")
 	if err := f.Store.DeleteWebhook(r.Context(), client(r), id); err != nil {
 		return missing(err, "Webhook", id)
@@ -152,7 +152,7 @@ type suppressionBody struct {
 	Created time.Time `json:"created_at"`
 }
 
-func (f *face) listSuppressions(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listSuppressions(w http.ResponseWriter, r *http.Request) error {
 	q, err := readQuery(r, "limit", "after")
 	if err != nil {
 		return err
@@ -177,8 +177,8 @@ func (f *face) listSuppressions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// suppress puts an address on the list by hand.
-func (f *face) suppress(w http.ResponseWriter, r *http.Request) error {
+// suppress adds an address to the suppression list.
+func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
 	email := web.Param(r, "email")
 	if decoded, err := url.PathUnescape(email); err == nil {
 		email = decoded
@@ -187,14 +187,14 @@ func (f *face) suppress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || parsed.Address != email {
 		return fault.New(fault.Unprocessable, "%q is not a valid email address", email)
 	}
-	s := notify.Suppression{Email: email, Reason: "put on the list by an administrator", Source: "manual", Created: f.Now()}
+	s := notify.Suppression{Email: email, Reason: "added by an administrator", Source: "manual", Created: f.Now()}
 	if err := f.Store.Suppress(r.Context(), s); err != nil {
 		return err
 	}
 	return noContent(w)
 }
 
-func (f *face) unsuppress(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) unsuppress(w http.ResponseWriter, r *http.Request) error {
 	email := web.Param(r, "email")
 	if decoded, err := url.PathUnescape(email); err == nil {
 		email = decoded

@@ -43,7 +43,7 @@ type link struct {
 	Href string `json:"href"`
 }
 
-func (f *face) presentSend(s notify.Send) sendBody {
+func (f *handlers) presentSend(s notify.Send) sendBody {
 	id, c := f.Service.IDs().Send(s.Number), s.Counts
 	out := sendBody{
 		ID: id, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
@@ -63,8 +63,8 @@ func (f *face) presentSend(s notify.Send) sendBody {
 	return out
 }
 
-// findSend finds one of the caller's sends.
-func (f *face) findSend(r *http.Request, id string) (notify.Send, error) {
+// findSend returns one of the caller's sends.
+func (f *handlers) findSend(r *http.Request, id string) (notify.Send, error) {
 	number, ok := f.Service.IDs().SendNumber(id)
 	if !ok {
 		return notify.Send{}, missing(notify.ErrNotFound, "Send", id)
@@ -76,7 +76,7 @@ func (f *face) findSend(r *http.Request, id string) (notify.Send, error) {
 	return s, missing(err, "Send", id)
 }
 
-func (f *face) showSend(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showSend(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.findSend(r, web.Param(r, "send"))
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (f *face) showSend(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) listSends(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listSends(w http.ResponseWriter, r *http.Request) error {
 	q, err := readQuery(r, "limit", "after")
 	if err != nil {
 		return err
@@ -118,14 +118,14 @@ func (f *face) listSends(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// next is the address of the page after the one that ends with id.
+// next returns the URL of the page after the one that ends with id.
 func next(here *url.URL, q url.Values, id string) string {
 	q.Set("after", id)
 	return here.Path + "?" + q.Encode()
 }
 
-// readQuery refuses parameters that are not known: a misspelt filter must not
-// show everything.
+// readQuery rejects unknown parameters: a misspelled filter must not return
+// everything.
 func readQuery(r *http.Request, known ...string) (url.Values, error) {
 	q := r.URL.Query()
 	for name := range q {
@@ -134,7 +134,7 @@ func readQuery(r *http.Request, known ...string) (url.Values, error) {
 			found = found || k == name
 		}
 		if !found {
-			return nil, fault.New(fault.BadQuery, "The query parameter %q is not known here.", name)
+			return nil, fault.New(fault.BadQuery, "Unknown query parameter %q.", name)
 		}
 	}
 	return q, nil
@@ -166,7 +166,7 @@ type messageBody struct {
 	Links    map[string]link `json:"_links"`
 }
 
-func (f *face) presentMessage(m notify.Message) messageBody {
+func (f *handlers) presentMessage(m notify.Message) messageBody {
 	ids := f.Service.IDs()
 	id, send := ids.Message(m.Number), ids.Send(notify.SendOf(m.Number))
 	out := messageBody{
@@ -184,7 +184,7 @@ func (f *face) presentMessage(m notify.Message) messageBody {
 }
 
 // listMessages searches the caller's own messages.
-func (f *face) listMessages(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
 	q, err := readQuery(r, "send", "status", "parked", "user_id", "email", "kind_id", "since", "before", "limit", "after")
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (f *face) listMessages(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) messageQuery(r *http.Request, q url.Values) (notify.MessageQuery, error) {
+func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQuery, error) {
 	query := notify.MessageQuery{
 		ClientID: client(r), Status: notify.Status(q.Get("status")),
 		UserID: q.Get("user_id"), Email: q.Get("email"), KindID: q.Get("kind_id"),
@@ -253,7 +253,7 @@ func (f *face) messageQuery(r *http.Request, q url.Values) (notify.MessageQuery,
 }
 
 // replay queues a failed message again.
-func (f *face) replay(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) replay(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "message")
 	number, ok := f.Service.IDs().MessageNumber(id)
 	if !ok {
@@ -261,7 +261,7 @@ func (f *face) replay(w http.ResponseWriter, r *http.Request) error {
 	}
 	err := f.Store.Replay(r.Context(), client(r), number)
 	if errors.Is(err, notify.ErrConflict) {
-		return fault.Wrap(err, fault.Conflict, "The message has not failed, so there is nothing to send again.")
+		return fault.Wrap(err, fault.Conflict, "Only a failed message can be replayed.")
 	}
 	if err != nil {
 		return missing(err, "Message", id)

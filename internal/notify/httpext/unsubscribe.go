@@ -17,18 +17,18 @@ var pageFiles embed.FS
 
 var page = template.Must(template.ParseFS(pageFiles, "pages/unsubscribe.html"))
 
-// holder is what a token says, and what there is to choose.
+// holder is the content of a token, and the choices it allows.
 type holder struct {
 	user string
 	ref  notify.KindRef
-	// Title is what the mail was about.
+	// Title is the subject of the mail's kind.
 	title    string
 	critical bool
 }
 
-// open reads the token. What it was made for may be gone by now; then there is
-// still the wish to receive nothing at all.
-func (f *face) open(ctx context.Context, sealed string) (holder, error) {
+// open decodes the token. If its kind was deleted, the recipient can still
+// unsubscribe from everything.
+func (f *handlers) open(ctx context.Context, sealed string) (holder, error) {
 	user, ref, err := f.Unsubscriber.Open(sealed)
 	if err != nil {
 		return holder{}, err
@@ -59,28 +59,29 @@ func (f *face) open(ctx context.Context, sealed string) (holder, error) {
 type pageData struct {
 	Title    string
 	Critical bool
-	// Off and Global are the present choice; Done tells that it was just made.
+	// Off and Global are the current choice; Done reports that it was just
+	// saved.
 	Off, Global, Done bool
-	// Invalid: the link is not one of this service.
+	// Invalid reports that the link is not valid.
 	Invalid bool
 	Others  []pageKind
 }
 
-// invalidLink answers a link that this service did not make: a page, because a
-// person follows it.
+// invalidLink responds to an invalid link with a page, because it is followed
+// by a person.
 func invalidLink(w http.ResponseWriter) error {
 	return write(w, http.StatusNotFound, pageData{Title: "This link is not valid", Invalid: true})
 }
 
-// pageKind is another kind, with a switch of its own.
+// pageKind is another kind that can be chosen separately.
 type pageKind struct {
 	Title, Source, Client, Kind string
 	Off                         bool
 }
 
-// unsubscribePage shows the choice. It changes nothing: mail scanners follow
+// unsubscribePage shows the choices. It changes nothing: mail scanners follow
 // every link.
-func (f *face) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
 	if errors.Is(err, notify.ErrToken) {
 		return invalidLink(w)
@@ -91,7 +92,7 @@ func (f *face) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	return f.show(w, r, h, false)
 }
 
-func (f *face) show(w http.ResponseWriter, r *http.Request, h holder, done bool) error {
+func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done bool) error {
 	global, kinds, err := f.Store.Preferences(r.Context(), h.user)
 	if err != nil {
 		return err
@@ -129,13 +130,12 @@ func write(w http.ResponseWriter, status int, data pageData) error {
 	return page.Execute(w, data)
 }
 
-// maxForm is far more than the form has; the route's limit of the body comes
-// before it.
+// maxForm is much more than the form needs; the route's body limit is lower.
 const maxForm = 64 << 10
 
-// unsubscribe takes the recipient's wish: one click from a mail program (RFC
+// unsubscribe saves the recipient's choice: one click in a mail program (RFC
 // 8058), or the page's form.
-func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
 	if errors.Is(err, notify.ErrToken) {
 		return invalidLink(w)
@@ -156,7 +156,7 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if choice != "on" && choice != "off" {
-			return fault.New(fault.BadRequest, "The form says neither what to stop nor what to send again.")
+			return fault.New(fault.BadRequest, "The form has no valid choice.")
 		}
 		change.Kinds[ref] = choice == "on"
 	case oneClick, choice == "off":
@@ -173,7 +173,7 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		all := true
 		change.Global = &all
 	default:
-		return fault.New(fault.BadRequest, "The form says neither what to stop nor what to send again.")
+		return fault.New(fault.BadRequest, "The form has no valid choice.")
 	}
 	if err := f.Store.ChangePreferences(r.Context(), h.user, change); err != nil {
 		return err
@@ -185,9 +185,9 @@ func (f *face) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	return f.show(w, r, h, true)
 }
 
-// other is one of the kinds that the page lists beside the mail's own: those
-// that can be refused, of clients that sent the user something.
-func (f *face) other(ctx context.Context, h holder, client, kind string) (notify.KindRef, error) {
+// other returns one of the kinds that the page lists beside the mail's own:
+// kinds that are not critical, of clients that sent the user something.
+func (f *handlers) other(ctx context.Context, h holder, client, kind string) (notify.KindRef, error) {
 	_, kinds, err := f.Store.Preferences(ctx, h.user)
 	if err != nil {
 		return notify.KindRef{}, err
@@ -197,5 +197,5 @@ func (f *face) other(ctx context.Context, h holder, client, kind string) (notify
 			return notify.KindRef{ClientID: client, KindID: kind}, nil
 		}
 	}
-	return notify.KindRef{}, fault.New(fault.Unprocessable, "There is no such kind of notification that you could unsubscribe from. Load the page again.")
+	return notify.KindRef{}, fault.New(fault.Unprocessable, "Unknown kind of notification. Reload the page.")
 }

@@ -30,17 +30,18 @@ const (
 	scopePrefsAdmin     = "notification_preferences.admin"
 )
 
-// Options are what the face stands on.
+// Options configure Register.
 type Options struct {
 	Store   notify.Store
-	Service notify.Faces
-	// CORSOrigin may call the preferences from a browser; empty means "*".
+	Service *notify.Service
+	// CORSOrigin is the origin from which browsers may read preferences; empty
+	// means "*".
 	CORSOrigin string
 	Log        *slog.Logger
 	Now        func() time.Time
 }
 
-type face struct {
+type handlers struct {
 	Options
 }
 
@@ -52,9 +53,9 @@ func Register(g *web.Group, o Options) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	f := &face{o}
+	f := &handlers{o}
 
-	g.Handle("GET", "/info", web.Public("says which version this is"), f.info)
+	g.Handle("GET", "/info", web.Public("shows the API version"), f.info)
 
 	g.Handle("PUT", "/notifications", web.Scope(scopeManage), f.putNotifications)
 	g.Handle("PUT", "/registration", web.Scope(scopeManage, scopeWrite), f.putRegistration)
@@ -74,7 +75,7 @@ func Register(g *web.Group, o Options) {
 
 	p := g.WithHeaders(corsHeaders(o.CORSOrigin))
 	for _, path := range []string{"/user_preferences", "/user_preferences/{user}"} {
-		p.Handle("OPTIONS", path, web.Public("browsers ask before they call"), f.preflight)
+		p.Handle("OPTIONS", path, web.Public("CORS preflight requests have no token"), f.preflight)
 	}
 	p.Handle("GET", "/user_preferences", web.Scope(scopePrefsRead), f.ownPreferences)
 	p.Handle("PATCH", "/user_preferences", web.Scope(scopePrefsWrite), f.patchOwnPreferences)
@@ -91,7 +92,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/messages/{id}", web.Scope(scopeWrite, scopeEmails), f.message)
 }
 
-func (f *face) info(w http.ResponseWriter, _ *http.Request) error {
+func (f *handlers) info(w http.ResponseWriter, _ *http.Request) error {
 	web.WriteJSON(w, http.StatusOK, map[string]int{"version": 1})
 	return nil
 }
@@ -101,23 +102,23 @@ func noContent(w http.ResponseWriter) error {
 	return nil
 }
 
-// caller is the token of a request that a Scope let in.
+// caller returns the token of a request to a route with a Scope.
 func caller(r *http.Request) *token.Claims { return token.FromContext(r.Context()) }
 
-// clientOf is the client that owns what the caller registers and sends.
+// clientOf returns the client that owns what the caller registers and sends.
 func clientOf(r *http.Request) (string, error) {
 	if id := caller(r).ClientID; id != "" {
 		return id, nil
 	}
-	return "", fault.New(fault.Unprocessable, "The token names no client, and what is sent or registered belongs to one.")
+	return "", fault.New(fault.Unprocessable, "The token has no client, which is required to send or register notifications.")
 }
 
 var errParse = fault.New(fault.MessageParse, "Request body could not be parsed")
 
-// readBody reads what the limits let through.
+// readBody reads the body up to the route's limit.
 func readBody(r *http.Request) ([]byte, error) { return io.ReadAll(r.Body) }
 
-// members reads the body as one JSON object.
+// members decodes the body as a JSON object.
 func members(r *http.Request) (map[string]json.RawMessage, error) {
 	raw, err := readBody(r)
 	if err != nil {
@@ -130,7 +131,7 @@ func members(r *http.Request) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// parse reads raw into v; a null leaves v as it is.
+// parse decodes raw into v; null leaves v unchanged.
 func parse(raw json.RawMessage, v any) error {
 	if raw == nil {
 		return nil
@@ -141,7 +142,7 @@ func parse(raw json.RawMessage, v any) error {
 	return nil
 }
 
-// invalid is one message for all problems, as this API's clients know it.
+// invalid returns one error for all problems, as this API's clients expect.
 func invalid(problems []string, separator string) error {
 	if len(problems) == 0 {
 		return nil
@@ -149,7 +150,7 @@ func invalid(problems []string, separator string) error {
 	return fault.New(fault.Unprocessable, "%s", strings.Join(problems, separator))
 }
 
-// orMissing gives a store's not-found the words of this API.
+// orMissing converts the store's ErrNotFound to an error of this API.
 func orMissing(err error, format string, args ...any) error {
 	if errors.Is(err, notify.ErrNotFound) {
 		return fault.Wrap(err, fault.NotFound, format, args...)
@@ -157,7 +158,8 @@ func orMissing(err error, format string, args ...any) error {
 	return err
 }
 
-// mayCritical refuses what only a client with the critical scope may register.
+// mayCritical returns an error if the client lacks the scope for critical
+// kinds.
 func mayCritical(r *http.Request) error {
 	if caller(r).HasAny(scopeCritical) {
 		return nil
@@ -166,7 +168,7 @@ func mayCritical(r *http.Request) error {
 }
 
 // templateExists checks a template that is about to be assigned.
-func (f *face) templateExists(ctx context.Context, id string) error {
+func (f *handlers) templateExists(ctx context.Context, id string) error {
 	t, err := f.Store.Template(ctx, id)
 	if errors.Is(err, notify.ErrNotFound) || err == nil && t.Owner != "" {
 		return fault.New(fault.Unprocessable, "No template with id %q", id)

@@ -15,7 +15,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// corsHeaders let pages of one origin read the answers, refusals too.
+// corsHeaders allow pages of one origin to read the responses, including
+// errors.
 func corsHeaders(origin string) map[string]string {
 	headers := map[string]string{
 		"Access-Control-Allow-Origin":  origin,
@@ -28,9 +29,9 @@ func corsHeaders(origin string) map[string]string {
 	return headers
 }
 
-func (f *face) preflight(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
+func (f *handlers) preflight(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
 
-// ownUser is the user of the token.
+// ownUser returns the user of the token.
 func ownUser(r *http.Request) (string, error) {
 	if id := caller(r).UserID; id != "" {
 		return id, nil
@@ -38,7 +39,7 @@ func ownUser(r *http.Request) (string, error) {
 	return "", fault.New(fault.Unprocessable, "Missing user_id from token claims.")
 }
 
-func (f *face) ownPreferences(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) ownPreferences(w http.ResponseWriter, r *http.Request) error {
 	user, err := ownUser(r)
 	if err != nil {
 		return err
@@ -46,11 +47,11 @@ func (f *face) ownPreferences(w http.ResponseWriter, r *http.Request) error {
 	return f.showPreferences(w, r, user)
 }
 
-func (f *face) preferencesOf(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) preferencesOf(w http.ResponseWriter, r *http.Request) error {
 	return f.showPreferences(w, r, web.Param(r, "user"))
 }
 
-func (f *face) patchOwnPreferences(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) patchOwnPreferences(w http.ResponseWriter, r *http.Request) error {
 	user, err := ownUser(r)
 	if err != nil {
 		return err
@@ -58,11 +59,11 @@ func (f *face) patchOwnPreferences(w http.ResponseWriter, r *http.Request) error
 	return f.patchPreferences(w, r, user)
 }
 
-func (f *face) patchPreferencesOf(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) patchPreferencesOf(w http.ResponseWriter, r *http.Request) error {
 	return f.patchPreferences(w, r, web.Param(r, "user"))
 }
 
-func (f *face) showPreferences(w http.ResponseWriter, r *http.Request, user string) error {
+func (f *handlers) showPreferences(w http.ResponseWriter, r *http.Request, user string) error {
 	global, kinds, err := f.Store.Preferences(r.Context(), user)
 	if err != nil {
 		return err
@@ -90,9 +91,9 @@ func (f *face) showPreferences(w http.ResponseWriter, r *http.Request, user stri
 	return nil
 }
 
-// patchPreferences changes what is mentioned and nothing else: all of it, or
-// nothing when something is wrong.
-func (f *face) patchPreferences(w http.ResponseWriter, r *http.Request, user string) error {
+// patchPreferences changes the given preferences only: all of them, or none if
+// there is an error.
+func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user string) error {
 	change, err := readPreferences(r)
 	if err != nil {
 		return err
@@ -117,8 +118,8 @@ func (f *face) patchPreferences(w http.ResponseWriter, r *http.Request, user str
 	return noContent(w)
 }
 
-// readPreferences reads the body of a PATCH. Members that the read form shows
-// beside email may be sent back as they came.
+// readPreferences decodes the body of a PATCH. Fields that GET returns beside
+// email are accepted and ignored.
 func readPreferences(r *http.Request) (notify.PreferenceChange, error) {
 	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
 	raw, err := readBody(r)
@@ -162,7 +163,7 @@ func readPreferences(r *http.Request) (notify.PreferenceChange, error) {
 	return change, nil
 }
 
-// parserWords says what is wrong with a JSON text in words that name the field.
+// parserWords describes a JSON error and names the field.
 func parserWords(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {

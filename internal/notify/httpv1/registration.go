@@ -13,12 +13,12 @@ import (
 	"ingot/internal/notify"
 )
 
-// kindForm is what a kind's id must look like to be sent.
+// kindForm is the format of a kind's id.
 var kindForm = regexp.MustCompile(`^[0-9a-zA-Z_\-.]+$`)
 
-// putNotifications registers the caller's kinds. Kinds left out are deleted,
-// unless none is given at all.
-func (f *face) putNotifications(w http.ResponseWriter, r *http.Request) error {
+// putNotifications registers the caller's kinds. Omitted kinds are deleted,
+// unless none is given.
+func (f *handlers) putNotifications(w http.ResponseWriter, r *http.Request) error {
 	clientID, err := clientOf(r)
 	if err != nil {
 		return err
@@ -105,9 +105,9 @@ func parseKind(clientID, id string, raw json.RawMessage) (notify.Kind, error) {
 	return kind, nil
 }
 
-// putRegistration is the older form. Unlike in the newer one, an empty list of
-// kinds deletes them all.
-func (f *face) putRegistration(w http.ResponseWriter, r *http.Request) error {
+// putRegistration is the older endpoint. Here, an empty list of kinds deletes
+// them all.
+func (f *handlers) putRegistration(w http.ResponseWriter, r *http.Request) error {
 	clientID, err := clientOf(r)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (f *face) putRegistration(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) register(r *http.Request, c notify.Client, kinds []notify.Kind, prune bool) error {
+func (f *handlers) register(r *http.Request, c notify.Client, kinds []notify.Kind, prune bool) error {
 	if slices.ContainsFunc(kinds, func(k notify.Kind) bool { return k.Critical }) {
 		if err := mayCritical(r); err != nil {
 			return err
@@ -181,8 +181,8 @@ type clientBody struct {
 	Notifications map[string]kindBody `json:"notifications"`
 }
 
-// listNotifications shows what every client registered.
-func (f *face) listNotifications(w http.ResponseWriter, r *http.Request) error {
+// listNotifications lists the kinds of all clients.
+func (f *handlers) listNotifications(w http.ResponseWriter, r *http.Request) error {
 	clients, err := f.Store.Clients(r.Context())
 	if err != nil {
 		return err
@@ -204,9 +204,9 @@ func (f *face) listNotifications(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// putKind replaces one kind of any client; an empty template keeps the present
+// putKind replaces a kind of any client; an empty template keeps the current
 // one.
-func (f *face) putKind(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) putKind(w http.ResponseWriter, r *http.Request) error {
 	object, err := members(r)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// sendBody is the body of every send. Unknown members are ignored: clients of
-// all ages send more than is read.
+// sendBody is the body of every send. Unknown fields are ignored, because
+// existing clients send more than is used.
 type sendBody struct {
 	KindID  string `json:"kind_id"`
 	Subject string `json:"subject"`
@@ -28,7 +28,7 @@ type sendBody struct {
 
 var roles = map[string]bool{"": true, "OrgManager": true, "OrgAuditor": true, "BillingManager": true}
 
-// check returns the problems that can be seen in the body alone.
+// check returns the problems that are visible in the body alone.
 func (b *sendBody) check(to notify.AudienceType) []string {
 	var problems []string
 	if to == notify.ToEmail {
@@ -55,8 +55,8 @@ func (b *sendBody) check(to notify.AudienceType) []string {
 	return problems
 }
 
-// address returns the address in "a@b" or "Name <a@b>", and nothing for
-// anything else, a list of addresses included.
+// address returns the address in "a@b" or "Name <a@b>", and "" for anything
+// else, including a list of addresses.
 func address(text string) string {
 	if strings.ContainsAny(text, "\r\n\x00") {
 		return ""
@@ -68,8 +68,8 @@ func address(text string) string {
 	return parsed.Address
 }
 
-// send returns the handler of one kind of audience.
-func (f *face) send(to notify.AudienceType) web.Handler {
+// send returns the handler for one type of audience.
+func (f *handlers) send(to notify.AudienceType) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		clientID, err := clientOf(r)
 		if err != nil {
@@ -123,7 +123,7 @@ func (f *face) send(to notify.AudienceType) web.Handler {
 	}
 }
 
-// requestID is the caller's own id of the request.
+// requestID returns the caller's id of the request.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get(web.RequestIDHeader); id != "" {
 		return id
@@ -131,7 +131,8 @@ func requestID(r *http.Request) string {
 	return "UNKNOWN"
 }
 
-// prefersAsync reads RFC 7240's header.
+// prefersAsync reports whether the Prefer header (RFC 7240) asks for an
+// asynchronous response.
 func prefersAsync(r *http.Request) bool {
 	for _, line := range r.Header.Values("Prefer") {
 		for _, preference := range strings.Split(line, ",") {
@@ -144,9 +145,9 @@ func prefersAsync(r *http.Request) bool {
 	return false
 }
 
-// accepted answers before the audience is read: the send can be followed at
-// its own address.
-func (f *face) accepted(w http.ResponseWriter, receipt notify.Receipt) error {
+// accepted responds before the audience is read: the send can be followed at
+// its own URL.
+func (f *handlers) accepted(w http.ResponseWriter, receipt notify.Receipt) error {
 	id := f.Service.IDs().Send(receipt.Send.Number)
 	h := w.Header()
 	h.Set("Location", "/sends/"+id)
@@ -162,14 +163,14 @@ type queued struct {
 	RequestID      string `json:"vcap_request_id"`
 }
 
-// list answers with one entry a recipient. For a large audience the entries
-// are written while it is still being read, so that neither side holds it all.
-func (f *face) list(w http.ResponseWriter, r *http.Request, s notify.Send) error {
+// list responds with one entry per recipient. For a large audience, the entries
+// are written while it is being read, so that neither side holds all of it.
+func (f *handlers) list(w http.ResponseWriter, r *http.Request, s notify.Send) error {
 	entry := func(number int64, recipient string) queued {
 		return queued{string(notify.Queued), recipient, f.Service.IDs().Message(number), s.RequestID}
 	}
 	if a := s.Audiences[0]; len(s.Audiences) == 1 && (a.Type == notify.ToUser || a.Type == notify.ToEmail) {
-		// The one recipient is known without asking.
+		// The only recipient is known.
 		web.WriteJSON(w, http.StatusOK, []queued{entry(notify.MessageNumber(s.Number, 0), a.ID)})
 		return nil
 	}
@@ -185,9 +186,9 @@ func (f *face) list(w http.ResponseWriter, r *http.Request, s notify.Send) error
 		return err
 	}
 	if err != nil {
-		// The status is out. A list that ends in the middle is no valid JSON, so
-		// that nobody takes it for the whole.
-		f.Log.WarnContext(r.Context(), "the answer to a send was cut off; the send goes on", "send", f.Service.IDs().Send(s.Number), slog.Any("error", err))
+		// The status is already sent. The truncated list is not valid JSON, so
+		// that the client does not take it for complete.
+		f.Log.WarnContext(r.Context(), "response to a send was cut off, the send continues", "send", f.Service.IDs().Send(s.Number), slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	return stream.end()
@@ -204,7 +205,7 @@ func (a *arrayWriter) begin(opening string) error {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
-	// The whole may take longer than one answer usually may.
+	// The whole response may take longer than usual.
 	_ = http.NewResponseController(a.w).SetWriteDeadline(noDeadline)
 	a.begun = true
 	a.encoder = json.NewEncoder(a.w)
@@ -233,8 +234,8 @@ func (a *arrayWriter) end() error {
 	return nil
 }
 
-// message shows how far one message is, to the client that sent it.
-func (f *face) message(w http.ResponseWriter, r *http.Request) error {
+// message returns the status of a message to the client that sent it.
+func (f *handlers) message(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	missing := func(err error) error { return orMissing(err, "Message with ID %q could not be found", id) }
 	number, ok := f.Service.IDs().MessageNumber(id)
@@ -253,12 +254,12 @@ func (f *face) message(w http.ResponseWriter, r *http.Request) error {
 		return missing(errors.Join(notify.ErrNotFound, errors.New("it belongs to another client")))
 	}
 	status := m.Status
-	if status == notify.Retry { // a word of v2
+	if status == notify.Retry { // only known to v2
 		status = notify.Queued
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(status)})
 	return nil
 }
 
-// noDeadline lifts a deadline set before.
+// noDeadline removes a deadline.
 var noDeadline time.Time

@@ -14,10 +14,10 @@ import (
 	"ingot/internal/notify/template"
 )
 
-// templateFields are the members of a template, in the order of the checks.
+// templateFields are the fields of a template, in the order of the checks.
 var templateFields = []string{"name", "subject", "html", "text", "metadata"}
 
-// readTemplate reads the body of POST and PUT, which is a whole template.
+// readTemplate decodes the body of POST and PUT, a complete template.
 func readTemplate(r *http.Request) (notify.Template, error) {
 	var t notify.Template
 	object, err := members(r)
@@ -50,9 +50,9 @@ func readTemplate(r *http.Request) (notify.Template, error) {
 	return t, template.Check(t)
 }
 
-// createTemplate answers with nothing but the id, under the name that clients
-// of the documented API read.
-func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
+// createTemplate responds with the id only, in the field that the documented
+// API has.
+func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	t, err := readTemplate(r)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) listTemplates(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.ListTemplates(r.Context(), "")
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (f *face) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// findTemplate finds the template of the path, or the default on the path that
-// has none. Templates of the other API are not seen here.
-func (f *face) findTemplate(r *http.Request) (notify.Template, error) {
+// findTemplate returns the template of the path, or the default if the path has
+// none. Templates of the v2 API are not visible here.
+func (f *handlers) findTemplate(r *http.Request) (notify.Template, error) {
 	id := web.Param(r, "template")
 	if id == "" {
 		id = notify.DefaultTemplate
@@ -97,7 +97,7 @@ func (f *face) findTemplate(r *http.Request) (notify.Template, error) {
 	return t, orMissing(err, "Template with ID %q could not be found", id)
 }
 
-func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.findTemplate(r)
 	if err != nil {
 		return err
@@ -112,23 +112,23 @@ func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mayChange refuses to change what others use: templates that another client
-// made, and the default. The original lets every client with
-// notification_templates.write do that.
+// mayChange rejects changes of templates that others use: those of another
+// client, and the default. The original service allows them to every client
+// with notification_templates.write.
 func mayChange(r *http.Request, t notify.Template) error {
 	caller := token.FromContext(r.Context())
 	switch {
 	case caller.HasAny(scopeAdmin):
 		return nil
 	case t.ID == notify.DefaultTemplate:
-		return fault.New(fault.Forbidden, "The default template is that of all clients; changing it needs the scope %s.", scopeAdmin)
+		return fault.New(fault.Forbidden, "The default template is shared by all clients. Changing it requires the scope %s.", scopeAdmin)
 	case t.Creator == "" || t.Creator != caller.ClientID:
-		return fault.New(fault.Forbidden, "The template %q was created by another client; changing or deleting it needs the scope %s.", t.ID, scopeAdmin)
+		return fault.New(fault.Forbidden, "The template %q was created by another client. Changing or deleting it requires the scope %s.", t.ID, scopeAdmin)
 	}
 	return nil
 }
 
-func (f *face) putTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	changed, err := readTemplate(r)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (f *face) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-func (f *face) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.findTemplate(r)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (f *face) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-func (f *face) associations(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) associations(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.findTemplate(r)
 	if err != nil {
 		return err
@@ -191,8 +191,9 @@ func (f *face) associations(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// assign gives a client or one of its kinds a template; none means the default.
-func (f *face) assign(w http.ResponseWriter, r *http.Request) error {
+// assign assigns a template to a client or one of its kinds; an empty id means
+// the default.
+func (f *handlers) assign(w http.ResponseWriter, r *http.Request) error {
 	object, err := members(r)
 	if err != nil {
 		return err

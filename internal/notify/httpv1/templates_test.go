@@ -136,7 +136,7 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	const body = `{"name":"n","html":"h"}`
 	id := create(t, w, shop, body)
 	w.Expect(1, bank, "GET", "/templates/"+id, "", 200, "")
-	refused := `The template "` + id + `" was created by another client; changing or deleting it needs the scope notifications.admin.`
+	refused := `The template "` + id + `" was created by another client. Changing or deleting it requires the scope notifications.admin.`
 	w.Expect(1, bank, "PUT", "/templates/"+id, body, 403, refused)
 	w.Expect(1, bank, "DELETE", "/templates/"+id, "", 403, refused)
 	w.Expect(1, shop, "PUT", "/templates/"+id, body, 204, "")
@@ -144,7 +144,7 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	w.Expect(1, shop, "DELETE", "/templates/"+id, "", 204, "") // it is still the shop's
 	w.Expect(1, admin, "DELETE", "/templates/"+create(t, w, bank, body), "", 204, "")
 
-	refused = "The default template is that of all clients; changing it needs the scope notifications.admin."
+	refused = "The default template is shared by all clients. Changing it requires the scope notifications.admin."
 	for _, path := range []string{"/default_template", "/templates/default"} {
 		w.Expect(1, shop, "PUT", path, body, 403, refused)
 		w.Expect(1, admin, "PUT", path, body, 204, "")
@@ -153,6 +153,6 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	if err := w.Store.CreateTemplate(t.Context(), notify.Template{ID: "old", Name: "old", HTML: "h"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Expect(1, shop, "DELETE", "/templates/old", "", 403, `The template "old" was created by another client; changing or deleting it needs the scope notifications.admin.`)
+	w.Expect(1, shop, "DELETE", "/templates/old", "", 403, `The template "old" was created by another client. Changing or deleting it requires the scope notifications.admin.`)
 	w.Expect(1, admin, "DELETE", "/templates/old", "", 204, "")
 }

@@ -19,8 +19,8 @@ type audienceKey struct {
 	as  notify.AudienceType
 }
 
-// audiences are the keys of send_to, in the order in which they are read: who
-// is in several is told of the last.
+// audiences are the keys of send_to, in the order in which they are read: a
+// recipient in several of them is attributed to the last.
 var audiences = []audienceKey{{"users", notify.ToUser}, {"spaces", notify.ToSpace}, {"orgs", notify.ToOrg}, {"emails", notify.ToEmail}}
 
 type campaignRequest struct {
@@ -33,7 +33,7 @@ type campaignRequest struct {
 	ReplyTo        string                     `json:"reply_to"`
 }
 
-// recipients reads send_to.
+// recipients decodes send_to.
 func (c *campaignRequest) recipients() ([]notify.Audience, error) {
 	for _, key := range slices.Sorted(maps.Keys(c.SendTo)) {
 		if !slices.ContainsFunc(audiences, func(a audienceKey) bool { return a.key == key }) {
@@ -60,13 +60,13 @@ func (c *campaignRequest) recipients() ([]notify.Audience, error) {
 	return out, nil
 }
 
-// isAddress accepts a bare address and nothing around it.
+// isAddress reports whether text is a bare address.
 func isAddress(text string) bool {
 	parsed, err := mail.ParseAddress(text)
 	return err == nil && parsed.Address == text
 }
 
-func (f *face) createCampaign(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error {
 	var body campaignRequest
 	raw, err := read(r, &body, invalidJSON)
 	if err != nil {
@@ -139,7 +139,7 @@ type campaignBody struct {
 	Links          links               `json:"_links"`
 }
 
-func (f *face) presentCampaign(s notify.Send) campaignBody {
+func (f *handlers) presentCampaign(s notify.Send) campaignBody {
 	id, look := f.Service.IDs().Send(s.Number), shownID(s.TemplateID)
 	to := map[string][]string{}
 	for _, known := range audiences {
@@ -156,9 +156,9 @@ func (f *face) presentCampaign(s notify.Send) campaignBody {
 	}
 }
 
-// campaign finds the caller's campaign of the path. With its sender a campaign
-// is gone too.
-func (f *face) campaign(r *http.Request) (notify.Send, error) {
+// campaign returns the caller's campaign of the path. Deleting a sender deletes
+// its campaigns too.
+func (f *handlers) campaign(r *http.Request) (notify.Send, error) {
 	id := web.Param(r, "campaign")
 	number, ok := f.Service.IDs().SendNumber(id)
 	if !ok {
@@ -174,7 +174,7 @@ func (f *face) campaign(r *http.Request) (notify.Send, error) {
 	return s, missing(err, "Campaign", id)
 }
 
-func (f *face) showCampaign(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showCampaign(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.campaign(r)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (f *face) showCampaign(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) campaignStatus(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.campaign(r)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (f *face) campaignStatus(w http.ResponseWriter, r *http.Request) error {
 	if s.Expanded && c.Delivered+c.Failed+c.Undeliverable >= c.Total {
 		at := s.Finished
 		if at.IsZero() {
-			at = s.Received // nobody was in the audience
+			at = s.Received // the audience was empty
 		}
 		out.Status, out.Completed = "completed", &at
 	}

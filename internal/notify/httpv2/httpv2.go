@@ -22,16 +22,16 @@ const (
 	scopePrefsAdmin = "notification_preferences.admin"
 )
 
-// Options are what the face stands on.
+// Options configure Register.
 type Options struct {
 	Store     notify.Store
-	Service   notify.Faces
+	Service   *notify.Service
 	Directory notify.Directory
 	Log       *slog.Logger
 	Now       func() time.Time
 }
 
-type face struct {
+type handlers struct {
 	Options
 }
 
@@ -40,11 +40,11 @@ func Register(g *web.Group, o Options) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	f := &face{o}
+	f := &handlers{o}
 	write := web.Scope(scopeWrite)
 
-	g.Handle("GET", "/", web.Public("says where to begin"), f.root)
-	g.Handle("GET", "/info", web.Public("says which version this is"), f.info)
+	g.Handle("GET", "/", web.Public("links to the resources"), f.root)
+	g.Handle("GET", "/info", web.Public("shows the API version"), f.info)
 
 	g.Handle("POST", "/senders", write, f.createSender)
 	g.Handle("GET", "/senders", write, f.listSenders)
@@ -89,12 +89,12 @@ func linksOf(pairs ...string) links {
 	return out
 }
 
-func (f *face) root(w http.ResponseWriter, _ *http.Request) error {
+func (f *handlers) root(w http.ResponseWriter, _ *http.Request) error {
 	web.WriteJSON(w, http.StatusOK, map[string]any{"_links": linksOf("self", "/", "senders", "/senders", "templates", "/templates")})
 	return nil
 }
 
-func (f *face) info(w http.ResponseWriter, _ *http.Request) error {
+func (f *handlers) info(w http.ResponseWriter, _ *http.Request) error {
 	web.WriteJSON(w, http.StatusOK, map[string]int{"version": 2})
 	return nil
 }
@@ -108,8 +108,8 @@ func caller(r *http.Request) *token.Claims { return token.FromContext(r.Context(
 
 func mayCritical(r *http.Request) bool { return caller(r).HasAny(scopeCritical) }
 
-// read decodes the body into v and returns it as it came. An empty body is no
-// JSON.
+// read decodes the body into v and returns it unchanged. An empty body is an
+// error.
 func read(r *http.Request, v any, complaint string) ([]byte, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -123,7 +123,8 @@ func read(r *http.Request, v any, complaint string) ([]byte, error) {
 
 const invalidJSON = "invalid json body"
 
-// missing is the answer for what does not exist, or belongs to another client.
+// missing returns the error for a resource that does not exist or belongs to
+// another client.
 func missing(err error, noun, id string) error {
 	if errors.Is(err, notify.ErrNotFound) {
 		return fault.Wrap(err, fault.NotFound, "%s with id %q could not be found", noun, id)
@@ -131,7 +132,7 @@ func missing(err error, noun, id string) error {
 	return err
 }
 
-// owned turns what belongs to somebody else into what does not exist.
+// owned returns ErrNotFound for a resource of another client.
 func owned(err error, owner, client string) error {
 	if err == nil && owner != client {
 		return notify.ErrNotFound

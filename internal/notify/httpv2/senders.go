@@ -22,15 +22,15 @@ func presentSender(s notify.Sender) senderBody {
 	return senderBody{s.ID, s.Name, linksOf("self", self, "campaign_types", self+"/campaign_types", "campaigns", self+"/campaigns")}
 }
 
-// sender finds the caller's sender of the path.
-func (f *face) sender(r *http.Request) (notify.Sender, error) {
+// sender returns the caller's sender of the path.
+func (f *handlers) sender(r *http.Request) (notify.Sender, error) {
 	id := web.Param(r, "sender")
 	s, err := f.Store.Sender(r.Context(), id)
 	return s, missing(owned(err, s.ClientID, caller(r).ClientID), "Sender", id)
 }
 
-// createSender answers with the sender of that name if there is one already.
-func (f *face) createSender(w http.ResponseWriter, r *http.Request) error {
+// createSender responds with the existing sender of that name, if any.
+func (f *handlers) createSender(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Name string `json:"name"`
 	}
@@ -48,7 +48,7 @@ func (f *face) createSender(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) listSenders(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listSenders(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.Senders(r.Context(), caller(r).ClientID)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (f *face) listSenders(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) showSender(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showSender(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.sender(r)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (f *face) showSender(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) updateSender(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateSender(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Name *string `json:"name"`
 	}
@@ -98,7 +98,7 @@ func (f *face) updateSender(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) deleteSender(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) deleteSender(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.sender(r)
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ type templateBody struct {
 	Links    links           `json:"_links"`
 }
 
-// shownID is how a template is called here: the default of this API is the
-// only one its clients know.
+// shownID returns the public id of a template: the default of this API is shown
+// as "default".
 func shownID(id string) string {
 	if id == notify.DefaultTemplateV2 {
 		return notify.DefaultTemplate
@@ -36,8 +36,8 @@ func presentTemplate(t notify.Template) templateBody {
 	return templateBody{id, t.Name, t.Text, t.HTML, t.Subject, t.Metadata, linksOf("self", "/templates/"+id)}
 }
 
-// findTemplate finds one of the caller's templates, or the default.
-func (f *face) findTemplate(r *http.Request, id string) (notify.Template, error) {
+// findTemplate returns one of the caller's templates, or the default.
+func (f *handlers) findTemplate(r *http.Request, id string) (notify.Template, error) {
 	if id == notify.DefaultTemplate {
 		t, err := f.Store.Template(r.Context(), notify.DefaultTemplateV2)
 		return t, missing(err, "Template", id)
@@ -46,7 +46,7 @@ func (f *face) findTemplate(r *http.Request, id string) (notify.Template, error)
 	return t, missing(owned(err, t.Owner, caller(r).ClientID), "Template", id)
 }
 
-// templateChange is the body of POST and PUT; what is missing is nil.
+// templateChange is the body of POST and PUT; omitted fields are nil.
 type templateChange struct {
 	Name     *string          `json:"name"`
 	Text     *string          `json:"text"`
@@ -76,7 +76,7 @@ func (c templateChange) apply(t notify.Template) (notify.Template, error) {
 	return t, template.Check(t)
 }
 
-func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	var body templateChange
 	if _, err := read(r, &body, invalidJSON); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if t.Owner == "" {
-		return fault.New(fault.Unprocessable, "The token names no client that the template could belong to.")
+		return fault.New(fault.Unprocessable, "The token has no client, which is required to create a template.")
 	}
 	if err := f.Store.CreateTemplate(r.Context(), t); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (f *face) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) listTemplates(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.ListTemplates(r.Context(), caller(r).ClientID)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (f *face) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.findTemplate(r, web.Param(r, "template"))
 	if err != nil {
 		return err
@@ -118,15 +118,15 @@ func (f *face) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) updateTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateTemplate(w http.ResponseWriter, r *http.Request) error {
 	return f.change(w, r, web.Param(r, "template"))
 }
 
-func (f *face) updateDefault(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateDefault(w http.ResponseWriter, r *http.Request) error {
 	return f.change(w, r, notify.DefaultTemplate)
 }
 
-func (f *face) change(w http.ResponseWriter, r *http.Request, id string) error {
+func (f *handlers) change(w http.ResponseWriter, r *http.Request, id string) error {
 	var body templateChange
 	if _, err := read(r, &body, "malformed JSON request"); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (f *face) change(w http.ResponseWriter, r *http.Request, id string) error {
 	return nil
 }
 
-func (f *face) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.findTemplate(r, web.Param(r, "template"))
 	if err != nil {
 		return err

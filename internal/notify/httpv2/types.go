@@ -24,16 +24,16 @@ func presentType(t notify.CampaignType) typeBody {
 	return typeBody{t.ID, t.Name, t.Description, t.Critical, t.TemplateID, linksOf("self", "/campaign_types/"+t.ID)}
 }
 
-// typeOf finds the caller's campaign type of the path.
-func (f *face) typeOf(r *http.Request) (notify.CampaignType, error) {
+// typeOf returns the caller's campaign type of the path.
+func (f *handlers) typeOf(r *http.Request) (notify.CampaignType, error) {
 	id := web.Param(r, "type")
 	t, err := f.Store.CampaignType(r.Context(), id)
 	return t, missing(owned(err, t.ClientID, caller(r).ClientID), "Campaign type", id)
 }
 
-// ownTemplate checks that a template is the caller's. The default is nobody's
-// and is had by naming none.
-func (f *face) ownTemplate(r *http.Request, id string) error {
+// ownTemplate checks that a template belongs to the caller. The default belongs
+// to nobody and is used by omitting the id.
+func (f *handlers) ownTemplate(r *http.Request, id string) error {
 	if id == "" {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (f *face) ownTemplate(r *http.Request, id string) error {
 	return missing(owned(err, t.Owner, caller(r).ClientID), "Template", id)
 }
 
-// typeChange is the body of POST and PUT; what is missing is nil.
+// typeChange is the body of POST and PUT; omitted fields are nil.
 type typeChange struct {
 	Name        *string `json:"name"`
 	Description *string `json:"description"`
@@ -57,14 +57,14 @@ func (c typeChange) apply(t notify.CampaignType) notify.CampaignType {
 	return t
 }
 
-// set copies a value that was given.
+// set copies a value if it was given.
 func set[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-func (f *face) createType(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) createType(w http.ResponseWriter, r *http.Request) error {
 	var body typeChange
 	if _, err := read(r, &body, invalidJSON); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (f *face) createType(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) listTypes(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listTypes(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.sender(r)
 	if fault.Is(err, fault.NotFound) {
 		return fault.Wrap(err, fault.NotFound, "sender not found")
@@ -113,7 +113,7 @@ func (f *face) listTypes(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) showType(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) showType(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.typeOf(r)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *face) showType(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) updateType(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateType(w http.ResponseWriter, r *http.Request) error {
 	var body typeChange
 	if _, err := read(r, &body, invalidJSON); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (f *face) updateType(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) deleteType(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) deleteType(w http.ResponseWriter, r *http.Request) error {
 	t, err := f.typeOf(r)
 	if err != nil {
 		return err
@@ -170,9 +170,9 @@ func (f *face) deleteType(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-// unsubscribe takes a user off a campaign type, or back on. A user may do so
-// for himself, a client with the admin scope for anybody.
-func (f *face) unsubscribe(off bool) web.Handler {
+// unsubscribe unsubscribes a user from a campaign type, or subscribes again. A
+// user may do so for itself, a client with the admin scope for any user.
+func (f *handlers) unsubscribe(off bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		claims, user := caller(r), web.Param(r, "user")
 		allowed := claims.HasAny(scopePrefsAdmin)

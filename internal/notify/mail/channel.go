@@ -15,30 +15,30 @@ import (
 	"ingot/internal/notify/mail/smtp"
 )
 
-// ParseAddress reads exactly one mail address; "Name <a@b>" gives a@b. Its
+// ParseAddress parses exactly one mail address; "Name <a@b>" returns a@b. Its
 // errors are for the user.
 func ParseAddress(s string) (string, error) { return address.Parse(s) }
 
-// Identity is who the mail is from.
+// Identity is the sender of mail.
 type Identity = compose.Identity
 
-// DKIM is a key to sign with.
+// DKIM is a signing key.
 type DKIM struct {
-	Domain   string // empty takes that of the identity's address
+	Domain   string // empty means that of the identity's address
 	Selector string
 	Key      []byte // PEM
 }
 
-// Options make a Channel.
+// Options configure a Channel.
 type Options struct {
 	// URL is the mail server's, see smtp.ParseURL.
 	URL      string
 	Identity Identity
-	DKIM     *DKIM // nil does not sign
+	DKIM     *DKIM // nil means no signatures
 	Log      *slog.Logger
-	// TLS is the base of TLS configurations; nil is the usual one.
+	// TLS is the base TLS configuration; nil means the default.
 	TLS *tls.Config
-	// Tune may change what the URL cannot say; nil leaves it.
+	// Tune may change settings that the URL cannot express; it may be nil.
 	Tune func(*smtp.Config)
 	// Now is the clock; nil is the real one.
 	Now func() time.Time
@@ -57,8 +57,8 @@ var (
 	_ background.Service = (*Channel)(nil)
 )
 
-// NewChannel checks the options. Nothing is connected before the first message:
-// a mail server that is down at start is no reason not to accept mail for it.
+// NewChannel returns a Channel. It connects when the first message is sent: a
+// mail server that is down at startup is no reason to reject mail.
 func NewChannel(o Options) (*Channel, error) {
 	config, err := smtp.ParseURL(o.URL)
 	if err != nil {
@@ -96,10 +96,10 @@ func NewChannel(o Options) (*Channel, error) {
 	return c, nil
 }
 
-// Start begins to keep connections.
+// Start starts the connection pool.
 func (c *Channel) Start(ctx context.Context) error { return c.client.Start(ctx) }
 
-// Stop ends what is under way and closes connections.
+// Stop cancels deliveries in progress and closes connections.
 func (c *Channel) Stop() { c.client.Stop() }
 
 // Deliver implements notify.Channel.
@@ -107,8 +107,7 @@ func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 	c.client.Deliver(ctx, &source{c, batch}, done)
 }
 
-// source composes a batch as the client asks for it, which is just before each
-// message is sent.
+// source composes the messages of a batch on demand, just before each is sent.
 type source struct {
 	*Channel
 	batch []notify.Outgoing
@@ -123,7 +122,7 @@ func (s *source) Message(i int) (*compose.Message, error) {
 		return m, err
 	}
 	if err := s.signer.Sign(m); err != nil {
-		return nil, fmt.Errorf("the message cannot be signed: %w", err)
+		return nil, fmt.Errorf("sign the message: %w", err)
 	}
 	return m, nil
 }

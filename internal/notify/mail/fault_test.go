@@ -251,7 +251,7 @@ func TestServerDown(t *testing.T) {
 			if r.Verdict != notify.Temporary {
 				t.Fatalf("%+v", r)
 			}
-			if r.RetryAfter == 50*time.Millisecond && strings.Contains(r.Reason, "left alone") {
+			if r.RetryAfter == 50*time.Millisecond && strings.Contains(r.Reason, "several times in a row") {
 				left = true
 			}
 		}

@@ -171,7 +171,7 @@ func TestTLSAndAuth(t *testing.T) {
 		{"STARTTLS taken if offered", mailtest.Options{TLS: "starttls"}, "", "", false, ""},
 		{"STARTTLS required", mailtest.Options{TLS: "starttls"}, "", "starttls=required", true, ""},
 		{"STARTTLS required of a stranger", mailtest.Options{TLS: "starttls"}, "", "starttls=required", false, "certificate"},
-		{"STARTTLS required and not offered", mailtest.Options{}, "", "starttls=required", true, "does not offer STARTTLS"},
+		{"STARTTLS required and not offered", mailtest.Options{}, "", "starttls=required", true, "STARTTLS is required but not offered"},
 		{"STARTTLS never", mailtest.Options{TLS: "starttls"}, "", "starttls=never", true, ""},
 		{"PLAIN", mailtest.Options{TLS: "starttls", Users: users, Mechanisms: []string{"PLAIN"}}, "ann", "", true, ""},
 		{"LOGIN", mailtest.Options{TLS: "implicit", Users: users, Mechanisms: []string{"LOGIN"}}, "ann", "", true, ""},
@@ -179,10 +179,10 @@ func TestTLSAndAuth(t *testing.T) {
 		{"chosen", mailtest.Options{TLS: "implicit", Users: users}, "ann", "auth=cram-md5", true, ""},
 		{"password to a stranger", mailtest.Options{TLS: "starttls", Users: users}, "ann", "", false, "certificate"},
 		{"on this machine in the clear", mailtest.Options{Users: users}, "ann", "", false, ""},
-		{"wrong user by PLAIN", mailtest.Options{Users: users, Mechanisms: []string{"PLAIN"}}, "bob", "", true, "refuses the user name"},
-		{"wrong user by LOGIN", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "bob", "", true, "refuses the user name"},
+		{"wrong user by PLAIN", mailtest.Options{Users: users, Mechanisms: []string{"PLAIN"}}, "bob", "", true, "rejected the user name"},
+		{"wrong user by LOGIN", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "bob", "", true, "rejected the user name"},
 		{"not offered", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "ann", "auth=plain", true, "does not offer"},
-		{"none known", mailtest.Options{Users: users, Mechanisms: []string{"GSSAPI"}}, "ann", "", true, "no authentication known"},
+		{"none known", mailtest.Options{Users: users, Mechanisms: []string{"GSSAPI"}}, "ann", "", true, "no supported authentication mechanism"},
 		{"without a login", mailtest.Options{Users: users}, "", "", true, "530"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

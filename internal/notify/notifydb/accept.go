@@ -15,9 +15,9 @@ import (
 	"ingot/internal/notify"
 )
 
-// group is the calls of Accept that wait for the next commit. Whoever comes
-// first starts a goroutine that stores all that is there, then all that came
-// meanwhile, and ends when nothing is left.
+// group holds the calls of Accept that wait for the next commit. The first call
+// starts a goroutine, the leader, that stores all waiting calls, then those
+// that arrived meanwhile, and exits when there are none.
 type group struct {
 	mu      sync.Mutex
 	waiting []*acceptance
@@ -33,20 +33,20 @@ type acceptance struct {
 
 	replayed bool
 	earlier  notify.Send // that was replayed
-	original *acceptance // the same, when it is of this group
+	original *acceptance // the same, if it is in this group
 	err      error
 }
 
 const (
-	// groupSize bounds one commit, groupMessages the recipients in it.
+	// groupSize limits the calls per commit, groupMessages their recipients.
 	groupSize     = 128
 	groupMessages = 4096
-	// groupTime bounds how long a commit may take: callers wait for it.
+	// groupTime limits the duration of a commit, because callers wait for it.
 	groupTime = 30 * time.Second
 )
 
-// Accept implements notify.Store. A call that is cancelled before its turn came
-// stores nothing; after that it waits for what became of it.
+// Accept implements notify.Store. A call that is canceled before the leader
+// takes it stores nothing; after that it waits for the result.
 func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool, error) {
 	a, err := newAcceptance(n)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool
 
 func newAcceptance(n notify.NewSend) (*acceptance, error) {
 	if len(n.Recipients) > notify.MaxRecipients {
-		return nil, fmt.Errorf("a send has %d recipients, at most %d are possible", len(n.Recipients), notify.MaxRecipients)
+		return nil, fmt.Errorf("a send has %d recipients, at most %d are allowed", len(n.Recipients), notify.MaxRecipients)
 	}
 	data, err := encodeSend(&n.Send)
 	if err != nil {
@@ -105,7 +105,7 @@ func newAcceptance(n notify.NewSend) (*acceptance, error) {
 	return &acceptance{NewSend: n, data: data, done: make(chan struct{})}, nil
 }
 
-// leave takes back what the leader has not taken.
+// leave removes a call that the leader has not taken yet.
 func (g *group) leave(a *acceptance) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +116,7 @@ func (g *group) leave(a *acceptance) bool {
 	return true
 }
 
-// next is what the leader stores next; without any it is leader no more.
+// next returns the calls to store next; without any, the leader exits.
 func (g *group) next() []*acceptance {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Store) lead(ctx context.Context) {
 		}
 		err := s.acceptSafely(ctx, batch)
 		if err != nil && len(batch) > 1 {
-			s.log.DebugContext(ctx, "sends accepted together failed and are tried alone", "sends", len(batch), "error", err)
+			s.log.DebugContext(ctx, "grouped sends failed, retrying one by one", "sends", len(batch), "error", err)
 			for i := range batch {
 				batch[i].err = s.acceptSafely(ctx, batch[i:i+1])
 			}
@@ -155,7 +155,7 @@ func (s *Store) lead(ctx context.Context) {
 	}
 }
 
-// acceptSafely is acceptAll; a panic is an error of all.
+// acceptSafely is acceptAll with panics converted to errors.
 func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
 	return background.Do("notification sends", func() error { return s.acceptAll(ctx, batch) })
 }
@@ -165,8 +165,8 @@ var (
 	newMessages = newInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
 )
 
-// acceptAll stores a group in one transaction. What only concerns one of them
-// is its own error; the error returned concerns all.
+// acceptAll stores a group in one transaction. Errors of a single call are
+// stored in it; the returned error concerns all.
 func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, groupTime, errors.New("the database took too long to accept the send; try again"))
 	defer cancel()
@@ -193,13 +193,13 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				continue
 			}
 			n := len(a.Recipients)
-			lane := notify.LaneBulk
+			priority := notify.PriorityBulk
 			expanded := now
 			tally := true
 			if !a.Expanded {
 				expanded = time.Time{}
 			} else if n <= notify.SingleLimit {
-				lane, tally = notify.LaneSingle, false
+				priority, tally = notify.PrioritySingle, false
 			}
 			a.Counts = notify.Counts{Total: n, Queued: n}
 			a.Finished = time.Time{}
@@ -210,7 +210,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
 				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
 			})
-			messages = appendMessages(messages, a.Number, 0, lane, now, a.Recipients)
+			messages = appendMessages(messages, a.Number, 0, priority, now, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
 					members = append(members, a.Number, memberOf(r))
@@ -227,7 +227,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := newMembers.all(tx, members); err != nil {
 			return err
 		}
-		for _, a := range batch { // in order of their numbers, as in Finish
+		for _, a := range batch { // in order of their numbers, as in Finish, to avoid deadlocks
 			if a.err == nil && !a.replayed && a.Counts.Total > 0 && (!a.Expanded || a.Counts.Total > notify.SingleLimit) {
 				if err := addCounts(tx, a.Number, shard, a.Counts, 0); err != nil {
 					return err
@@ -237,8 +237,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		return addWaiting(tx, shard, added)
 	})
 	if err == nil {
-		s.held.queued(notify.LaneSingle, now)
-		s.held.queued(notify.LaneBulk, now)
+		s.held.queued(notify.PrioritySingle, now)
+		s.held.queued(notify.PriorityBulk, now)
 	}
 	return err
 }
@@ -257,7 +257,7 @@ type newSend struct {
 	Expanded int64  `json:"e"`
 }
 
-// storeSends inserts sends, on PostgreSQL in one journey as storeMessages does.
+// storeSends inserts sends, on PostgreSQL in one round trip like storeMessages.
 func storeSends(tx *db.Tx, list []newSend) error {
 	if len(list) == 0 {
 		return nil
@@ -282,23 +282,23 @@ func storeSends(tx *db.Tx, list []newSend) error {
 // newMessage is a message as it is inserted.
 type newMessage struct {
 	Number   int64  `json:"n"`
-	Lane     int    `json:"l"`
+	Priority int    `json:"l"`
 	Due      int64  `json:"d"`
 	Audience int    `json:"a"`
 	User     string `json:"u"`
 	Email    string `json:"e"`
 }
 
-func appendMessages(list []newMessage, send int64, index int, lane notify.Lane, now time.Time, recipients []notify.Recipient) []newMessage {
+func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, now time.Time, recipients []notify.Recipient) []newMessage {
 	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(lane), db.Nanos(now), r.Audience, r.UserID, r.Email})
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(now), r.Audience, r.UserID, r.Email})
 	}
 	return list
 }
 
-// storeMessages inserts messages. PostgreSQL takes them all as one JSON text:
-// that is one journey, and reading placeholders by the hundred takes it longer.
+// storeMessages inserts messages. PostgreSQL gets them all as one JSON text:
+// this takes one round trip, and parsing hundreds of placeholders is slower.
 func storeMessages(tx *db.Tx, list []newMessage) error {
 	if len(list) == 0 {
 		return nil
@@ -315,14 +315,15 @@ func storeMessages(tx *db.Tx, list []newMessage) error {
 	}
 	args := make([]any, 0, 7*len(list))
 	for _, m := range list {
-		args = append(args, m.Number, m.Lane, m.Due, m.Due, m.Audience, m.User, m.Email)
+		args = append(args, m.Number, m.Priority, m.Due, m.Due, m.Audience, m.User, m.Email)
 	}
 	return newMessages.all(tx, args)
 }
 
-// admit looks which of a group are repetitions, and which do not fit.
+// admit finds the repeated requests of a group, and those that exceed the queue
+// limit.
 func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
-	// All processes take keys in the same order, so that none wait in a circle.
+	// All processes insert keys in the same order, to avoid deadlocks.
 	var keyed []*acceptance
 	for _, a := range batch {
 		if a.Idempotency.Key != "" {
@@ -401,7 +402,7 @@ func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error 
 	return err
 }
 
-// sendOf is the send of an idempotency key.
+// sendOf returns the send of an idempotency key.
 func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error) {
 	row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", send)
 	if isNotFound(err) {

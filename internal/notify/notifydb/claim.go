@@ -11,18 +11,19 @@ import (
 )
 
 // claimLock is the key of PostgreSQL's advisory lock around claims: "notify" in
-// ASCII. They are short, and so none has to write to the messages it takes.
+// ASCII. Claims are short, and with the lock they need not write to the
+// messages.
 const claimLock int64 = 0x6e6f74696679
 
-// byIndex makes PostgreSQL read messages in the order of an index, whatever it
-// believes of the table, until the transaction ends. A queue is empty or full
-// long before the planner hears of it, and reading all of it to sort it is the
-// mistake that would hurt. What it is told to avoid it calls expensive, and
-// would compile: that is switched off too.
+// byIndex makes PostgreSQL read messages in index order until the transaction
+// ends, regardless of its statistics. A queue fills and empties long before the
+// planner notices, and sorting all of it would be slow. The planner considers
+// the disabled plans expensive and would use JIT compilation: that is disabled
+// too.
 const byIndex = "set_config('enable_bitmapscan', 'off', TRUE), set_config('enable_seqscan', 'off', TRUE), " +
 	"set_config('enable_sort', 'off', TRUE), set_config('jit', 'off', TRUE)"
 
-// useIndexes is byIndex for statements that do not claim.
+// useIndexes applies byIndex to statements other than claims.
 func useIndexes(tx *db.Tx) error {
 	if tx.Dialect() != db.Postgres {
 		return nil
@@ -39,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 	if err := allStorable(owner); err != nil {
 		return nil, err
 	}
-	release, err := takeTurn(ctx, s.claiming)
+	release, err := acquire(ctx, s.claiming)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 	}
 	kept = true
 	if s.Shared() {
-		c.from = front // others put messages where they want
+		c.from = front // other processes may insert messages anywhere
 	}
 	if len(l.messages) == 0 {
 		l = nil
@@ -84,8 +85,8 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 // claim is one run of Claim.
 type claim struct {
 	now  int64
-	from [lanes]position
-	got  [lanes][]notify.Message
+	from [priorities]position
+	got  [priorities][]notify.Message
 }
 
 func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claimed, error) {
@@ -112,13 +113,13 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 	}
 	claimed := make([]notify.Claimed, 0, len(sends))
 	numbers := make([]int64, 0, len(sends))
-	for lane, list := range c.got {
+	for priority, list := range c.got {
 		for _, m := range list {
 			send := known[notify.SendOf(m.Number)]
 			if send == nil || l.messages[m.Number] != nil {
 				continue
 			}
-			l.messages[m.Number] = &holding{l, lane, position{db.Nanos(m.Due), m.Number}, send}
+			l.messages[m.Number] = &holding{l, priority, position{db.Nanos(m.Due), m.Number}, send}
 			claimed = append(claimed, notify.Claimed{Message: m, Send: send})
 			numbers = append(numbers, m.Number)
 		}
@@ -133,35 +134,35 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 	return claimed, err
 }
 
-// fill takes messages from the lanes: half of them single ones, a quarter from
-// each other lane, and what a lane cannot fill goes to the others. Each claim
-// begins with the next lane, so that small limits pass none over.
+// fill takes messages from the queues: half of them single ones, a quarter from
+// each other queue; what a queue cannot fill goes to the others. Each claim
+// starts with the next queue, so that small limits do not starve any.
 func (s *Store) fill(tx *db.Tx, c *claim, limit int) error {
-	shares := [lanes]int{limit - 2*(limit/4), limit / 4, limit / 4}
+	shares := [priorities]int{limit - 2*(limit/4), limit / 4, limit / 4}
 	if limit < 4 {
-		shares = [lanes]int{}
+		shares = [priorities]int{}
 	}
 	first := int(s.turn.Add(1))
 	left := limit
-	var empty [lanes]bool
-	for i := range lanes {
-		lane := (first + i) % lanes
-		if shares[lane] == 0 {
+	var empty [priorities]bool
+	for i := range priorities {
+		priority := (first + i) % priorities
+		if shares[priority] == 0 {
 			continue
 		}
-		n, err := s.pick(tx, c, lane, shares[lane])
+		n, err := s.pick(tx, c, priority, shares[priority])
 		if err != nil {
 			return err
 		}
 		left -= n
-		empty[lane] = n < shares[lane]
+		empty[priority] = n < shares[priority]
 	}
-	for i := range lanes {
-		lane := (first + i) % lanes
-		if left == 0 || empty[lane] {
+	for i := range priorities {
+		priority := (first + i) % priorities
+		if left == 0 || empty[priority] {
 			continue
 		}
-		n, err := s.pick(tx, c, lane, left)
+		n, err := s.pick(tx, c, priority, left)
 		if err != nil {
 			return err
 		}
@@ -170,34 +171,34 @@ func (s *Store) fill(tx *db.Tx, c *claim, limit int) error {
 	return nil
 }
 
-// pickQueries read what follows a place in a lane. Within a statement of
-// PostgreSQL all is one snapshot: the leases fit the messages.
+// pickQueries read the messages after a position in a queue. In PostgreSQL, a
+// statement uses one snapshot, so that leases and messages are consistent.
 const (
 	queueAfter = "status < 2 AND lane = ? AND due <= ? AND (due, number) > (?, ?)"
 	notLeased  = " AND number NOT IN (SELECT unnest(CAST(messages AS BIGINT[])) FROM notify_leases WHERE ends > ?)"
 	inOrder    = " ORDER BY due, number LIMIT ?"
 )
 
-// pick takes up to n messages from a lane.
-func (s *Store) pick(tx *db.Tx, c *claim, lane, n int) (int, error) {
+// pick takes up to n messages from a queue.
+func (s *Store) pick(tx *db.Tx, c *claim, priority, n int) (int, error) {
 	taken := 0
 	for taken < n {
-		from := c.from[lane]
+		from := c.from[priority]
 		ask := n - taken
 		query, args := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
-			[]any{lane, c.now, from.due, from.number, ask}
+			[]any{priority, c.now, from.due, from.number, ask}
 		if s.Shared() {
 			query, args = "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
-				[]any{lane, c.now, from.due, from.number, c.now, ask}
+				[]any{priority, c.now, from.due, from.number, c.now, ask}
 		}
 		list, err := db.All(tx, scanMessage, query, args...)
 		if err != nil {
 			return taken, err
 		}
 		for _, m := range list {
-			c.from[lane] = position{db.Nanos(m.Due), m.Number}
+			c.from[priority] = position{db.Nanos(m.Due), m.Number}
 			if s.Shared() || s.held.free(m.Number) {
-				c.got[lane] = append(c.got[lane], m)
+				c.got[priority] = append(c.got[priority], m)
 				taken++
 			}
 		}
@@ -218,8 +219,8 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 		if err := useIndexes(tx); err != nil {
 			return next, err
 		}
-		for lane := range lanes {
-			p, err := s.firstFree(tx, lane, front[lane])
+		for priority := range priorities {
+			p, err := s.firstFree(tx, priority, front[priority])
 			if err != nil {
 				return next, err
 			}
@@ -251,14 +252,14 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 	return db.Time(next.due), true, nil
 }
 
-// firstFree is the first message of a lane that nobody holds.
-func (s *Store) firstFree(tx *db.Tx, lane int, from position) (position, error) {
+// firstFree returns the first message of a queue that is not leased.
+func (s *Store) firstFree(tx *db.Tx, priority int, from position) (position, error) {
 	scan := func(row db.Scanner) (p position, err error) { return p, row.Scan(&p.due, &p.number) }
 	for {
-		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder, []any{lane, farthest.due, from.due, from.number, 100}
+		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder, []any{priority, farthest.due, from.due, from.number, 100}
 		if s.Shared() {
 			query, args = "SELECT due, number FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
-				[]any{lane, farthest.due, from.due, from.number, db.Nanos(s.now()), 1}
+				[]any{priority, farthest.due, from.due, from.number, db.Nanos(s.now()), 1}
 		}
 		list, err := db.All(tx, scan, query, args...)
 		if err != nil || len(list) == 0 {

@@ -10,7 +10,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// memberOf is what makes recipients the same one: the user, else the address.
+// memberOf returns what identifies a recipient: the user, else the address.
 func memberOf(r notify.Recipient) string {
 	if r.UserID != "" {
 		return "u" + r.UserID
@@ -18,7 +18,7 @@ func memberOf(r notify.Recipient) string {
 	return "e" + strings.ToLower(r.Email)
 }
 
-// distinct leaves out recipients that are there twice.
+// distinct removes duplicate recipients.
 func distinct(all []notify.Recipient) []notify.Recipient {
 	if len(all) < 2 {
 		return all
@@ -52,7 +52,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 	shard := s.shard()
 	known := s.filters.take(send)
 	var row sendRow
-	var lane notify.Lane
+	var priority notify.Priority
 	var fresh []notify.Recipient
 	err := s.lock(ctx, func(tx *db.Tx) (err error) {
 		if err := useIndexes(tx); err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 			return fmt.Errorf("send %d is at %+v, expanded %v: %w", send, row.Cursor, row.Expanded, notify.ErrConflict)
 		}
 		if len(row.Audiences) > 1 {
-			fresh, err = newcomers(tx, send, more)
+			fresh, err = withoutMembers(tx, send, more)
 		} else {
 			fresh, err = known.leaveOut(tx, send, row.next, more)
 		}
@@ -74,19 +74,19 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 			return err
 		}
 		if row.next+len(fresh) > notify.MaxRecipients {
-			return fmt.Errorf("send %d: %w, at most %d are possible", send, notify.ErrTooMany, notify.MaxRecipients)
+			return fmt.Errorf("send %d: %w, at most %d are allowed", send, notify.ErrTooMany, notify.MaxRecipients)
 		}
-		lane = notify.LaneBulk
+		priority = notify.PriorityBulk
 		if expanded && row.next+len(fresh) <= notify.SingleLimit {
-			lane = notify.LaneSingle
+			priority = notify.PrioritySingle
 		}
-		return extend(tx, &row, fresh, to, expanded, lane, now, shard)
+		return extend(tx, &row, fresh, to, expanded, priority, now, shard)
 	})
 	if err != nil {
 		s.filters.put(send, known)
 		return err
 	}
-	s.held.queued(lane, now)
+	s.held.queued(priority, now)
 	if !expanded {
 		known.add(row.next, fresh)
 		s.filters.put(send, known)
@@ -98,8 +98,8 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 	return nil
 }
 
-func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, lane notify.Lane, now time.Time, shard int) error {
-	if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, lane, now, fresh)); err != nil {
+func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, priority notify.Priority, now time.Time, shard int) error {
+	if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, priority, now, fresh)); err != nil {
 		return err
 	}
 	var end time.Time
@@ -117,9 +117,10 @@ func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor,
 	return addWaiting(tx, shard, len(fresh))
 }
 
-// newcomers leaves out who is in notify_members, and adds the others. Audiences
-// of one send may overlap anywhere, so this needs an index.
-func newcomers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Recipient, error) {
+// withoutMembers returns the recipients that are not in notify_members, and
+// adds them there. Audiences of one send may overlap anywhere, so this needs an
+// index.
+func withoutMembers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Recipient, error) {
 	names := make([]string, len(more))
 	for i, r := range more {
 		names[i] = memberOf(r)
@@ -147,8 +148,8 @@ func newcomers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Recipie
 	return fresh, newMembers.all(tx, args)
 }
 
-// forgetMembers deletes what is not needed once a send is expanded, in small
-// steps. What an interruption leaves is purged with the send.
+// forgetMembers deletes the members of an expanded send, in small steps. If it
+// is interrupted, the rest is purged with the send.
 func (s *Store) forgetMembers(ctx context.Context, send int64) error {
 	for {
 		var n int64

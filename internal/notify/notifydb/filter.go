@@ -8,13 +8,14 @@ import (
 	"ingot/internal/notify"
 )
 
-// A single audience is read in pages that hardly ever repeat anybody, yet may.
-// So a Bloom filter says who is certainly new, in 4 bytes a member. Whom it
-// takes for known is looked for among the send's messages, the latest first,
-// which finds repetitions at the border of two pages at once. The filter errs
-// once in a million, and then the search costs time but nobody is left out.
+// A filter finds repeated members of a single audience, which is read in pages
+// that rarely repeat members. A Bloom filter, with 4 bytes per member, tells
+// which members are certainly new. The others are searched among the send's
+// messages, the latest first, which quickly finds repetitions at page borders.
+// The filter has one false positive in a million, which costs a search but
+// excludes no one.
 type filter struct {
-	members int // of the send that are in it
+	members int // number of members of the send in the filter
 	parts   []*bloom
 }
 
@@ -27,7 +28,7 @@ const (
 
 type bloom struct {
 	bits []uint64
-	room int // for how many more
+	room int // remaining capacity
 }
 
 var bloomSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -72,7 +73,7 @@ func (f *filter) has(k bloomKey) bool {
 func (f *filter) set(k bloomKey) {
 	last := len(f.parts) - 1
 	if last < 0 || f.parts[last].room == 0 {
-		// Each part is as large as all before it, up to a bound.
+		// Each part is as large as all previous ones together, up to a limit.
 		room := min(firstBloom<<len(f.parts), largeBloom)
 		f.parts = append(f.parts, &bloom{bits: make([]uint64, (room*bloomBits+63)/64), room: room})
 		last++
@@ -81,17 +82,18 @@ func (f *filter) set(k bloomKey) {
 	f.members++
 }
 
-// add puts the members in that are stored after the first n.
+// add adds the members that are stored after the first n.
 func (f *filter) add(n int, members []notify.Recipient) {
 	if f.members != n {
-		return // somebody else stored more: the rest is read when it is needed
+		return // another process stored more: load reads the rest
 	}
 	for _, r := range members {
 		f.set(keyOf(memberOf(r)))
 	}
 }
 
-// leaveOut returns those of more that are not among the first n members.
+// leaveOut returns the recipients in more that are not among the first n
+// members.
 func (f *filter) leaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient) ([]notify.Recipient, error) {
 	if err := f.load(tx, send, n); err != nil {
 		return nil, err
@@ -125,10 +127,9 @@ func (f *filter) leaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient)
 	return fresh, nil
 }
 
-// load reads members that another process stored, or this one before it was
-// started again.
+// load reads members that another process stored, or this one before a restart.
 func (f *filter) load(tx *db.Tx, send int64, n int) error {
-	if f.members > n { // what was added is not what is stored
+	if f.members > n { // the filter does not match the stored members
 		*f = filter{}
 	}
 	if f.members == n {
@@ -162,8 +163,8 @@ func (f *filter) each(tx *db.Tx, send int64, where string, from, to int, visit f
 	return rows.Err()
 }
 
-// filters are those of sends that are being expanded. Who extends a send takes
-// its filter away and puts it back.
+// filters holds the filters of sends that are being expanded. A goroutine that
+// extends a send takes its filter and puts it back.
 type filters struct {
 	mu    sync.Mutex
 	known map[int64]*filter

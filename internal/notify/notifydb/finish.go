@@ -13,7 +13,7 @@ import (
 )
 
 // Finish implements notify.Store.
-func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell notify.Teller) ([]notify.Claimed, error) {
+func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
 	if len(outcomes) == 0 {
 		return []notify.Claimed{}, nil
 	}
@@ -21,7 +21,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell noti
 	for i := range outcomes {
 		o := &outcomes[i]
 		if n, ok := statusNumber(o.Status); !ok || n == 0 {
-			return nil, fmt.Errorf("%q is no outcome of message %d", o.Status, o.Number)
+			return nil, fmt.Errorf("%q is not a valid outcome of message %d", o.Status, o.Number)
 		}
 		if err := allStorable(o.Reason, o.Email); err != nil {
 			return nil, err
@@ -34,10 +34,10 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell noti
 	var f finish
 	err := s.lock(ctx, func(tx *db.Tx) error {
 		f = finish{counts: map[int64]*tallied{}}
-		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || tell == nil {
+		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || makeCallbacks == nil {
 			return err
 		}
-		return s.addCallbacks(tx, f.final, tell)
+		return s.addCallbacks(tx, f.final, makeCallbacks)
 	})
 	if err != nil {
 		return nil, err
@@ -45,13 +45,14 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, tell noti
 	s.seen.add(f.receipts)
 	ended := s.held.finished(outcomes)
 	if s.Shared() && len(ended) > len(f.ended) {
-		// Two calls finished the rest of a lease together, and neither knew.
+		// Two calls finished the rest of a lease concurrently, and neither
+		// deleted it.
 		err := s.lock(ctx, func(tx *db.Tx) error {
 			_, err := tx.Exec("DELETE FROM notify_leases WHERE "+numbersIn(tx.Dialect(), "id"), numberList(tx.Dialect(), ended))
 			return err
 		})
 		if err != nil {
-			s.log.WarnContext(ctx, "a lease stays until it runs out", "error", err)
+			s.log.WarnContext(ctx, "delete lease failed, it expires later", "error", err)
 		}
 	}
 	return f.final, nil
@@ -72,8 +73,8 @@ type tallied struct {
 }
 
 func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers []int64, shard int) error {
-	// The planner may know the table as it was before a send to everyone, and
-	// would read all of it for each outcome.
+	// The planner's statistics may be from before a send to everyone; it would
+	// scan the table for each outcome.
 	if err := useIndexes(tx); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 		}
 		send := known[notify.SendOf(o.Number)]
 		if send == nil {
-			continue // it was purged under our hands
+			continue // purged meanwhile
 		}
 		c := f.apply(m, o)
 		if i, twice := changed[m.Number]; twice {
@@ -149,7 +150,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 	return addWaiting(tx, shard, f.waiting)
 }
 
-// apply makes an outcome part of a message and counts it.
+// apply applies an outcome to a message and counts it.
 func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	old, _ := statusNumber(m.Status)
 	status, _ := statusNumber(o.Status)
@@ -180,8 +181,8 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	return change{*m, status}
 }
 
-// storeCounts adds to what is kept of large sends; the others are counted when
-// somebody asks. Sends come in order, so that no two wait in a circle.
+// storeCounts updates the counters of large sends; small ones are counted on
+// demand. Sends are updated in order, to avoid deadlocks.
 func (f *finish) storeCounts(tx *db.Tx, shard int) error {
 	sends := slices.Sorted(maps.Keys(f.counts))
 	if len(sends) == 0 {
@@ -201,8 +202,8 @@ func (f *finish) storeCounts(tx *db.Tx, shard int) error {
 	return nil
 }
 
-// changeLeases ends leases of which nothing is left, and takes messages that
-// are to be tried again out of the others.
+// changeLeases deletes empty leases, and removes messages to be retried from
+// the others.
 func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) error {
 	for _, c := range s.held.changes(outcomes) {
 		if len(c.left) == 0 {
@@ -220,7 +221,7 @@ func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) er
 	return err
 }
 
-// change is a message as it is to be stored.
+// change is a changed message.
 type change struct {
 	notify.Message
 	status int
@@ -229,8 +230,8 @@ type change struct {
 const changeMessage = `UPDATE notify_messages SET status = ?, lane = CASE WHEN ? = 1 THEN 2 ELSE lane END, attempts = ?, due = ?, updated = ?,
 	parked = ?, email = ?, reason = ? WHERE number = ?`
 
-// changeMessages takes all changes as one JSON text, for PostgreSQL, where each
-// statement is a journey.
+// changeMessages updates all messages from one JSON text, for PostgreSQL, where
+// each statement is a round trip.
 const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN 2 ELSE m.lane END,
 	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT)
@@ -292,7 +293,7 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 			return fmt.Errorf("message %d is %s: %w", number, m.Status, notify.ErrConflict)
 		}
 		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = FALSE, reason = '' WHERE number = ?",
-			int(notify.LaneSingle), db.Nanos(now), db.Nanos(now), number)
+			int(notify.PrioritySingle), db.Nanos(now), db.Nanos(now), number)
 		if err != nil {
 			return err
 		}
@@ -304,7 +305,7 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 		return addWaiting(tx, shard, 1)
 	})
 	if err == nil {
-		s.held.queued(notify.LaneSingle, now)
+		s.held.queued(notify.PrioritySingle, now)
 	}
 	return err
 }

@@ -11,10 +11,10 @@ import (
 	"ingot/internal/notify"
 )
 
-// lanes is how many there are.
-const lanes = int(notify.LaneRetry) + 1
+// priorities is the number of queues.
+const priorities = int(notify.PriorityRetry) + 1
 
-// position is a place in a lane: they are ordered by due time, then number.
+// position is a position in a queue, which is ordered by due time, then number.
 type position struct{ due, number int64 }
 
 var farthest = position{math.MaxInt64, math.MaxInt64}
@@ -26,44 +26,44 @@ func earlier(a, b position) position {
 	return b
 }
 
-// lease is what one claim got.
+// lease is the result of one claim.
 type lease struct {
 	id       int64 // of its row, on PostgreSQL
 	owner    string
 	until    time.Time
-	messages map[int64]*holding // those not finished
+	messages map[int64]*holding // not finished yet
 }
 
-// holding is one message that was claimed.
+// holding is a claimed message.
 type holding struct {
-	lease *lease
-	lane  int
-	at    position
-	send  *notify.Send
+	lease    *lease
+	priority int
+	at       position
+	send     *notify.Send
 }
 
-// held is what this process has claimed. On SQLite it is all that is known of
-// leases. There it also remembers for each lane up to where everything that
-// waits is held, so that claims begin behind that and do not look at the same
-// messages again. Whatever is put into a lane before that place moves it back.
+// held holds the claims of this process. On SQLite these are all leases. There
+// it also records for each queue the position up to which every waiting message
+// is leased (the front), so that claims start after it. A message that is
+// inserted before the front moves it back.
 type held struct {
 	mu       sync.Mutex
 	messages map[int64]*holding
 	leases   map[*lease]struct{}
-	front    [lanes]position
-	// While a claim looks at a snapshot, these are the messages that were held
-	// when it was taken and are no more, and how far the fronts moved back.
+	front    [priorities]position
+	// While a claim reads a snapshot, these are the messages that were released
+	// since the snapshot, and how far the fronts moved back.
 	claiming bool
 	dropped  map[int64]struct{}
-	back     [lanes]position
+	back     [priorities]position
 }
 
 func (h *held) init() {
 	h.messages, h.leases = map[int64]*holding{}, map[*lease]struct{}{}
 }
 
-// begin starts a claim and returns from where to look.
-func (h *held) begin(now time.Time) (front [lanes]position) {
+// begin starts a claim and returns the positions to start from.
+func (h *held) begin(now time.Time) (front [priorities]position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.leases {
@@ -78,7 +78,8 @@ func (h *held) begin(now time.Time) (front [lanes]position) {
 	return h.front
 }
 
-// free tells whether nobody held a message since the claim began.
+// free reports whether a message was not leased at any time since the claim
+// began.
 func (h *held) free(number int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +88,7 @@ func (h *held) free(number int64) bool {
 }
 
 // end ends a claim, with a lease unless it failed or found nothing.
-func (h *held) end(l *lease, front [lanes]position) {
+func (h *held) end(l *lease, front [priorities]position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.claiming, h.dropped = false, nil
@@ -103,24 +104,24 @@ func (h *held) end(l *lease, front [lanes]position) {
 	}
 }
 
-// queued tells that messages due at that time were put into a lane.
-func (h *held) queued(lane notify.Lane, due time.Time) {
+// queued records that messages with this due time were inserted into a queue.
+func (h *held) queued(priority notify.Priority, due time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rewind(int(lane), position{db.Nanos(due), -1})
+	h.rewind(int(priority), position{db.Nanos(due), -1})
 }
 
-func (h *held) rewind(lane int, to position) {
-	to.number-- // the front is the last place that is done with
-	h.front[lane] = earlier(h.front[lane], to)
-	h.back[lane] = earlier(h.back[lane], to)
+func (h *held) rewind(priority int, to position) {
+	to.number-- // the front is the last position that is leased
+	h.front[priority] = earlier(h.front[priority], to)
+	h.back[priority] = earlier(h.back[priority], to)
 }
 
-// drop gives back what is left of a lease. The caller holds the lock.
+// drop releases the rest of a lease. The caller holds the lock.
 func (h *held) drop(l *lease) {
 	for n, m := range l.messages {
 		h.forget(n, m)
-		h.rewind(m.lane, m.at)
+		h.rewind(m.priority, m.at)
 	}
 	delete(h.leases, l)
 }
@@ -135,13 +136,13 @@ func (h *held) forget(n int64, m *holding) {
 	}
 }
 
-// finished forgets messages, and returns the ids of leases with nothing left.
+// finished removes messages, and returns the ids of leases that became empty.
 func (h *held) finished(outcomes []notify.Outcome) (ended []int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range outcomes {
 		if o.Status == notify.Retry {
-			h.rewind(int(notify.LaneRetry), position{db.Nanos(o.Due), o.Number})
+			h.rewind(int(notify.PriorityRetry), position{db.Nanos(o.Due), o.Number})
 		}
 		m := h.messages[o.Number]
 		if m == nil {
@@ -156,7 +157,7 @@ func (h *held) finished(outcomes []notify.Outcome) (ended []int64) {
 	return ended
 }
 
-// sendOf returns the send of a message that is held, or nil.
+// sendOf returns the send of a leased message, or nil.
 func (h *held) sendOf(number int64) *notify.Send {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,14 +167,14 @@ func (h *held) sendOf(number int64) *notify.Send {
 	return nil
 }
 
-// leaseChange is what a Finish does to a stored lease.
+// leaseChange is the change of a stored lease by Finish.
 type leaseChange struct {
 	id   int64
-	left []int64 // none: the lease ends
+	left []int64 // empty: the lease is deleted
 }
 
-// changes are what becomes of leases when the outcomes are stored. A lease that
-// loses only some of its messages for good stays as it is.
+// changes returns the changes of leases for these outcomes. A lease that loses
+// only some of its messages permanently is not changed.
 func (h *held) changes(outcomes []notify.Outcome) []leaseChange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -258,7 +259,7 @@ func (s *Store) Release(ctx context.Context, owner string) error {
 	return nil
 }
 
-// releaseAll is Release for all owners, when this process is the only one.
+// releaseAll is like Release for all owners, if this process is the only one.
 func (s *Store) releaseAll(ctx context.Context) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE expanded = 0 AND lease_until > 0"); err != nil {

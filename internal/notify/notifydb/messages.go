@@ -47,12 +47,13 @@ func (s *Store) MessagesOf(ctx context.Context, send, after int64, limit int) ([
 	})
 }
 
-// sendsAtOnce is how many small sends one query of FindMessages covers.
+// sendsAtOnce is the number of small sends that one query of FindMessages
+// covers.
 const sendsAtOnce = 200
 
-// FindMessages implements notify.Store. It goes through the sends of the
-// client, newest first: there is no index by user or address, which would cost
-// more at every message than the few searches are worth.
+// FindMessages implements notify.Store. It searches the sends of the client,
+// newest first: an index by user or address would slow down every message for a
+// few searches.
 func (s *Store) FindMessages(ctx context.Context, q notify.MessageQuery) ([]notify.Message, error) {
 	conditions, args, ok := conditionsOf(q)
 	if !ok || q.Limit <= 0 {
@@ -92,7 +93,8 @@ type foundSend struct {
 	tally  bool
 }
 
-// findSends are the next sends of the client that may have such messages.
+// findSends returns the next sends of the client that may have matching
+// messages.
 func findSends(tx *db.Tx, q notify.MessageQuery, below int64) ([]foundSend, error) {
 	query := "SELECT number, tally FROM notify_sends WHERE client_id = ? AND number < ?"
 	args := []any{q.ClientID, below}
@@ -112,8 +114,8 @@ func findSends(tx *db.Tx, q notify.MessageQuery, below int64) ([]foundSend, erro
 		query+" ORDER BY number DESC LIMIT ?", append(args, sendsAtOnce)...)
 }
 
-// smallRun is how many of the sends to ask for at once: one that is large, or
-// the small ones before the next that is.
+// smallRun returns how many of the sends to query at once: one large send, or
+// the small ones before the next large one.
 func smallRun(sends []foundSend) int {
 	for i, f := range sends {
 		if f.tally {
@@ -148,7 +150,7 @@ func findIn(tx *db.Tx, q notify.MessageQuery, sends []foundSend, conditions stri
 		append(append([]any{numberList(tx.Dialect(), firsts), notify.MaxRecipients, below}, args...), limit)...)
 }
 
-// conditionsOf is the conditions on the messages themselves. It is false when nothing
+// conditionsOf returns the conditions on the messages. ok is false when nothing
 // can match.
 func conditionsOf(q notify.MessageQuery) (conditions string, args []any, ok bool) {
 	var b strings.Builder
@@ -161,7 +163,7 @@ func conditionsOf(q notify.MessageQuery) (conditions string, args []any, ok bool
 		if !ok {
 			return "", nil, false
 		}
-		// Written out, so that the index of those that failed is found.
+		// A literal, so that the partial index of failed messages is used.
 		b.WriteString(" AND status = " + strconv.Itoa(n))
 	}
 	if q.Parked {

@@ -12,7 +12,7 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// migrations are the tables of the service, in the words of one engine.
+// migrations returns the migrations for one database.
 func migrations(dialect db.Dialect) (db.Migrations, error) {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {
@@ -24,9 +24,9 @@ func migrations(dialect db.Dialect) (db.Migrations, error) {
 	return db.Migrations{Name: "notify", Files: sub}, nil
 }
 
-// forSQLite makes use of what its tables are: trees by the number of a row,
-// which a column may be another name of and which ends every index, or trees by
-// their primary key.
+// forSQLite adapts the tables to SQLite, where a table is a B-tree by rowid,
+// which an integer primary key aliases and which every index contains, or by
+// primary key.
 var forSQLite = strings.NewReplacer(
 	"number          BIGINT NOT NULL PRIMARY KEY", "number INTEGER NOT NULL PRIMARY KEY",
 	"number   BIGINT NOT NULL PRIMARY KEY", "number INTEGER NOT NULL PRIMARY KEY",
@@ -34,7 +34,7 @@ var forSQLite = strings.NewReplacer(
 	"/* CLUSTERED */", "WITHOUT ROWID",
 )
 
-// rewritten is a folder whose files are read with some words replaced.
+// rewritten is a file system whose files are read with some words replaced.
 type rewritten struct {
 	fs.FS
 	words *strings.Replacer

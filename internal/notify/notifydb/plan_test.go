@@ -74,10 +74,10 @@ func TestClaimsEndAtWhatIsDue(t *testing.T) {
 		s := populate(t, d)
 		now := db.Nanos(time.Now())
 		query, args, bound := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
-			[]any{int(notify.LaneRetry), now, 0, 0, 500}, "(lane=? AND due>? AND due<?)"
+			[]any{int(notify.PriorityRetry), now, 0, 0, 500}, "(lane=? AND due>? AND due<?)"
 		if d.Dialect() == db.Postgres {
 			query = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
-			args = []any{int(notify.LaneRetry), now, 0, 0, now, 500}
+			args = []any{int(notify.PriorityRetry), now, 0, 0, now, 500}
 			bound = "Index Cond: ((lane = 2) AND (due <= "
 		}
 		if plan := explain(t, s.db, query, args...); !strings.Contains(plan, bound) {
@@ -148,14 +148,14 @@ func populate(t testing.TB, d *db.DB) *Store {
 			keys = append(keys, "c", fmt.Sprint(i), "h", i, now+i)
 			calls = append(calls, fmt.Sprint(i), "h", "{}", 0, now+i, "")
 			for j := range each {
-				status, lane, due := 2, 1, int64(0)
+				status, priority, due := 2, 1, int64(0)
 				switch {
 				case j == 0:
 					status, due = 0, now-i
 				case j%2 == 0:
-					status, lane, due = 1, 2, now+int64(time.Hour)+i
+					status, priority, due = 1, 2, now+int64(time.Hour)+i
 				}
-				messages = append(messages, notify.MessageNumber(i+1, j), lane, status, due, now, 0, "u", "e")
+				messages = append(messages, notify.MessageNumber(i+1, j), priority, status, due, now, 0, "u", "e")
 			}
 		}
 		for _, in := range []struct {

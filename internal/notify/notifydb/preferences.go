@@ -9,8 +9,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// Preferences implements notify.Store. global tells that the user wants
-// nothing at all. The kinds come by client and id.
+// Preferences implements notify.Store. global reports that the user
+// unsubscribed from everything. The kinds are sorted by client and id.
 func (s *Store) Preferences(ctx context.Context, userID string) (global bool, kinds []notify.Preference, err error) {
 	kinds, err = view(ctx, s, func(tx *db.Tx) ([]notify.Preference, error) {
 		own, err := matching(tx, scanNumber,
@@ -82,7 +82,7 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 	lowered := make([]string, len(emails))
 	for i, e := range emails {
 		lowered[i] = e
-		if storable(e) { // lowering would mend what is not UTF-8
+		if storable(e) { // ToLower would repair invalid UTF-8
 			lowered[i] = strings.ToLower(e)
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 			return err
 		}
 	}
-	// All processes take addresses in the same order, so that none wait in a circle.
+	// All processes insert addresses in the same order, to avoid deadlocks.
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b notify.Suppression) int {
 		return strings.Compare(strings.ToLower(a.Email), strings.ToLower(b.Email))
@@ -145,7 +145,7 @@ func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]no
 	})
 }
 
-// Unsuppress implements notify.Store. It is ErrNotFound when the address is
+// Unsuppress implements notify.Store. It returns ErrNotFound if the address is
 // not suppressed.
 func (s *Store) Unsuppress(ctx context.Context, email string) error {
 	return s.write(ctx, func(tx *db.Tx) error {

@@ -10,15 +10,15 @@ import (
 	"ingot/internal/notify"
 )
 
-// purgeBatch bounds the rows of one transaction, so that nobody waits long for
-// it.
+// purgeBatch limits the rows per transaction, so that others do not wait long
+// for it.
 const purgeBatch = 1000
 
-// Purge implements notify.Store. It goes through the sends, oldest first, and
-// stops where they are all too young: numbers follow time closely enough.
-// When it is interrupted, the steps that were done stay done.
+// Purge implements notify.Store. It visits the sends, oldest first, and stops
+// when they are too recent: numbers follow time closely enough. If it is
+// interrupted, completed steps are kept.
 func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
-	release, err := takeTurn(ctx, s.purging)
+	release, err := acquire(ctx, s.purging)
 	if err != nil {
 		return 0, err
 	}
@@ -64,8 +64,8 @@ type oldSend struct {
 	next                       int
 }
 
-// oldRun is how many of the sends to work on together: a large one alone, or
-// small ones with no more messages than one step may have.
+// oldRun returns how many of the sends to process together: one large send, or
+// small ones with at most as many messages as one step may have.
 func oldRun(sends []oldSend, before int64) int {
 	messages := 0
 	for i, o := range sends {
@@ -80,8 +80,7 @@ func oldRun(sends []oldSend, before int64) int {
 	return len(sends)
 }
 
-// purgeSends deletes from sends that follow each other: one that may have any
-// number of messages, or a few small ones.
+// purgeSends purges consecutive sends: one large send, or a few small ones.
 func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Time) (int, error) {
 	purged := 0
 	end := notify.MessageNumber(sends[len(sends)-1].number+1, 0)
@@ -100,7 +99,7 @@ func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Tim
 	return purged, s.purgeEmpty(ctx, sends)
 }
 
-// stepEnd is the number after the last message of one step.
+// stepEnd returns the number after the last message of one step.
 func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
 	list, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
 		return db.All(tx, scanNumber, "SELECT number FROM notify_messages WHERE number >= ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?",
@@ -112,8 +111,8 @@ func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
 	return list[0], nil
 }
 
-// purgeMessages deletes messages within some numbers, and keeps the counts of
-// small sends, whose messages were counted only when somebody asked.
+// purgeMessages deletes messages in a range of numbers, and stores the counts
+// of small sends, which are otherwise counted on demand.
 func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int64, before time.Time) (int, error) {
 	type gone struct {
 		number, updated int64
@@ -143,7 +142,7 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		}
 		for _, o := range sends {
 			t := counts[o.number]
-			// One that is gone as a whole has no counts to keep.
+			// A send that is deleted completely needs no counts.
 			if t == nil || o.tally || t.Total == o.next {
 				continue
 			}
@@ -156,8 +155,7 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 	return len(all), err
 }
 
-// purgeEmpty deletes those of the sends that have no messages any more, with
-// all they said.
+// purgeEmpty deletes the sends that have no messages left, with their content.
 func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 	var numbers []int64
 	for _, o := range sends {

@@ -9,13 +9,13 @@ import (
 	"ingot/internal/base/db"
 )
 
-// receipt tells that a client sent a user something.
+// receipt records that a client sent a user a notification.
 type receipt struct{ user, client string }
 
 var newReceipts = newInsertion("notify_receipts", "user_id, client_id", " ON CONFLICT (user_id, client_id) DO NOTHING")
 
-// storeReceipts stores them in order: so rows close to each other are written
-// together, and no two transactions wait for each other in a circle.
+// storeReceipts inserts receipts in order, so that adjacent rows are written
+// together and transactions do not deadlock.
 func storeReceipts(tx *db.Tx, all []receipt) error {
 	slices.SortFunc(all, func(a, b receipt) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.client, b.client))
@@ -28,13 +28,13 @@ func storeReceipts(tx *db.Tx, all []receipt) error {
 	return newReceipts.all(tx, args)
 }
 
-// seen is receipts that are known to be stored, by two hashes of each: 16 bytes
-// of which no two are ever the same by chance. Each has one place, where the
-// latest stays: so it takes a megabyte whatever comes, and those whom a client
-// writes to again and again are found there.
+// seen is a cache of stored receipts, by two hashes of each: 16 bytes,
+// practically without collisions. It is a table with one slot per hash, which
+// holds the latest receipt: so it takes a megabyte, and recurring recipients
+// are found there.
 type seen struct {
-	mu     sync.Mutex
-	places []seenKey
+	mu    sync.Mutex
+	slots []seenKey
 }
 
 type seenKey struct{ a, b uint64 }
@@ -47,30 +47,30 @@ func (r receipt) key() seenKey {
 	return seenKey{maphash.Comparable(seenSeeds[0], r), maphash.Comparable(seenSeeds[1], r)}
 }
 
-// place is where a receipt is, if it is.
-func (s *seen) place(k seenKey) *seenKey { return &s.places[k.a%seenReceipts] }
+// slot returns the slot of a receipt.
+func (s *seen) slot(k seenKey) *seenKey { return &s.slots[k.a%seenReceipts] }
 
-// missing are those that may not be stored yet.
+// missing returns the receipts that may not be stored yet.
 func (s *seen) missing(all []receipt) []receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places == nil {
+	if s.slots == nil {
 		return all
 	}
 	return slices.DeleteFunc(all, func(r receipt) bool {
 		k := r.key()
-		return *s.place(k) == k
+		return *s.slot(k) == k
 	})
 }
 
 func (s *seen) add(all []receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places == nil && len(all) > 0 {
-		s.places = make([]seenKey, seenReceipts)
+	if s.slots == nil && len(all) > 0 {
+		s.slots = make([]seenKey, seenReceipts)
 	}
 	for _, r := range all {
 		k := r.key()
-		*s.place(k) = k
+		*s.slot(k) = k
 	}
 }

@@ -11,31 +11,30 @@ import (
 	"ingot/internal/notify"
 )
 
-// registered finds clients and kinds, of which every send needs one each.
+// registered looks up clients and kinds, which every send needs.
 //
-// Where this process is the only one that writes, it remembers them: every write
-// but those of the queue forgets all, so that nobody reads what was true a
-// moment ago. Where others write too, calls that come at the same time share a
-// read, which begins after the last of them came: so they see what they would
-// have seen alone, and the database is asked a few hundred times a second, not
+// If this process is the only writer, it caches them: every write except those
+// of the queue clears the cache. Otherwise, concurrent calls share a read that
+// begins after the last of them arrived: they see what they would have seen
+// alone, and the database is queried a few hundred times per second instead of
 // thousands.
 type registered struct {
 	mu      sync.Mutex
 	clients map[notify.KindRef]notify.Client
 	kinds   map[notify.KindRef]notify.Kind
-	// writes counts those that began and ended. What was read while the number
-	// changed is not kept, nor is anything while one is under way.
+	// writes counts writes that began and ended. Results read while it changed,
+	// or during a write, are not cached.
 	writes, underWay int
 
-	// wanted is what the next shared read looks for.
+	// wanted is what the next shared read looks up.
 	wanted  *sharedRead
 	reading bool
 }
 
-// manyRegistered bounds each kind of what is remembered.
+// manyRegistered limits the size of each cache.
 const manyRegistered = 1000
 
-// forget is called before a write, and what it returns after.
+// forget is called before a write; the function it returns is called after it.
 func (r *registered) forget() (after func()) {
 	change := func(underWay int) {
 		r.mu.Lock()
@@ -49,8 +48,8 @@ func (r *registered) forget() (after func()) {
 	return func() { change(-1) }
 }
 
-// known is view for what may be remembered. What is not there is not: it is
-// looked for rarely.
+// known is like view with a cache. Missing entries are not cached, because they
+// are rare.
 func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T, read func(*db.Tx) (T, error)) (T, error) {
 	r := &s.registered
 	r.mu.Lock()
@@ -75,18 +74,18 @@ func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[not
 	return found, nil
 }
 
-// sharedRead looks up clients and kinds for several calls. It is written to
-// until it begins, and not after it is done.
+// sharedRead looks up clients and kinds for several calls. Calls add to it
+// until it begins.
 type sharedRead struct {
-	clients map[string]*notify.Client // nil: there is none
+	clients map[string]*notify.Client // nil means not found
 	kinds   map[notify.KindRef]*notify.Kind
 	err     error
 	done    chan struct{}
 }
 
-// together looks something up with whoever else is looking. want says what, get
-// takes it from what was found.
-func together[T any](ctx context.Context, s *Store, want func(*sharedRead), get func(*sharedRead) *T) (T, error) {
+// sharedLookup joins or starts a shared read. want adds the key, get returns
+// the result.
+func sharedLookup[T any](ctx context.Context, s *Store, want func(*sharedRead), get func(*sharedRead) *T) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, context.Cause(ctx)
@@ -118,10 +117,10 @@ func together[T any](ctx context.Context, s *Store, want func(*sharedRead), get 
 	return none, notify.ErrNotFound
 }
 
-// readTime bounds a shared read: no single caller's patience does.
+// readTime limits a shared read, independently of its callers.
 const readTime = 30 * time.Second
 
-// readShared reads until nobody looks for anything.
+// readShared reads until no call is waiting.
 func (s *Store) readShared(ctx context.Context) {
 	r := &s.registered
 	for {
@@ -133,12 +132,12 @@ func (s *Store) readShared(ctx context.Context) {
 		if read == nil {
 			return
 		}
-		read.err = background.Do("notification reads", func() error { return s.look(ctx, read) })
+		read.err = background.Do("notification reads", func() error { return s.lookup(ctx, read) })
 		close(read.done)
 	}
 }
 
-func (s *Store) look(ctx context.Context, read *sharedRead) error {
+func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errors.New("the database took too long to answer; try again"))
 	defer cancel()
 	clients, kinds := make([]string, 0, len(read.clients)), make([]string, 0, len(read.kinds))

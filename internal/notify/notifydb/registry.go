@@ -18,7 +18,7 @@ func scanKind(s db.Scanner) (k notify.Kind, err error) {
 	return k, s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID)
 }
 
-// orDefault is the template of who was not given one.
+// orDefault returns the default template for an empty id.
 func orDefault(templateID string) string {
 	if templateID == "" {
 		return notify.DefaultTemplate
@@ -66,7 +66,7 @@ func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
 // Client implements notify.Store.
 func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
 	if s.Shared() {
-		return together(ctx, s,
+		return sharedLookup(ctx, s,
 			func(r *sharedRead) { r.clients[id] = nil },
 			func(r *sharedRead) *notify.Client { return r.clients[id] })
 	}
@@ -88,7 +88,7 @@ func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, erro
 // Kind implements notify.Store.
 func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
 	if s.Shared() {
-		return together(ctx, s,
+		return sharedLookup(ctx, s,
 			func(r *sharedRead) { r.kinds[ref] = nil },
 			func(r *sharedRead) *notify.Kind { return r.kinds[ref] })
 	}
@@ -125,7 +125,7 @@ func (s *Store) AssignTemplate(ctx context.Context, a notify.Association, templa
 	})
 }
 
-// missing is ErrConflict for what another row refers to and is not there.
+// missing returns ErrConflict for a referenced row that does not exist.
 func missing(err error, what, id string) error {
 	if isNotFound(err) {
 		return fmt.Errorf("%s %q is missing: %w", what, id, notify.ErrConflict)

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// sendData is what never changes of a send and no query asks for.
+// sendData holds the fields of a send that never change and are not queried.
 type sendData struct {
 	SenderID          string            `json:"sender,omitempty"`
 	CampaignTypeID    string            `json:"type,omitempty"`
@@ -24,7 +24,8 @@ type sendData struct {
 	RequestID         string            `json:"request,omitempty"`
 }
 
-// encodeSend is the data column. Texts were checked: JSON would hide a NUL.
+// encodeSend encodes the data column. Texts were checked: JSON would hide a
+// NUL.
 func encodeSend(s *notify.Send) (string, error) {
 	texts := []string{
 		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID,
@@ -98,7 +99,7 @@ func (s *Store) ListSends(ctx context.Context, clientID string, before int64, li
 	})
 }
 
-// count fills in Counts and Finished.
+// count sets Counts and Finished.
 func count(tx *db.Tx, r *sendRow) error {
 	var latest int64
 	c := &r.Counts
@@ -133,7 +134,7 @@ func count(tx *db.Tx, r *sendRow) error {
 	return nil
 }
 
-// statuses are by their number in the database.
+// statuses are indexed by their number in the database.
 var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable}
 
 func statusNumber(s notify.Status) (int, bool) {
@@ -145,14 +146,14 @@ func statusNumber(s notify.Status) (int, bool) {
 	return 0, false
 }
 
-// counter is the count of a status.
+// counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
 	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable}[status]
 }
 
 const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, latest"
 
-// addCounts adds to what is kept of a send.
+// addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
 	_, err := tx.Exec(insert("notify_counts", countColumns)+` ON CONFLICT (send, shard) DO UPDATE SET
 			total = notify_counts.total + excluded.total, queued = notify_counts.queued + excluded.queued,
@@ -163,7 +164,7 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 	return err
 }
 
-// addWaiting adds to how many messages wait.
+// addWaiting adds to the number of waiting messages.
 func addWaiting(tx *db.Tx, shard, n int) error {
 	if n == 0 {
 		return nil
@@ -181,8 +182,8 @@ func waiting(tx *db.Tx) (n int, err error) {
 // Waiting implements notify.Store.
 func (s *Store) Waiting(ctx context.Context) (int, error) { return view(ctx, s, waiting) }
 
-// sendCache holds sends that many messages belong to, so that their content is
-// not read with each claim. It is bounded by their number and size.
+// sendCache caches the content of large sends, so that it is not read with each
+// claim. It is limited in number and size.
 type sendCache struct {
 	mu    sync.Mutex
 	order list.List // of *notify.Send, the latest used first
@@ -229,8 +230,8 @@ func (c *sendCache) put(s *notify.Send) {
 	}
 }
 
-// sendsOf returns the sends with these numbers; those gone are missing. What
-// changes of a send is not filled in.
+// sendsOf returns the sends with these numbers; missing ones are omitted.
+// Fields that change are not set.
 func (s *Store) sendsOf(tx *db.Tx, numbers []int64) (map[int64]*notify.Send, error) {
 	known := make(map[int64]*notify.Send, len(numbers))
 	var unknown []int64

@@ -11,8 +11,8 @@ import (
 	"ingot/internal/base/db"
 )
 
-// numbersIn is a condition on a column, with one argument made by numberList.
-// The statement is the same for lists of every length.
+// numbersIn returns a condition on a column, with one argument made by
+// numberList. The statement is the same for lists of any length.
 func numbersIn(d db.Dialect, column string) string {
 	if d == db.Postgres {
 		return column + " = ANY(CAST(CAST(? AS TEXT) AS BIGINT[]))"
@@ -20,7 +20,7 @@ func numbersIn(d db.Dialect, column string) string {
 	return column + " IN (SELECT value FROM json_each(?))"
 }
 
-// numberList is a list of numbers as one argument.
+// numberList formats a list of numbers as one argument.
 func numberList(d db.Dialect, numbers []int64) string {
 	out := make([]byte, 0, 2+len(numbers)*12)
 	open, end := byte('['), byte(']')
@@ -37,7 +37,7 @@ func numberList(d db.Dialect, numbers []int64) string {
 	return string(append(out, end))
 }
 
-// textsIn is a condition on a column, with one argument made by textList.
+// textsIn returns a condition on a column, with one argument made by textList.
 func textsIn(d db.Dialect, column string) string {
 	if d == db.Postgres {
 		return column + " IN (SELECT json_array_elements_text(CAST(CAST(? AS TEXT) AS JSON)))"
@@ -45,8 +45,8 @@ func textsIn(d db.Dialect, column string) string {
 	return column + " IN (SELECT value FROM json_each(?))"
 }
 
-// textList is a list of texts as one argument, without those that no row can
-// hold.
+// textList formats a list of texts as one argument, without those that cannot
+// be stored.
 func textList(texts []string) (string, error) {
 	list := make([]string, 0, len(texts))
 	for _, t := range texts {
@@ -58,10 +58,10 @@ func textList(texts []string) (string, error) {
 	return string(out), err
 }
 
-// storable tells whether a database can hold a text.
+// storable reports whether a database can store a text.
 func storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
 
-// allStorable is an error for the first text that cannot be stored.
+// allStorable returns an error for the first text that cannot be stored.
 func allStorable(texts ...string) error {
 	for _, t := range texts {
 		if !storable(t) {
@@ -71,18 +71,18 @@ func allStorable(texts ...string) error {
 	return nil
 }
 
-// rowsAtOnce bounds the rows of one INSERT. Larger ones are not faster.
+// rowsAtOnce limits the rows per INSERT. Larger ones are not faster.
 const rowsAtOnce = 128
 
-// insertion is INSERT statements for 1, 2, 4 … rows: few enough that all stay
+// insertion holds INSERT statements for 1, 2, 4 … rows: few enough to stay
 // prepared.
 type insertion struct {
 	columns    int
 	statements map[int]string
 }
 
-// newInsertion makes statements for rows of all columns in the list. suffix is
-// for what comes after the values.
+// newInsertion returns statements for rows with these columns. suffix follows
+// the values.
 func newInsertion(table, columns, suffix string) insertion {
 	n := strings.Count(columns, ",") + 1
 	row := "(" + marks(n) + ")"
@@ -94,7 +94,7 @@ func newInsertion(table, columns, suffix string) insertion {
 	return in
 }
 
-// all inserts rows whose values follow each other in args.
+// all inserts rows whose values are concatenated in args.
 func (in insertion) all(tx *db.Tx, args []any) error {
 	size := rowsAtOnce
 	for len(args) > 0 {
@@ -109,10 +109,10 @@ func (in insertion) all(tx *db.Tx, args []any) error {
 	return nil
 }
 
-// marks is the placeholders of n values: "?, ?".
+// marks returns the placeholders of n values: "?, ?".
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// insert is a statement for one row of all columns in the list.
+// insert returns a statement that inserts one row with these columns.
 func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks(strings.Count(columns, ",")+1) + ")"
 }

@@ -15,18 +15,18 @@ import (
 	"ingot/internal/notify"
 )
 
-// Options are what Open needs beside the database.
+// Options configure Open.
 type Options struct {
-	// QueueLimit is how many messages may wait before Accept refuses more; 0 is
-	// no limit.
+	// QueueLimit is the number of waiting messages at which Accept returns
+	// ErrQueueFull; 0 means no limit.
 	QueueLimit int
-	// Log takes notes about what was worked around; none are made without it.
+	// Log receives messages about recovered problems; nil discards them.
 	Log *slog.Logger
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
 }
 
-// Store implements notify.Store. It may be used by many goroutines.
+// Store implements notify.Store. It is safe for concurrent use.
 type Store struct {
 	db     *db.DB
 	limit  int
@@ -41,8 +41,8 @@ type Store struct {
 	filters    filters
 	held       held
 	seen       seen
-	// claiming lets one claim of this process run at a time: they would only
-	// wait for each other in the database.
+	// claiming allows one claim of this process at a time: concurrent ones
+	// would only wait for each other in the database.
 	claiming chan struct{}
 	turn     atomic.Uint32
 	purging  chan struct{}
@@ -50,7 +50,7 @@ type Store struct {
 
 var _ notify.Store = (*Store)(nil)
 
-// SealedColumns are those to seal anew when the server's key is exchanged.
+// SealedColumns returns the columns to reseal when the server's key is rotated.
 func SealedColumns() []db.SealedColumn {
 	return []db.SealedColumn{
 		{Table: "notify_webhooks", Key: "id", Column: "secret"},
@@ -58,9 +58,8 @@ func SealedColumns() []db.SealedColumn {
 	}
 }
 
-// Open brings the tables to their newest version and makes a store of them. An
-// SQLite file belongs to one store at a time: it ends what an earlier process
-// left held.
+// Open migrates the tables and returns a store. An SQLite file belongs to one
+// store at a time: Open releases the leases of an earlier process.
 func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s := &Store{
 		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now,
@@ -92,12 +91,12 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 // Shared implements notify.Store.
 func (s *Store) Shared() bool { return s.db.Shared() }
 
-// view returns what read finds.
+// view runs read in a read-only transaction.
 func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
 	return within(ctx, s.db.View, read)
 }
 
-// update returns what change returns, once that is stored.
+// update runs change in a transaction and returns its result.
 func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
 	return within(ctx, s.db.Update, change)
 }
@@ -114,18 +113,18 @@ func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) e
 	return v, nil
 }
 
-// write is update for a change that has no result.
+// write is like update for a change without a result.
 func (s *Store) write(ctx context.Context, change func(*db.Tx) error) error {
 	defer s.registered.forget()()
 	return meaning(s.db.Update(ctx, change))
 }
 
-// lock is write at the level of queues, see db.UpdateLocking.
+// lock is like write with db.UpdateLocking.
 func (s *Store) lock(ctx context.Context, change func(*db.Tx) error) error {
 	return meaning(s.db.UpdateLocking(ctx, change))
 }
 
-// meaning puts the words of notify for errors of the database.
+// meaning converts errors of package db to those of notify.
 func meaning(err error) error {
 	switch {
 	case err == nil:
@@ -138,17 +137,17 @@ func meaning(err error) error {
 	return err
 }
 
-// unstorable is for callers who sent what no database can hold.
+// unstorable is the error for text that no database can store.
 func unstorable(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return err
 	}
 	return fault.Wrap(err, fault.Unprocessable,
-		"A text of the request holds a NUL character or is not valid UTF-8, so it cannot be stored. Send it without such characters.")
+		"The request contains a NUL character or invalid UTF-8, which cannot be stored. Send it without such characters.")
 }
 
-// one looks a row up. Text that cannot be stored is the key of no row.
+// one reads a row. Text that cannot be stored matches no row.
 func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) (T, error) {
 	v, err := db.One(tx, scan, query, args...)
 	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrText) {
@@ -157,7 +156,7 @@ func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args 
 	return v, err
 }
 
-// changed is ErrNotFound when a statement found no row.
+// changed returns ErrNotFound when a statement changed no row.
 func changed(n int64, err error) error {
 	if err == nil && n == 0 {
 		return notify.ErrNotFound
@@ -165,7 +164,8 @@ func changed(n int64, err error) error {
 	return err
 }
 
-// found is changed for a statement whose keys may be text that cannot be stored.
+// found is like changed for statements whose keys may be text that cannot be
+// stored.
 func found(n int64, err error) error {
 	if errors.Is(err, db.ErrText) {
 		return notify.ErrNotFound
@@ -173,7 +173,7 @@ func found(n int64, err error) error {
 	return changed(n, err)
 }
 
-// shardCount is how many rows a counter has.
+// shardCount is the number of rows of a counter.
 const shardCount = 16
 
 // shard chooses the row of a counter for one transaction.
@@ -184,8 +184,8 @@ func (s *Store) shard() int {
 	return int(s.shards.Add(1) % shardCount)
 }
 
-// takeTurn waits until a channel with room for one has it.
-func takeTurn(ctx context.Context, turn chan struct{}) (release func(), err error) {
+// acquire acquires a semaphore.
+func acquire(ctx context.Context, turn chan struct{}) (release func(), err error) {
 	select {
 	case turn <- struct{}{}:
 		return func() { <-turn }, nil
@@ -194,7 +194,7 @@ func takeTurn(ctx context.Context, turn chan struct{}) (release func(), err erro
 	}
 }
 
-// block is numbers that this process took for sends.
+// block is a range of send numbers reserved by this process.
 type block struct {
 	mu         sync.Mutex
 	next, end  int64
@@ -203,12 +203,12 @@ type block struct {
 
 const (
 	blockSize = 1024
-	// blockLife bounds how far the order of numbers can be from that of time
-	// among processes that share a database.
+	// blockLife limits how far the order of numbers can deviate from that of
+	// time among processes that share a database.
 	blockLife = time.Minute
 )
 
-// take returns the first of n numbers that nobody else has.
+// take returns the first of n unused numbers.
 func (s *Store) take(ctx context.Context, n int) (int64, error) {
 	b := &s.numbers
 	b.mu.Lock()

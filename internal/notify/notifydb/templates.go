@@ -27,7 +27,7 @@ func templateValues(t notify.Template) []any {
 	}
 }
 
-// matching lists rows. Text that cannot be stored matches none.
+// matching returns the matching rows. Text that cannot be stored matches none.
 func matching[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) ([]T, error) {
 	list, err := db.All(tx, scan, query, args...)
 	if errors.Is(err, db.ErrText) {
@@ -62,7 +62,8 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 	})
 }
 
-// UpdateTemplate implements notify.Store. Owner, Creator and Created stay.
+// UpdateTemplate implements notify.Store. It does not change Owner, Creator and
+// Created.
 func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, overridden = ?, updated = ? WHERE id = ?",

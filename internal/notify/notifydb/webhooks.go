@@ -83,9 +83,9 @@ func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
 
 var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner", " ON CONFLICT (id) DO NOTHING")
 
-// addCallbacks stores what webhooks are to be told of messages that reached
-// their end, in the transaction that ends them.
-func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, tell notify.Teller) error {
+// addCallbacks stores the webhook calls for messages that became final, in the
+// same transaction.
+func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks notify.CallbackMaker) error {
 	if len(final) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, tell notify.Tell
 	now := db.Nanos(s.now())
 	var args []any
 	for _, w := range hooks {
-		for _, c := range tell(w, byClient[w.ClientID]) {
+		for _, c := range makeCallbacks(w, byClient[w.ClientID]) {
 			if err := allStorable(c.ID, string(c.Payload)); err != nil {
 				return err
 			}
@@ -117,8 +117,7 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, tell notify.Tell
 	return newCallbacks.all(tx, args)
 }
 
-// Callbacks implements notify.Store. What belongs to a webhook that is gone is
-// dropped.
+// Callbacks implements notify.Store. Calls of deleted webhooks are deleted.
 func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Callback, error) {
 	now := s.now()
 	due, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
@@ -166,8 +165,8 @@ func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease ti
 	return list, err
 }
 
-// hook returns a webhook that is read once a transaction, or nil when it is
-// gone.
+// hook returns a webhook, which is read once per transaction, or nil if it was
+// deleted.
 func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*notify.Webhook, error) {
 	if w, ok := known[id]; ok {
 		return w, nil
@@ -191,7 +190,8 @@ func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*n
 	return &w, nil
 }
 
-// FinishCallback implements notify.Store. One that is gone is finished.
+// FinishCallback implements notify.Store. It is not an error if the call does
+// not exist.
 func (s *Store) FinishCallback(ctx context.Context, id string, again time.Time) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
 		if again.IsZero() {
@@ -203,8 +203,8 @@ func (s *Store) FinishCallback(ctx context.Context, id string, again time.Time) 
 	})
 }
 
-// skipLocked leaves out rows that another transaction is changing. SQLite has
-// one writer.
+// skipLocked skips rows that another transaction is changing. SQLite has one
+// writer.
 func skipLocked(d db.Dialect) string {
 	if d == db.Postgres {
 		return " FOR UPDATE SKIP LOCKED"

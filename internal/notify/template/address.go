@@ -13,7 +13,7 @@ var (
 
 // squeeze removes what readers of addresses skip: white space, control and
 // invisible characters. They are how a forbidden scheme is hidden.
-func squeeze(s string) string {
+func stripIgnored(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
 			return -1
@@ -52,7 +52,7 @@ func address(s string, allowed map[string]bool) (string, bool) {
 }
 
 func addressAllowed(s string, allowed map[string]bool) bool {
-	s = squeeze(s)
+	s = stripIgnored(s)
 	name := scheme(s)
 	switch {
 	case name == "" && strings.HasPrefix(s, ":"):
@@ -62,14 +62,14 @@ func addressAllowed(s string, allowed map[string]bool) bool {
 	case !allowed[name]:
 		return false
 	case name == "data":
-		return picture(s[len("data:"):])
+		return isBitmap(s[len("data:"):])
 	}
 	return true
 }
 
 // picture tells whether the rest of a data address is a bitmap. SVG is left
 // out: it is a document that can hold scripts.
-func picture(rest string) bool {
+func isBitmap(rest string) bool {
 	kind, _, _ := strings.Cut(rest, ",")
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
 	switch kind {
@@ -80,7 +80,7 @@ func picture(rest string) bool {
 }
 
 // font tells the same of fonts, which style sheets bring along.
-func font(rest string) bool {
+func isFont(rest string) bool {
 	rest = strings.ToLower(rest)
 	return strings.HasPrefix(rest, "font/") || strings.HasPrefix(rest, "application/font-") || strings.HasPrefix(rest, "application/x-font-")
 }

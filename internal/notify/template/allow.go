@@ -124,7 +124,7 @@ func allowedValue(kind attrKind, v string) (string, bool) {
 		v = cleanCSS(v)
 		return v, v != ""
 	case attrOffice:
-		return v, scheme(squeeze(v)) == "" || strings.HasPrefix(v, "#") || addressAllowed(v, imageSchemes)
+		return v, scheme(stripIgnored(v)) == "" || strings.HasPrefix(v, "#") || addressAllowed(v, imageSchemes)
 	}
 	return "", false
 }

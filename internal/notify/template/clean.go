@@ -107,7 +107,7 @@ func (c *cleaner) text(raw []byte) {
 		c.enterBody()
 	}
 	c.began = c.began || len(bytes.TrimSpace(raw)) > 0
-	c.out.text(escapeLess(string(raw)), placeText)
+	c.out.text(escapeLess(string(raw)), inText)
 }
 
 func escapeLess(s string) string { return strings.ReplaceAll(s, "<", "&lt;") }
@@ -118,11 +118,11 @@ func (c *cleaner) rawText(s string) {
 	case "style":
 		c.out.css(s)
 	case "title", "textarea":
-		c.out.text(escapeLess(s), placeTitle)
+		c.out.text(escapeLess(s), inTitle)
 	case "xmp", "plaintext":
 		// Both show their content as it is written, as pre does after escaping.
 		c.out.lit("<pre>")
-		c.out.text(escapeLess(strings.ReplaceAll(s, "&", "&amp;")), placeTitle)
+		c.out.text(escapeLess(strings.ReplaceAll(s, "&", "&amp;")), inTitle)
 		c.out.lit("</pre>")
 	case "noscript":
 		// Mail is read without scripts, so this is content.
@@ -274,7 +274,7 @@ func (c *cleaner) end(name string) {
 // endHead marks where a caller's styles go in a template that is a document.
 func (c *cleaner) endHead() {
 	if c.nested == 0 && !c.headEnd {
-		c.out.mark(placeHead)
+		c.out.mark(beforeHeadEnd)
 		c.headEnd = true
 	}
 }

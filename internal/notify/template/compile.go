@@ -300,7 +300,7 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		if k == kindAny {
 			k = kindText
 		}
-		found := argument{func(e *evaluation, _ value) value { return v.value(e.scene) }, k, nil, at}
+		found := argument{func(e *evaluation, _ value) value { return v.value(e.renderInput) }, k, nil, at}
 		if i == len(names)-1 {
 			return found, nil
 		}
@@ -324,12 +324,12 @@ var errWork = errors.New("the template takes too much work")
 
 // evaluation is one run of a program.
 type evaluation struct {
-	scene *scene
-	html  bool // the part is HTML: the place decides how a value is escaped
-	work  int  // bytes that functions may still handle
-	path  []byte
-	shown []value
-	err   error
+	renderInput *renderInput
+	html        bool // the part is HTML: the place decides how a value is escaped
+	work        int  // bytes that functions may still handle
+	path        []byte
+	shown       []value
+	err         error
 }
 
 // spend counts the bytes that a function looks at, so that the time of a run is

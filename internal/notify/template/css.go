@@ -127,8 +127,8 @@ func plainActive(s string) bool {
 			break
 		}
 		arg, after, _ := strings.Cut(rest, ")")
-		arg = strings.Trim(squeeze(arg), `"'`)
-		if !addressAllowed(arg, imageSchemes) && (scheme(arg) != "data" || !font(strings.TrimPrefix(arg, "data:"))) {
+		arg = strings.Trim(stripIgnored(arg), `"'`)
+		if !addressAllowed(arg, imageSchemes) && (scheme(arg) != "data" || !isFont(strings.TrimPrefix(arg, "data:"))) {
 			return true
 		}
 		s = after

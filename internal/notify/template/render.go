@@ -78,9 +78,9 @@ func Compile(t notify.Template) (*Compiled, error) {
 // look for it.
 func (p *problem) describe(part, source string) string {
 	if p.syntax {
-		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part, place(source, p.at), p.what)
+		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part, lineColumn(source, p.at), p.what)
 	}
-	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, place(source, p.at), p.what)
+	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, lineColumn(source, p.at), p.what)
 }
 
 // Personal reports whether the template shows, or decides by, anything that
@@ -113,7 +113,7 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 	if v.SourceDescription == "" {
 		v.SourceDescription = v.ClientID
 	}
-	s := &scene{Values: v, source: c.source, doc: c.document(v.HTML)}
+	s := &renderInput{Values: v, source: c.source, doc: c.document(v.HTML)}
 	if strings.TrimSpace(s.Text) == "" {
 		s.Text = s.doc.plain
 	}
@@ -157,8 +157,8 @@ func (c *Compiled) failed(part string, err error) error {
 }
 
 // plain renders the subject or the text, in which nothing is escaped.
-func (c *Compiled) plain(p *program, s *scene) (string, error) {
-	e := evaluation{scene: s, work: work}
+func (c *Compiled) plain(p *program, s *renderInput) (string, error) {
+	e := evaluation{renderInput: s, work: work}
 	var out []byte
 	e.walk(p.steps, value{}, func(t string, v value, isValue bool) {
 		if isValue {
@@ -175,8 +175,8 @@ func (c *Compiled) plain(p *program, s *scene) (string, error) {
 }
 
 // page renders the HTML part.
-func (c *Compiled) page(s *scene) (string, error) {
-	e := evaluation{scene: s, html: true, work: work}
+func (c *Compiled) page(s *renderInput) (string, error) {
+	e := evaluation{renderInput: s, html: true, work: work}
 	e.walk(c.web.steps, value{}, func(_ string, v value, isValue bool) {
 		if isValue {
 			e.shown = append(e.shown, v)
@@ -238,7 +238,7 @@ func (c *Compiled) marked(out string, err error, shown []value) (string, error) 
 
 // skeleton returns the cleaned HTML of a path, which is made when it is first
 // taken.
-func (c *Compiled) skeleton(s *scene, path string) *skeleton {
+func (c *Compiled) skeleton(s *renderInput, path string) *skeleton {
 	c.mu.Lock()
 	k := c.skeletons[path]
 	c.mu.Unlock()
@@ -247,7 +247,7 @@ func (c *Compiled) skeleton(s *scene, path string) *skeleton {
 	}
 	var source strings.Builder
 	slots := 0
-	e := evaluation{scene: s, html: true, work: work}
+	e := evaluation{renderInput: s, html: true, work: work}
 	e.walk(c.web.steps, value{}, func(t string, _ value, isValue bool) {
 		if isValue {
 			t = slot(slots)

@@ -33,7 +33,7 @@ func otherProblem(at int, format string, args ...any) *problem {
 }
 
 // place writes an offset as line:column, both from 1, columns in characters.
-func place(source string, at int) string {
+func lineColumn(source string, at int) string {
 	before := source[:min(max(at, 0), len(source))]
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1

@@ -41,21 +41,21 @@ func cutSlot(s string) (before string, n int, after string) {
 }
 
 // where says in what a slot is, and so how its value is written.
-type where uint8
+type slotContext uint8
 
 const (
-	placeText  where = iota // between tags
-	placeTitle              // in an element that holds text only
-	placeAttr               // the value of an attribute
-	placeName               // where the name of an attribute would be
-	placeCSS                // in a style element
-	placeHead               // no slot: before the end of the head
+	inText        slotContext = iota // between tags
+	inTitle                          // in an element that holds text only
+	inAttr                           // the value of an attribute
+	inName                           // where the name of an attribute would be
+	inCSS                            // in a style element
+	beforeHeadEnd                    // no slot: before the end of the head
 )
 
 // piece is a stretch of HTML, followed by what depends on the values.
 type piece struct {
 	lit   string
-	place where
+	place slotContext
 	slot  int       // of placeText, placeTitle, placeName
 	attr  attribute // of placeAttr, with slots in its value; of placeCSS the value only
 	quiet bool      // in a conditional comment, where markup could end it
@@ -82,14 +82,14 @@ func (b *builder) add(p piece) {
 	b.pieces = append(b.pieces, p)
 }
 
-func (b *builder) mark(w where) {
+func (b *builder) mark(w slotContext) {
 	if b.slots {
 		b.add(piece{place: w})
 	}
 }
 
 // text writes text in which slots may be.
-func (b *builder) text(s string, w where) {
+func (b *builder) text(s string, w slotContext) {
 	for b.slots {
 		before, n, after := cutSlot(s)
 		if n < 0 {
@@ -105,7 +105,7 @@ func (b *builder) text(s string, w where) {
 func (b *builder) css(s string) {
 	s = cleanCSS(s)
 	if b.slots && hasSlot(s) {
-		b.add(piece{place: placeCSS, attr: attribute{value: s, kind: attrStyle}})
+		b.add(piece{place: inCSS, attr: attribute{value: s, kind: attrStyle}})
 		return
 	}
 	b.lit(s)
@@ -118,10 +118,10 @@ func (b *builder) tag(name string, attrs []attribute, selfClosing bool) {
 		switch {
 		case b.slots && hasSlot(a.name):
 			if before, n, after := cutSlot(a.name); n >= 0 && before == "" && after == "" && a.value == "" {
-				b.add(piece{place: placeName, slot: n})
+				b.add(piece{place: inName, slot: n})
 			}
 		case b.slots && hasSlot(a.value):
-			b.add(piece{place: placeAttr, attr: a})
+			b.add(piece{place: inAttr, attr: a})
 		default:
 			b.attribute(a)
 		}
@@ -197,22 +197,22 @@ func (s *skeleton) fill(dst []byte, values []value, head string) ([]byte, error)
 		p := &s.pieces[i]
 		dst = append(dst, p.lit...)
 		switch p.place {
-		case placeHead:
+		case beforeHeadEnd:
 			dst = append(dst, head...)
-		case placeText:
+		case inText:
 			dst = appendText(dst, values[p.slot], p.quiet)
-		case placeTitle:
+		case inTitle:
 			dst = appendEscaped(dst, values[p.slot].String())
-		case placeName:
+		case inName:
 			if v := values[p.slot]; v.kind == kindAttrs {
 				dst = append(dst, v.s...)
 			}
-		case placeCSS:
+		case inCSS:
 			scratch = p.attr.assemble(scratch[:0], values)
 			if v, ok := allowedValue(attrStyle, string(scratch)); ok {
 				dst = append(dst, v...)
 			}
-		case placeAttr:
+		case inAttr:
 			scratch = p.attr.assemble(scratch[:0], values)
 			if v, ok := allowedValue(p.attr.kind, string(scratch)); ok {
 				dst = append(dst, ' ')
@@ -252,7 +252,7 @@ func (a attribute) assemble(dst []byte, values []value) []byte {
 		v := values[n].String()
 		switch a.kind {
 		case attrLink, attrImage, attrAction:
-			if data || len(dst) > 0 || !strings.HasPrefix(squeeze(v), "data:") {
+			if data || len(dst) > 0 || !strings.HasPrefix(stripIgnored(v), "data:") {
 				dst = appendAddressPart(dst, v, data)
 			} else {
 				dst = append(dst, v...)

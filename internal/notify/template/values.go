@@ -67,7 +67,7 @@ func moment(t time.Time) value { return value{kind: kindTime, t: t} }
 func (v value) true() bool { return v.s != "" || v.n != 0 || v.kind == kindTime }
 
 // scene is everything that one rendering can see.
-type scene struct {
+type renderInput struct {
 	Values
 	source notify.Template
 	doc    *document // the parts of HTML; of an empty one if there is none
@@ -79,40 +79,40 @@ type variable struct {
 	kind kind
 	// personal variables differ between the recipients of one audience.
 	personal bool
-	get      func(*scene) string
-	time     func(*scene) time.Time // of kindTime, in place of get
+	get      func(*renderInput) string
+	time     func(*renderInput) time.Time // of kindTime, in place of get
 }
 
 var variables = []variable{
-	{name: "From", get: func(s *scene) string { return s.From }},
-	{name: "ReplyTo", get: func(s *scene) string { return s.ReplyTo }},
-	{name: "To", personal: true, get: func(s *scene) string { return s.To }},
-	{name: "Subject", get: func(s *scene) string { return s.Subject }},
-	{name: "Text", get: func(s *scene) string { return s.Text }},
-	{name: "HTML", kind: kindMarkup, get: func(s *scene) string { return s.doc.body }},
-	{name: "HTMLComponents.BodyContent", kind: kindMarkup, get: func(s *scene) string { return s.doc.body }},
-	{name: "HTMLComponents.BodyAttributes", kind: kindAttrs, get: func(s *scene) string { return s.doc.bodyAttrs }},
-	{name: "HTMLComponents.Head", kind: kindMarkup, get: func(s *scene) string { return s.doc.head }},
-	{name: "HTMLComponents.Doctype", kind: kindMarkup, get: func(s *scene) string { return s.doc.doctype }},
-	{name: "TextTemplate", get: func(s *scene) string { return s.source.Text }},
-	{name: "HTMLTemplate", get: func(s *scene) string { return s.source.HTML }},
-	{name: "SubjectTemplate", get: func(s *scene) string { return s.source.Subject }},
-	{name: "KindDescription", get: func(s *scene) string { return s.KindDescription }},
-	{name: "SourceDescription", get: func(s *scene) string { return s.SourceDescription }},
-	{name: "UserGUID", personal: true, get: func(s *scene) string { return s.UserGUID }},
-	{name: "ClientID", get: func(s *scene) string { return s.ClientID }},
-	{name: "MessageID", personal: true, get: func(s *scene) string { return s.MessageID }},
-	{name: "Space", get: func(s *scene) string { return s.Space }},
-	{name: "SpaceGUID", get: func(s *scene) string { return s.SpaceGUID }},
-	{name: "Organization", get: func(s *scene) string { return s.Organization }},
-	{name: "OrganizationGUID", get: func(s *scene) string { return s.OrganizationGUID }},
-	{name: "UnsubscribeID", personal: true, get: func(s *scene) string { return s.UnsubscribeID }},
-	{name: "Scope", get: func(s *scene) string { return s.Scope }},
-	{name: "Endorsement", get: func(s *scene) string { return s.Endorsement }},
-	{name: "OrganizationRole", get: func(s *scene) string { return s.OrganizationRole }},
-	{name: "UnsubscribeURL", kind: kindLink, get: func(s *scene) string { return s.UnsubscribeURL }},
-	{name: "RequestReceived", kind: kindTime, time: func(s *scene) time.Time { return s.RequestReceived }},
-	{name: "Domain", get: func(s *scene) string { return s.Domain }},
+	{name: "From", get: func(s *renderInput) string { return s.From }},
+	{name: "ReplyTo", get: func(s *renderInput) string { return s.ReplyTo }},
+	{name: "To", personal: true, get: func(s *renderInput) string { return s.To }},
+	{name: "Subject", get: func(s *renderInput) string { return s.Subject }},
+	{name: "Text", get: func(s *renderInput) string { return s.Text }},
+	{name: "HTML", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyContent", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyAttributes", kind: kindAttrs, get: func(s *renderInput) string { return s.doc.bodyAttrs }},
+	{name: "HTMLComponents.Head", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.head }},
+	{name: "HTMLComponents.Doctype", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.doctype }},
+	{name: "TextTemplate", get: func(s *renderInput) string { return s.source.Text }},
+	{name: "HTMLTemplate", get: func(s *renderInput) string { return s.source.HTML }},
+	{name: "SubjectTemplate", get: func(s *renderInput) string { return s.source.Subject }},
+	{name: "KindDescription", get: func(s *renderInput) string { return s.KindDescription }},
+	{name: "SourceDescription", get: func(s *renderInput) string { return s.SourceDescription }},
+	{name: "UserGUID", personal: true, get: func(s *renderInput) string { return s.UserGUID }},
+	{name: "ClientID", get: func(s *renderInput) string { return s.ClientID }},
+	{name: "MessageID", personal: true, get: func(s *renderInput) string { return s.MessageID }},
+	{name: "Space", get: func(s *renderInput) string { return s.Space }},
+	{name: "SpaceGUID", get: func(s *renderInput) string { return s.SpaceGUID }},
+	{name: "Organization", get: func(s *renderInput) string { return s.Organization }},
+	{name: "OrganizationGUID", get: func(s *renderInput) string { return s.OrganizationGUID }},
+	{name: "UnsubscribeID", personal: true, get: func(s *renderInput) string { return s.UnsubscribeID }},
+	{name: "Scope", get: func(s *renderInput) string { return s.Scope }},
+	{name: "Endorsement", get: func(s *renderInput) string { return s.Endorsement }},
+	{name: "OrganizationRole", get: func(s *renderInput) string { return s.OrganizationRole }},
+	{name: "UnsubscribeURL", kind: kindLink, get: func(s *renderInput) string { return s.UnsubscribeURL }},
+	{name: "RequestReceived", kind: kindTime, time: func(s *renderInput) time.Time { return s.RequestReceived }},
+	{name: "Domain", get: func(s *renderInput) string { return s.Domain }},
 }
 
 const components = "HTMLComponents"
@@ -125,7 +125,7 @@ func findVariable(name string) (*variable, bool) {
 	return &variables[i], true
 }
 
-func (v *variable) value(s *scene) value {
+func (v *variable) value(s *renderInput) value {
 	if v.time != nil {
 		return moment(v.time(s))
 	}

@@ -17,15 +17,15 @@ const (
 	maxAddress = 254
 )
 
-// Parse reads exactly one address. "Name <a@b>" gives a@b; lists, groups,
-// quoted local parts and domain literals are refused, because mail servers and
-// people disagree about what those mean.
+// Parse parses exactly one address. "Name <a@b>" returns a@b; lists, groups,
+// quoted local parts and domain literals are rejected, because mail servers and
+// people disagree about their meaning.
 func Parse(s string) (string, error) {
 	_, addr, err := ParseNamed(s)
 	return addr, err
 }
 
-// ParseNamed is Parse that also returns the name before the brackets.
+// ParseNamed is like Parse, but also returns the name before the brackets.
 func ParseNamed(s string) (name, addr string, err error) {
 	if simple(s) {
 		return "", s, nil
@@ -36,7 +36,7 @@ func ParseNamed(s string) (name, addr string, err error) {
 	if !utf8.ValidString(s) {
 		return "", "", errors.New("the address is not valid UTF-8")
 	}
-	// Checked before parsing: net/mail takes folded lines for white space.
+	// Checked before parsing: net/mail accepts folded lines as white space.
 	for _, r := range s {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
 			return "", "", fmt.Errorf("the address %q holds a control character", s)
@@ -50,8 +50,8 @@ func ParseNamed(s string) (name, addr string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("%q is not a mail address like user@example.com", s)
 	}
-	// Quotes, comments and groups are resolved by the parser: what it returns is
-	// then not what was written.
+	// The parser resolves quotes, comments and groups; then its result differs
+	// from the input.
 	if !strings.HasSuffix(s, parsed.Address) && !strings.HasSuffix(s, "<"+parsed.Address+">") {
 		return "", "", fmt.Errorf("%q is not a mail address like user@example.com", s)
 	}
@@ -61,8 +61,8 @@ func ParseNamed(s string) (name, addr string, err error) {
 	return parsed.Name, parsed.Address, nil
 }
 
-// simple recognises the usual address without the cost of the general rules,
-// which say the same of it.
+// simple is a fast path for common addresses, with the same result as the
+// general rules.
 func simple(s string) bool {
 	at := strings.IndexByte(s, '@')
 	if at <= 0 || at > maxLocal || len(s) > 100 {
@@ -99,7 +99,7 @@ func check(addr string) error {
 	}
 	for _, atom := range strings.Split(local, ".") {
 		if atom == "" {
-			return errors.New("a dot is at the wrong place")
+			return errors.New("a dot is in the wrong position")
 		}
 		for _, r := range atom {
 			if !atomRune(r) {
@@ -108,7 +108,7 @@ func check(addr string) error {
 		}
 	}
 	if strings.HasPrefix(domain, "[") {
-		return errors.New("a domain name is needed, not a number in brackets")
+		return errors.New("a domain name is required, not an address in brackets")
 	}
 	ascii, err := domainASCII(domain)
 	if err != nil {
@@ -147,9 +147,9 @@ func domainASCII(domain string) (string, error) {
 	return ascii, nil
 }
 
-// Wire writes an address that Parse returned as a mail server reads it: the
-// domain in ASCII. utf8Local tells that the part before the @ has no such form
-// and the server must understand SMTPUTF8.
+// Wire formats an address that Parse returned for SMTP, with the domain in
+// ASCII. utf8Local reports whether the local part is not ASCII, so that the
+// server must support SMTPUTF8.
 func Wire(addr string) (wire string, utf8Local bool, err error) {
 	at := strings.LastIndexByte(addr, '@')
 	if at <= 0 {
@@ -165,7 +165,7 @@ func Wire(addr string) (wire string, utf8Local bool, err error) {
 	return addr[:at+1] + domain, !isASCII(addr[:at]), nil
 }
 
-// Domain is the part after the @, lower case and in ASCII.
+// Domain returns the part after the @, in lower case and ASCII.
 func Domain(addr string) string {
 	domain := addr[strings.LastIndexByte(addr, '@')+1:]
 	if isASCII(domain) {

@@ -11,12 +11,12 @@ import (
 	"ingot/internal/notify"
 )
 
-// encoded is what messages with the same notify.Body share.
+// encoded is the part that messages with the same notify.Body share.
 type encoded struct {
 	contentType []byte // Content-Type and Content-Transfer-Encoding
 	subject     []byte
 	text        []byte // the empty line and all that follows
-	links       []gap  // where the recipient's link to unsubscribe goes, in order
+	links       []gap  // positions of the recipient's unsubscribe link, in order
 }
 
 // gap is a position in text at the start of a line.
@@ -27,8 +27,8 @@ type gap struct {
 
 func (e *encoded) size() int { return len(e.contentType) + len(e.subject) + len(e.text) }
 
-// with returns the text with the recipient's link in its places. Without any it
-// is the shared one.
+// with returns the text with the recipient's link inserted. Without links it is
+// the shared text.
 func (e *encoded) with(link string) []byte {
 	if len(e.links) == 0 {
 		return e.text
@@ -48,7 +48,7 @@ func (e *encoded) with(link string) []byte {
 	return append(out, e.text[last:]...)
 }
 
-// quote appends a part, and remembers where links go in it.
+// quote appends a part and records the positions of links in it.
 func (e *encoded) quote(s string, html bool) {
 	for {
 		before, after, found := strings.Cut(s, notify.UnsubscribeMark)
@@ -57,7 +57,7 @@ func (e *encoded) quote(s string, html bool) {
 			return
 		}
 		e.text = appendQuotedText(e.text, before)
-		e.text = append(e.text, "=\r\n"...) // a line of its own on the wire, the same line when read
+		e.text = append(e.text, "=\r\n"...) // a soft line break
 		e.links = append(e.links, gap{len(e.text), html})
 		s = after
 		if s == "" {
@@ -98,7 +98,7 @@ func encode(b *notify.Body) *encoded {
 	return e
 }
 
-// appendQuoted is appendQuotedText with a line end after the last line.
+// appendQuoted is like appendQuotedText, with a line end after the last line.
 func appendQuoted(t []byte, s string) []byte {
 	before := len(t)
 	t = appendQuotedText(t, s)
@@ -108,10 +108,10 @@ func appendQuoted(t []byte, s string) []byte {
 	return t
 }
 
-// appendQuotedText writes s as quoted-printable UTF-8, beginning at the start of
-// a line. Line ends of any kind become CR LF, and a dot at the start of a line is
-// encoded, so that SMTP has nothing to escape. Other control characters than
-// tabs are encoded, invalid bytes replaced.
+// appendQuotedText appends s as quoted-printable UTF-8, beginning at the start
+// of a line. Line ends of any kind become CR LF, and a dot at the start of a
+// line is encoded, so that SMTP has nothing to escape. Control characters other
+// than tabs are encoded, invalid bytes replaced.
 func appendQuotedText(t []byte, s string) []byte {
 	const hexDigits = "0123456789ABCDEF"
 	column := 0
@@ -133,7 +133,7 @@ func appendQuotedText(t []byte, s string) []byte {
 			t = append(t, '\r', '\n')
 			column = 0
 		case c == ' ' || c == '\t':
-			// White space at the end of a line would be lost on the way.
+			// Trailing white space would be lost in transit.
 			if i+1 == len(s) || s[i+1] == '\r' || s[i+1] == '\n' {
 				put(c)
 				break
@@ -166,14 +166,14 @@ func appendQuotedText(t []byte, s string) []byte {
 	return t
 }
 
-// The bounds of the cache: sends that are under way at once, and their bytes.
+// Limits of the cache: concurrent sends, and their bytes.
 const (
 	cacheEntries = 64
 	cacheBytes   = 16 << 20
 )
 
-// cache keeps encoded bodies by the pointer of what they were made from. The
-// oldest go first. The zero value is ready.
+// cache caches encoded bodies by the pointer of their source. The oldest are
+// evicted first. The zero value is ready to use.
 type cache struct {
 	mu    sync.Mutex
 	known map[*notify.Body]*encoded
@@ -188,7 +188,7 @@ func (c *cache) get(b *notify.Body) *encoded {
 	if e != nil {
 		return e
 	}
-	// Two goroutines may encode the same body; that is cheaper than to wait.
+	// Two goroutines may encode the same body; that is cheaper than waiting.
 	e = encode(b)
 	if e.size() > cacheBytes/4 {
 		return e

@@ -12,59 +12,58 @@ import (
 	"ingot/internal/notify/mail/address"
 )
 
-// Identity is who the mail is from.
+// Identity is the sender of mail.
 type Identity struct {
 	// From is an address, or "Name <address>".
 	From string
-	// Domain is the right side of each Message-ID; empty takes From's.
+	// Domain is the right side of each Message-ID; empty means From's.
 	Domain string
-	// Return is the envelope sender, where bounces go; empty takes From's
-	// address.
+	// Return is the envelope sender, to which bounces are sent; empty means
+	// From's address.
 	Return string
-	// VERP puts each message's id into its envelope sender, "bounces+ID@domain",
-	// so that a bounce tells which message it is about whatever else it says.
+	// VERP puts each message's id into its envelope sender,
+	// "bounces+ID@domain", so that every bounce identifies its message.
 	VERP bool
 }
 
-// Message is a message on its way.
+// Message is a composed message.
 type Message struct {
-	// From and To are the envelope, as written on the wire.
+	// From and To are the envelope, as sent over SMTP.
 	From, To string
 	// Header and Body together are the text. Body begins with the empty line
 	// and may be shared with other messages: neither may be changed.
 	Header, Body []byte
-	// UTF8 tells that addresses or headers hold UTF-8: the next server must
-	// understand SMTPUTF8.
+	// UTF8 reports whether addresses or headers contain UTF-8, so that the next
+	// server must support SMTPUTF8.
 	UTF8 bool
 }
 
-// Size is the number of bytes of the text.
+// Size returns the number of bytes of the text.
 func (m *Message) Size() int { return len(m.Header) + len(m.Body) }
 
-// BadAddressError is a recipient that no server would take.
+// BadAddressError means that no server would accept the recipient.
 type BadAddressError struct{ Err error }
 
 func (e *BadAddressError) Error() string { return e.Err.Error() }
 func (e *BadAddressError) Unwrap() error { return e.Err }
 
-// Failure is what becomes of a message that cannot be composed.
+// Failure returns the result of a message that cannot be composed.
 func Failure(err error) notify.Result {
 	var bad *BadAddressError
 	return notify.Result{Verdict: notify.Permanent, Reason: clean(err.Error()), BadAddress: errors.As(err, &bad)}
 }
 
-// Composer writes messages of one Identity. It may be used from several
-// goroutines at once.
+// Composer composes messages of one Identity. It is safe for concurrent use.
 type Composer struct {
 	domain   string
 	from     []byte // the whole From header
-	envelope string // the envelope sender, or with verp what is before the id
-	suffix   string // what is after the id
+	envelope string // the envelope sender, or with VERP its part before the id
+	suffix   string // the part after the id
 	verp     bool
 	bodies   cache
 }
 
-// New checks an identity.
+// New returns a Composer for an identity.
 func New(id Identity) (*Composer, error) {
 	name, addr, err := address.ParseNamed(id.From)
 	if err != nil {
@@ -72,7 +71,7 @@ func New(id Identity) (*Composer, error) {
 	}
 	from, eightBit, err := address.Wire(addr)
 	if err != nil || eightBit {
-		return nil, fmt.Errorf("the sender of mail: %q has to be ASCII before the @, so that every server takes it", addr)
+		return nil, fmt.Errorf("the sender of mail: %q has to be ASCII before the @, so that every server accepts it", addr)
 	}
 	c := &Composer{domain: id.Domain, verp: id.VERP, envelope: from}
 	if c.domain == "" {
@@ -102,11 +101,11 @@ func New(id Identity) (*Composer, error) {
 	return c, nil
 }
 
-// Domain is the right side of Message-IDs.
+// Domain returns the right side of Message-IDs.
 func (c *Composer) Domain() string { return c.domain }
 
-// Message writes o as of now. The errors are final: the same message fails the
-// same way again.
+// Message composes o. Its errors are permanent: the same message always fails
+// the same way.
 func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) {
 	to, utf8To, err := recipient(o.To)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 }
 
 func recipient(to string) (string, bool, error) {
-	// Addresses were checked when they came in; this is the last gate.
+	// Addresses were validated on input; this is the last check.
 	addr, err := address.Parse(to)
 	if err != nil {
 		return "", false, err
@@ -170,7 +169,7 @@ func recipient(to string) (string, bool, error) {
 	return address.Wire(addr)
 }
 
-// plainID holds ids to what needs no quoting at the left of an @.
+// plainID reports whether an id needs no quoting in a local part.
 func plainID(id string) bool {
 	if id == "" || len(id) > 200 {
 		return false
@@ -190,8 +189,8 @@ func appendTime(h []byte, name string, t time.Time, layout string) []byte {
 	return append(h, '\r', '\n')
 }
 
-// appendUnsubscribe writes the headers of RFC 2369 and RFC 8058. One-click is
-// promised for https only, except on the machine itself where there is none.
+// appendUnsubscribe appends the headers of RFC 2369 and RFC 8058. One-click is
+// used for https only, except on loopback, where there is no https.
 func appendUnsubscribe(h []byte, raw string) ([]byte, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) || strings.ContainsAny(raw, "<>,") {

@@ -12,8 +12,8 @@ const (
 	wordLength = 75 // of one encoded word, RFC 2047
 )
 
-// clean makes one line of s: each run of white space and control characters is
-// a single space, what is not UTF-8 is the replacement character.
+// clean makes s a single line: each run of white space and control characters
+// becomes a space, invalid UTF-8 the replacement character.
 func clean(s string) string {
 	if plain(s) {
 		return s
@@ -34,8 +34,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// plain tells that s can stand in a header as it is: printable ASCII, single
-// spaces inside, and nothing that a reader would take for an encoded word.
+// plain reports whether s can be used in a header as is: printable ASCII,
+// single spaces, and nothing that looks like an encoded word.
 func plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -50,7 +50,7 @@ func plain(s string) bool {
 	return !strings.Contains(s, "=?")
 }
 
-// appendText writes a header of free text, folded and if need be encoded.
+// appendText appends a header of free text, folded and encoded if necessary.
 func appendText(h []byte, name, value string) []byte {
 	h = append(h, name...)
 	h = append(h, ':', ' ')
@@ -63,7 +63,7 @@ func appendText(h []byte, name, value string) []byte {
 	return append(h, '\r', '\n')
 }
 
-// longWord tells that folding at spaces would leave a line too long.
+// longWord reports whether folding at spaces would leave a line too long.
 func longWord(s string) bool {
 	length := 0
 	for i := range len(s) {
@@ -77,7 +77,8 @@ func longWord(s string) bool {
 	return false
 }
 
-// appendFolded breaks lines at spaces. used is how full the first line is.
+// appendFolded folds lines at spaces. used is the length of the first line so
+// far.
 func appendFolded(h []byte, s string, used int) []byte {
 	for first := true; s != ""; first = false {
 		word, rest, _ := strings.Cut(s, " ")
@@ -97,7 +98,7 @@ func appendFolded(h []byte, s string, used int) []byte {
 	return h
 }
 
-// appendEncoded writes s as encoded words, none of which splits a character.
+// appendEncoded appends s as encoded words, without splitting characters.
 func appendEncoded(h []byte, s string, used int) []byte {
 	const open, end = "=?utf-8?b?", "?="
 	for first := true; s != "" || first; first = false {
@@ -124,7 +125,7 @@ func appendEncoded(h []byte, s string, used int) []byte {
 	return h
 }
 
-// appendAddress writes a header of one address, which must have been checked.
+// appendAddress appends a header of one address, which must be valid.
 func appendAddress(h []byte, header, name, addr string) []byte {
 	h = append(h, header...)
 	h = append(h, ':', ' ')
@@ -143,7 +144,7 @@ func appendAddress(h []byte, header, name, addr string) []byte {
 		} else {
 			h = appendEncoded(h, name, used)
 		}
-		// An own line when the name has filled this one.
+		// Start a new line if the name has filled this one.
 		if used+len(h)-start+len(addr)+3 > lineLength {
 			h = append(h, '\r', '\n')
 		}

@@ -17,9 +17,8 @@ import (
 	"ingot/internal/notify/mail/compose"
 )
 
-// headers are covered by the signature, whether they are in a message or not:
-// one that is not cannot be added later. Those that are named twice cannot be
-// added once more on top of the one that is signed either.
+// headers are signed whether or not they are present: absent ones cannot be
+// added later. Those listed twice cannot be added a second time either.
 var headers = []string{
 	"From", "From", "Reply-To", "Reply-To", "To", "To", "Cc", "Subject", "Subject", "Date", "Date", "Message-ID", "Message-ID",
 	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding", "Content-Transfer-Encoding",
@@ -27,15 +26,15 @@ var headers = []string{
 	"X-CF-Client-ID", "X-CF-Notification-ID",
 }
 
-// Signer signs for one domain. It may be used from several goroutines; no more
-// of them work at once than there are cores, because RSA takes a millisecond
-// and would keep everything else from running.
+// Signer signs for one domain. It is safe for concurrent use; at most one
+// goroutine per core signs at a time, because RSA takes a millisecond and would
+// block everything else.
 type Signer struct {
 	options dkim.SignOptions
 	slots   chan struct{}
 }
 
-// New reads an RSA or Ed25519 key in PEM. The errors do not hold
+// New returns a Signer with an RSA or Ed25519 key in PEM. Errors do not contain
 // the key.
 func New(domain, selector string, key []byte) (*Signer, error) {
 	for what, name := range map[string]string{"domain": domain, "selector": selector} {
@@ -61,7 +60,7 @@ func New(domain, selector string, key []byte) (*Signer, error) {
 func parseKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, errors.New("it is not in PEM form (-----BEGIN PRIVATE KEY-----)")
+		return nil, errors.New("not in PEM format (-----BEGIN PRIVATE KEY-----)")
 	}
 	var key any
 	var err error
@@ -71,24 +70,24 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	case "PRIVATE KEY":
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	default:
-		return nil, fmt.Errorf("it is a %q, it has to be a private key without a passphrase", block.Type)
+		return nil, fmt.Errorf("found a %q, want a private key without a passphrase", block.Type)
 	}
 	if err != nil {
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("invalid private key")
 	}
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
 		if k.N.BitLen() < 1024 {
-			return nil, fmt.Errorf("RSA of %d bits is refused by receivers, 2048 is usual", k.N.BitLen())
+			return nil, fmt.Errorf("receivers reject RSA keys of %d bits, use 2048", k.N.BitLen())
 		}
 		return k, nil
 	case ed25519.PrivateKey:
 		return k, nil
 	}
-	return nil, fmt.Errorf("a %T cannot be used for DKIM, which knows RSA and Ed25519", key)
+	return nil, fmt.Errorf("a %T cannot be used for DKIM, which supports RSA and Ed25519", key)
 }
 
-// Sign puts a signature on top of the message's header.
+// Sign prepends the signature to the message's header.
 func (s *Signer) Sign(m *compose.Message) error {
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()

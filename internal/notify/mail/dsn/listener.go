@@ -18,27 +18,28 @@ import (
 	"ingot/internal/notify/mail/address"
 )
 
-// Options make a Listener.
+// Options configure a Listener.
 type Options struct {
-	// Addr is where to listen, "host:port".
+	// Addr is the address to listen on, "host:port".
 	Addr string
-	// Return is the address that reports are for: the envelope sender of what
-	// is sent. With VERP they come to local+ID@domain.
+	// Return is the address to which reports are sent: the envelope sender of
+	// outgoing mail. With VERP it is local+ID@domain.
 	Return string
-	// Domain is the right side of our Message-IDs.
+	// Domain is the right side of the server's Message-IDs.
 	Domain string
-	// Bounce is called for each recipient of each report about one of our
-	// messages. An error makes the reporting server try again later.
+	// Bounce is called for each recipient of each report about a message that
+	// this server sent. After an error, the reporting server tries again later.
 	Bounce func(context.Context, Bounce) error
 	Log    *slog.Logger
-	// Bytes bounds one report, Connections how many are open at once; 0 means
-	// 1 MiB and 50.
+	// Bytes limits the size of a report, Connections the number of open
+	// connections; 0 means 1 MiB and 50.
 	Bytes       int64
 	Connections int
 	Timeout     time.Duration // of one read or write; 0 means a minute
 }
 
-// Listener is a mail server for reports alone. It is a background.Service.
+// Listener is a mail server that accepts only reports. It is a
+// background.Service.
 type Listener struct {
 	background.Part
 	options       Options
@@ -47,14 +48,14 @@ type Listener struct {
 	telling       sync.RWMutex // held for reading while Bounce is called
 }
 
-// New checks the options.
+// New returns a Listener.
 func New(o Options) (*Listener, error) {
 	addr, err := address.Parse(o.Return)
 	if err != nil {
 		return nil, fmt.Errorf("the address for bounces: %w", err)
 	}
 	if o.Bounce == nil || o.Domain == "" {
-		return nil, errors.New("a listener for bounces needs somebody to tell, and the domain of message ids")
+		return nil, errors.New("a listener for bounces needs a callback and the domain of message ids")
 	}
 	if o.Bytes <= 0 {
 		o.Bytes = 1 << 20
@@ -73,12 +74,12 @@ func New(o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Start listens.
+// Start starts listening.
 func (l *Listener) Start(ctx context.Context) error {
 	return l.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.options.Addr)
 		if err != nil {
-			return fmt.Errorf("bounces cannot be taken in: %w", err)
+			return fmt.Errorf("listen for bounces: %w", err)
 		}
 		l.addr.Store(listener.Addr().String())
 		server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
@@ -93,14 +94,15 @@ func (l *Listener) Start(ctx context.Context) error {
 		server.ErrorLog = quiet{}
 		spawn(func() {
 			if err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, l.options.Connections), ended: work.Done()}); err != nil && work.Err() == nil {
-				l.options.Log.Error("bounces are not taken in any more", "error", err)
+				l.options.Log.Error("bounce listener failed", "error", err)
 			}
 		})
 		spawn(func() {
 			<-work.Done()
 			listener.Close()
 			_ = server.Close()
-			// It does not wait for sessions; nobody may be told after Stop.
+			// Close does not wait for sessions; Bounce must not be called after
+			// Stop.
 			l.telling.Lock()
 			defer l.telling.Unlock()
 		})
@@ -108,22 +110,22 @@ func (l *Listener) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends all sessions.
+// Stop closes all sessions.
 func (l *Listener) Stop() { l.Halt(nil) }
 
-// Addr is where it listens, once started.
+// Addr returns the listening address, once started.
 func (l *Listener) Addr() string {
 	addr, _ := l.addr.Load().(string)
 	return addr
 }
 
-// quiet drops what the server would log of clients' mistakes.
+// quiet discards the server's log of client errors.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 func (quiet) Println(...any)        {}
 
-// limited accepts no more connections than there are slots.
+// limited limits the number of accepted connections.
 type limited struct {
 	net.Listener
 	slots chan struct{}
@@ -160,17 +162,18 @@ func (c *slotted) Close() error {
 // session is one connection.
 type session struct {
 	*Listener
-	work context.Context //nolint:containedctx // ends with the listener
+	work context.Context //nolint:containedctx // canceled by Stop
 	to   []string        // ids of VERP recipients, empty for the plain address
 }
 
 func (s *session) Reset()        { s.to = nil }
 func (s *session) Logout() error { return nil }
 
-// Mail takes every sender: reports have none, but some servers put one.
+// Mail accepts every sender: reports should have none, but some servers set
+// one.
 func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
-// Rcpt takes our address for bounces only.
+// Rcpt accepts only the address for bounces.
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	at := strings.LastIndexByte(to, '@')
 	if at > 0 && address.Domain(to) == s.domain {
@@ -180,19 +183,19 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 			return nil
 		}
 	}
-	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "only delivery reports are taken here, at the address they are for"}
+	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "only delivery reports to the bounce address are accepted here"}
 }
 
-// Data reads a report and tells of it.
+// Data parses a report and calls Bounce.
 func (s *session) Data(r io.Reader) error {
 	returned, bounces, err := parse(r, s.options.Domain)
-	// What is left has to be read, or the server closes the connection.
+	// The rest has to be read, or the server closes the connection.
 	if _, rest := io.Copy(io.Discard, r); rest != nil {
 		return rest
 	}
 	if err != nil {
-		s.options.Log.Info("mail to the address for bounces was refused", "reason", err.Error())
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "only delivery reports (RFC 3464) are taken here"}
+		s.options.Log.Info("mail to the bounce address rejected", "reason", err.Error())
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "only delivery reports (RFC 3464) are accepted here"}
 	}
 	s.telling.RLock()
 	defer s.telling.RUnlock()
@@ -204,14 +207,14 @@ func (s *session) Data(r io.Reader) error {
 			id = returned
 		}
 		if id == "" {
-			s.options.Log.Info("a delivery report is about no message of ours")
+			s.options.Log.Info("delivery report for an unknown message")
 			continue
 		}
 		for _, b := range bounces {
 			b.MessageID = id
 			if err := s.options.Bounce(s.work, b); err != nil {
-				s.options.Log.Error("a bounce cannot be recorded", "message", id, "error", err)
-				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the report cannot be recorded now, try again later"}
+				s.options.Log.Error("record bounce failed", "message", id, "error", err)
+				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the report cannot be recorded, try again later"}
 			}
 		}
 	}

@@ -18,32 +18,32 @@ import (
 	"ingot/internal/notify/mail/address"
 )
 
-// Bounce is what a report says of one recipient.
+// Bounce is the part of a report about one recipient.
 type Bounce struct {
-	// MessageID is our message's id: the left side of its Message-ID.
+	// MessageID is the id of the message: the left side of its Message-ID.
 	MessageID string
-	// Recipient is whom the message was for, as the report says.
+	// Recipient is the recipient of the message according to the report.
 	Recipient string
 	// Status is RFC 3463's, "5.1.1".
 	Status string
-	// Diagnostic is what the other server said, in one line.
+	// Diagnostic is the reporting server's text, in one line.
 	Diagnostic string
-	// Permanent tells that it will never be delivered: a failure of class 5.
+	// Permanent reports a permanent failure, of class 5.
 	Permanent bool
 }
 
-// errNoReport is mail that is not a report.
-var errNoReport = errors.New("it is not a delivery report")
+// errNoReport means that the mail is not a report.
+var errNoReport = errors.New("not a delivery report")
 
-// The bounds of a report.
+// Limits of a report.
 const (
 	maxParts      = 8
 	maxRecipients = 100
 	maxText       = 64 << 10 // of the parts that are read
 )
 
-// parse reads a report. The message id is that of what is returned, empty if
-// the report does not tell.
+// parse parses a report. The message id is that of the returned message, empty
+// if the report does not contain it.
 func parse(r io.Reader, domain string) (id string, bounces []Bounce, err error) {
 	m, err := mail.ReadMessage(bufio.NewReader(r))
 	if err != nil {
@@ -80,7 +80,7 @@ func parse(r io.Reader, domain string) (id string, bounces []Bounce, err error) 
 	return id, bounces, nil
 }
 
-// decoded reads a part that may be encoded, up to a bound.
+// decoded returns a reader for a part that may be encoded, up to a limit.
 func decoded(p *multipart.Part) io.Reader {
 	var r io.Reader = p
 	switch strings.ToLower(strings.TrimSpace(p.Header.Get("Content-Transfer-Encoding"))) {
@@ -92,9 +92,9 @@ func decoded(p *multipart.Part) io.Reader {
 	return io.LimitReader(r, maxText)
 }
 
-// groups reads blocks of headers, which empty lines separate.
+// groups reads header blocks that are separated by empty lines.
 func groups(r io.Reader) []textproto.MIMEHeader {
-	text, _ := io.ReadAll(r) // cut off at the bound: what is there is read
+	text, _ := io.ReadAll(r) // may be truncated at the limit
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	var all []textproto.MIMEHeader
 	for _, block := range bytes.Split(text, []byte("\n\n")) {
@@ -113,8 +113,8 @@ func groups(r io.Reader) []textproto.MIMEHeader {
 	return all
 }
 
-// recipients reads the machine's part: a block about the message, then one for
-// each recipient.
+// recipients parses the machine-readable part: a block about the message, then
+// one for each recipient.
 func recipients(r io.Reader) ([]Bounce, error) {
 	all := groups(r)
 	if len(all) < 2 {
@@ -124,7 +124,7 @@ func recipients(r io.Reader) ([]Bounce, error) {
 	for _, h := range all[1:] {
 		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
 		if action != "failed" && action != "delayed" {
-			continue // delivered, relayed or expanded: no failure
+			continue // delivered, relayed or expanded: not a failure
 		}
 		recipient := typed(h.Get("Original-Recipient"))
 		if recipient == "" {
@@ -143,7 +143,7 @@ func recipients(r io.Reader) ([]Bounce, error) {
 	return bounces, nil
 }
 
-// typed drops the type of "rfc822; a@b".
+// typed removes the type of "rfc822; a@b".
 func typed(s string) string {
 	if _, value, ok := strings.Cut(s, ";"); ok {
 		s = value
@@ -151,7 +151,7 @@ func typed(s string) string {
 	return strings.Trim(strings.TrimSpace(s), "<>")
 }
 
-// statusCode reads "5.1.1 (text)"; empty when it is none.
+// statusCode parses "5.1.1 (text)"; "" means that there is no code.
 func statusCode(s string) string {
 	fields := strings.Fields(s)
 	if len(fields) == 0 {
@@ -184,7 +184,7 @@ func oneLine(s string) string {
 	return s
 }
 
-// returned finds our Message-ID in the message that came back.
+// returned finds the Message-ID of this server in the returned message.
 func returned(r io.Reader, domain string) string {
 	h, _ := textproto.NewReader(bufio.NewReader(io.MultiReader(r, strings.NewReader("\r\n\r\n")))).ReadMIMEHeader()
 	id := strings.Trim(strings.TrimSpace(h.Get("Message-Id")), "<>")

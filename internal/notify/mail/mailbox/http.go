@@ -27,12 +27,12 @@ var (
 	source string
 
 	pages = template.Must(template.New("").Funcs(template.FuncMap{
-		"css":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
+		"css":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // an embedded file
 		"size": humanSize,
 		"ago":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(source))
 
-	// Pages load nothing but themselves: the one style sheet by its hash.
+	// Pages load nothing except the style sheet, which is allowed by its hash.
 	pagePolicy = func() string {
 		sum := sha256.Sum256([]byte(style))
 		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -40,18 +40,18 @@ var (
 	}()
 )
 
-// framePolicy is for the HTML of a message: it is an origin of its own without
-// scripts, forms or requests. Links may be opened in a new window.
+// framePolicy is for the HTML of a message: it has its own origin without
+// scripts, forms or requests. Links may open a new window.
 const (
 	sandbox     = "allow-popups allow-popups-to-escape-sandbox"
 	framePolicy = "sandbox " + sandbox + "; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
-// shown is how many messages are on the page; the rest is found by search.
+// shown is the number of messages on the page; others are found by search.
 const shown = 200
 
-// Mount registers the pages and the JSON interface below prefix, for those whom
-// access lets in.
+// Mount registers the pages and the JSON API below prefix, with the given
+// access.
 //
 //	GET    prefix                     the list (?to= narrows it, ?live=1 refreshes it)
 //	GET    prefix/view/{number}       a message; /html, /source its parts
@@ -60,7 +60,7 @@ const shown = 200
 //	GET    prefix/messages/{number}   a message as JSON, with its parts
 //	DELETE prefix/messages            removes all
 func (m *Mailbox) Mount(g *web.Group, prefix string, access web.Access) {
-	h := &face{Mailbox: m, prefix: strings.TrimSuffix(prefix, "/")}
+	h := &handlers{Mailbox: m, prefix: strings.TrimSuffix(prefix, "/")}
 	if h.root = h.prefix; h.root == "" {
 		h.root = "/"
 	}
@@ -74,14 +74,14 @@ func (m *Mailbox) Mount(g *web.Group, prefix string, access web.Access) {
 	g.Handle(http.MethodDelete, h.prefix+"/messages", access, h.clearJSON)
 }
 
-type face struct {
+type handlers struct {
 	*Mailbox
 	prefix string
 	root   string // prefix, or "/"
 	cross  http.CrossOriginProtection
 }
 
-// secure sets what every answer has.
+// secure sets the headers of every response.
 func secure(w http.ResponseWriter, policy string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -112,7 +112,7 @@ func answerJSON(w http.ResponseWriter, data any) error {
 	return nil
 }
 
-func (f *face) list(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) list(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.Query().Get("to")
 	entries, total := f.List(to, shown)
 	_, all := f.List("", 1)
@@ -122,8 +122,8 @@ func (f *face) list(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// message finds the one that the request names.
-func (f *face) message(r *http.Request) (Entry, []byte, error) {
+// message returns the message that the request names.
+func (f *handlers) message(r *http.Request) (Entry, []byte, error) {
 	raw := web.Param(r, "number")
 	number, err := strconv.ParseInt(raw, 10, 64)
 	gone := func() error {
@@ -139,7 +139,7 @@ func (f *face) message(r *http.Request) (Entry, []byte, error) {
 	return e, source, err
 }
 
-func (f *face) view(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) view(w http.ResponseWriter, r *http.Request) error {
 	e, source, err := f.message(r)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (f *face) view(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (f *face) html(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) html(w http.ResponseWriter, r *http.Request) error {
 	_, source, err := f.message(r)
 	if err != nil {
 		return err
@@ -158,13 +158,12 @@ func (f *face) html(w http.ResponseWriter, r *http.Request) error {
 	c := parse(source)
 	secure(w, framePolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	// Links open in a window of their own: the frame cannot navigate the page.
-	// A document type first, or the browser shows it in its oldest manner.
+	// Links open in a new window, because the frame cannot navigate the page.
 	_, _ = w.Write([]byte("<!doctype html><base target=\"_blank\">" + c.html))
 	return nil
 }
 
-func (f *face) source(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) source(w http.ResponseWriter, r *http.Request) error {
 	e, source, err := f.message(r)
 	if err != nil {
 		return err
@@ -176,22 +175,22 @@ func (f *face) source(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *face) clear(w http.ResponseWriter, r *http.Request) error {
-	// Another site's form must not empty the mailbox of who looks at it.
+func (f *handlers) clear(w http.ResponseWriter, r *http.Request) error {
+	// A form of another site must not clear the mailbox.
 	if err := f.cross.Check(r); err != nil {
-		return fault.Wrap(err, fault.Forbidden, "The mailbox is emptied from its own page only")
+		return fault.Wrap(err, fault.Forbidden, "The mailbox can only be cleared from its own page")
 	}
 	f.Clear()
 	http.Redirect(w, r, f.root, http.StatusSeeOther)
 	return nil
 }
 
-func (f *face) listJSON(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) listJSON(w http.ResponseWriter, r *http.Request) error {
 	limit := 100
 	if raw := r.URL.Query().Get("limit"); raw != "" {
 		n, err := strconv.Atoi(raw)
 		if err != nil || n < 1 || n > 10_000 {
-			return fault.New(fault.BadQuery, "limit has to be a number from 1 to 10000, it is %q", raw)
+			return fault.New(fault.BadQuery, "limit must be a number from 1 to 10000, not %q", raw)
 		}
 		limit = n
 	}
@@ -199,7 +198,7 @@ func (f *face) listJSON(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, map[string]any{"total": total, "messages": entries})
 }
 
-func (f *face) viewJSON(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) viewJSON(w http.ResponseWriter, r *http.Request) error {
 	e, source, err := f.message(r)
 	if err != nil {
 		return err
@@ -213,9 +212,9 @@ func (f *face) viewJSON(w http.ResponseWriter, r *http.Request) error {
 	}{e, c.headers, c.text, c.html})
 }
 
-func (f *face) clearJSON(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) clearJSON(w http.ResponseWriter, r *http.Request) error {
 	if err := f.cross.Check(r); err != nil {
-		return fault.Wrap(err, fault.Forbidden, "The mailbox is emptied from its own page only")
+		return fault.Wrap(err, fault.Forbidden, "The mailbox can only be cleared from its own page")
 	}
 	f.Clear()
 	w.WriteHeader(http.StatusNoContent)

@@ -21,13 +21,13 @@ import (
 	"ingot/internal/notify/mail/compose"
 )
 
-// Options make a Mailbox.
+// Options configure a Mailbox.
 type Options struct {
-	// Dir is where messages are kept. It is created.
+	// Dir is the directory of the messages. It is created if missing.
 	Dir      string
 	Identity compose.Identity
-	// Messages and Bytes are how much is kept; 0 means 1000 and 64 MiB. The
-	// newest message is kept whatever its size.
+	// Messages and Bytes limit what is kept; 0 means 1000 and 64 MiB. The
+	// newest message is always kept.
 	Messages int
 	Bytes    int64
 	Log      *slog.Logger
@@ -45,7 +45,7 @@ type Entry struct {
 	Size     int64     `json:"size"`
 }
 
-// Mailbox is a notify.Channel that keeps what it is given.
+// Mailbox is a notify.Channel that stores messages instead of sending them.
 type Mailbox struct {
 	dir      string
 	most     int
@@ -64,7 +64,7 @@ var _ notify.Channel = (*Mailbox)(nil)
 
 const suffix = ".mail"
 
-// New opens the mailbox in o.Dir with what is in it.
+// New opens the mailbox in o.Dir.
 func New(o Options) (*Mailbox, error) {
 	composer, err := compose.New(o.Identity)
 	if err != nil {
@@ -84,10 +84,10 @@ func New(o Options) (*Mailbox, error) {
 		m.now = time.Now
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the mailbox cannot be opened: %w", err)
+		return nil, fmt.Errorf("open the mailbox: %w", err)
 	}
 	if err := m.load(); err != nil {
-		return nil, fmt.Errorf("the mailbox cannot be opened: %w", err)
+		return nil, fmt.Errorf("open the mailbox: %w", err)
 	}
 	return m, nil
 }
@@ -100,7 +100,7 @@ func (m *Mailbox) load() error {
 	for _, f := range files {
 		name := f.Name()
 		if strings.HasPrefix(name, ".new-") {
-			os.Remove(filepath.Join(m.dir, name)) // a write that a crash cut off
+			os.Remove(filepath.Join(m.dir, name)) // incomplete because of a crash
 			continue
 		}
 		number, err := strconv.ParseInt(strings.TrimSuffix(name, suffix), 10, 64)
@@ -110,7 +110,7 @@ func (m *Mailbox) load() error {
 		m.last = max(m.last, number)
 		e, err := m.entry(number)
 		if err != nil {
-			m.log.Warn("a message in the mailbox cannot be read", "file", name, "error", err)
+			m.log.Warn("read mailbox message failed", "file", name, "error", err)
 			continue
 		}
 		m.entries = append(m.entries, e)
@@ -125,8 +125,7 @@ func (m *Mailbox) path(number int64) string {
 	return filepath.Join(m.dir, fmt.Sprintf("%016d%s", number, suffix))
 }
 
-// entry reads the first line of a message's file, which is its place in the
-// list.
+// entry reads the first line of a message's file, which is its list entry.
 func (m *Mailbox) entry(number int64) (Entry, error) {
 	f, err := os.Open(m.path(number))
 	if err != nil {
@@ -142,16 +141,16 @@ func (m *Mailbox) entry(number int64) (Entry, error) {
 		return Entry{}, err
 	}
 	if e.Number != number {
-		return Entry{}, fmt.Errorf("it is message %d", e.Number)
+		return Entry{}, fmt.Errorf("file contains message %d", e.Number)
 	}
 	return e, nil
 }
 
-// Deliver keeps the messages.
+// Deliver implements notify.Channel.
 func (m *Mailbox) Deliver(ctx context.Context, batch []notify.Outgoing, done func(int, notify.Result)) {
 	for i := range batch {
 		if ctx.Err() != nil {
-			done(i, notify.Result{Verdict: notify.Temporary, Reason: "there was no time left to keep the message"})
+			done(i, notify.Result{Verdict: notify.Temporary, Reason: "no time left to store the message"})
 			continue
 		}
 		done(i, m.keep(&batch[i]))
@@ -169,8 +168,8 @@ func (m *Mailbox) keep(o *notify.Outgoing) notify.Result {
 	e := Entry{Number: m.last, ID: o.ID, From: text.From, To: text.To, Subject: shorten(o.Body.Subject), Received: now.UTC(), Size: int64(text.Size())}
 	m.mu.Unlock()
 	if err := m.write(e, text); err != nil {
-		m.log.Error("the mailbox cannot keep a message", "error", err)
-		return notify.Result{Verdict: notify.Temporary, Reason: "the mailbox cannot keep the message: " + plainError(err)}
+		m.log.Error("store message in mailbox failed", "error", err)
+		return notify.Result{Verdict: notify.Temporary, Reason: "the mailbox cannot store the message: " + plainError(err)}
 	}
 	m.mu.Lock()
 	at, _ := slices.BinarySearchFunc(m.entries, e.Number, func(e Entry, n int64) int { return int(e.Number - n) })
@@ -179,16 +178,16 @@ func (m *Mailbox) keep(o *notify.Outgoing) notify.Result {
 	old := m.shrink()
 	m.mu.Unlock()
 	m.remove(old)
-	return notify.Result{Verdict: notify.Accepted, Reason: "kept in the mailbox"}
+	return notify.Result{Verdict: notify.Accepted, Reason: "stored in the mailbox"}
 }
 
-// plainError leaves the path of the data directory out.
+// plainError describes an error without the path of the data directory.
 func plainError(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return path.Err.Error()
 	}
-	return "the disk failed"
+	return "disk error"
 }
 
 func shorten(s string) string {
@@ -199,7 +198,7 @@ func shorten(s string) string {
 	return s
 }
 
-// write makes the file, whole or not at all.
+// write writes the file atomically.
 func (m *Mailbox) write(e Entry, text *compose.Message) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -224,8 +223,7 @@ func (m *Mailbox) write(e Entry, text *compose.Message) error {
 	return err
 }
 
-// shrink takes the oldest messages off the list while there are too many, and
-// returns them.
+// shrink removes the oldest entries while there are too many, and returns them.
 func (m *Mailbox) shrink() []Entry {
 	n := 0
 	for size := m.size; n < len(m.entries)-1 && (len(m.entries)-n > m.most || size > m.bytes); n++ {
@@ -242,13 +240,13 @@ func (m *Mailbox) shrink() []Entry {
 func (m *Mailbox) remove(old []Entry) {
 	for _, e := range old {
 		if err := os.Remove(m.path(e.Number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			m.log.Warn("a message cannot be removed from the mailbox", "error", err)
+			m.log.Warn("remove mailbox message failed", "error", err)
 		}
 	}
 }
 
-// List returns the messages whose recipient contains to, in any case, newest
-// first, at most limit of them (0: all), and how many there are.
+// List returns at most limit messages (0: all) whose recipient contains to,
+// ignoring case, newest first, and the number of all matching messages.
 func (m *Mailbox) List(to string, limit int) ([]Entry, int) {
 	to = strings.ToLower(strings.TrimSpace(to))
 	m.mu.Lock()
@@ -265,8 +263,7 @@ func (m *Mailbox) List(to string, limit int) ([]Entry, int) {
 	return found, total
 }
 
-// Message returns a message with its source. fs.ErrNotExist when it is not
-// there any more.
+// Message returns a message with its source, or fs.ErrNotExist.
 func (m *Mailbox) Message(number int64) (Entry, []byte, error) {
 	whole, err := os.ReadFile(m.path(number))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxPart is how much of a part is shown.
+// maxPart limits how much of a part is shown.
 const maxPart = 4 << 20
 
 // Header is one header of a message, decoded.
@@ -20,15 +20,15 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// content is a message taken apart.
+// content is a parsed message.
 type content struct {
-	headers    []Header // in their order
+	headers    []Header // in their original order
 	text, html string
 	hasHTML    bool
 	hasText    bool
 }
 
-// parse takes a message apart as far as it can be understood.
+// parse parses a message as far as possible.
 func parse(source []byte) content {
 	var c content
 	head, _, _ := bytes.Cut(source, []byte("\r\n\r\n"))
@@ -79,7 +79,7 @@ func (c *content) part(contentType, encoding string, body io.Reader, depth int) 
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	}
-	// What cannot be decoded to its end is shown as far as it goes.
+	// A part that cannot be decoded completely is shown as far as possible.
 	text, _ := io.ReadAll(io.LimitReader(body, maxPart))
 	switch {
 	case kind == "text/html" && !c.hasHTML:

@@ -2,7 +2,7 @@ package smtp
 
 import (
 	"crypto/hmac"
-	"crypto/md5" //nolint:gosec // CRAM-MD5 is what some servers offer, and only over TLS or to this machine
+	"crypto/md5" //nolint:gosec // some servers offer only CRAM-MD5; it is used over TLS or loopback only
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -12,38 +12,39 @@ import (
 	"strings"
 )
 
-// authenticate logs in. It never does so over a line that others can read.
+// authenticate logs in. It never does so over an unencrypted connection, except
+// on loopback.
 func (c *conn) authenticate() error {
 	local := false
 	if tcp, ok := c.net.RemoteAddr().(*net.TCPAddr); ok {
 		local = tcp.IP.IsLoopback()
 	}
 	if !c.encrypted && !local {
-		return errors.New("it is not encrypted, and a password is not sent in the clear: use smtps:// or starttls=required")
+		return errors.New("the connection is not encrypted, and passwords are not sent in the clear: use smtps:// or starttls=required")
 	}
 	mechanism := c.config.auth
 	if mechanism == "" {
 		order := slices.Clone(mechanisms)
 		if !c.encrypted {
-			slices.Reverse(order) // the one that does not show the password first
+			slices.Reverse(order) // prefer the one that does not reveal the password
 		}
 		i := slices.IndexFunc(order, func(m string) bool { return slices.Contains(c.auth, m) })
 		if i < 0 {
-			return fmt.Errorf("it offers no authentication known here: it has %q, known are %s", c.auth, strings.Join(mechanisms, ", "))
+			return fmt.Errorf("no supported authentication mechanism: the server offers %q, supported are %s", c.auth, strings.Join(mechanisms, ", "))
 		}
 		mechanism = order[i]
 	} else if !slices.Contains(c.auth, mechanism) {
-		return fmt.Errorf("it does not offer authentication by %s, only %q", mechanism, c.auth)
+		return fmt.Errorf("the server does not offer authentication by %s, only %q", mechanism, c.auth)
 	}
 	r, err := c.exchange(mechanism)
 	if errors.Is(err, errGarbage) {
-		return errors.New(c.hide(err.Error())) // it may repeat what it was sent
+		return errors.New(c.hide(err.Error())) // it may contain the password
 	}
 	if err != nil {
 		return err
 	}
 	if r.code != 235 {
-		return fmt.Errorf("it refuses the user name or password (%s): %s", mechanism, c.hide(r.String()))
+		return fmt.Errorf("the server rejected the user name or password (%s): %s", mechanism, c.hide(r.String()))
 	}
 	return nil
 }
@@ -78,7 +79,7 @@ func (c *conn) exchange(mechanism string) (reply, error) {
 	}
 }
 
-// hide removes the password from what a server says, should it repeat it.
+// hide removes the password from a server's reply.
 func (c *conn) hide(s string) string {
 	for _, secret := range []string{
 		c.config.password,

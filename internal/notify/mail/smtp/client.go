@@ -14,28 +14,28 @@ import (
 	"ingot/internal/notify"
 )
 
-// batchPerConnection is how many messages are worth a connection of their own.
+// batchPerConnection is how many messages justify another connection.
 const batchPerConnection = 4
 
 // Client sends batches of messages to one server over a pool of connections. It
-// is a background.Service; Stop ends deliveries and closes connections.
+// is a background.Service; Stop cancels deliveries and closes connections.
 type Client struct {
 	background.Part
 	config  Config
 	log     *slog.Logger
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	domains *domains
-	slots   chan struct{}         // one for each connection that is in use
-	failure atomic.Pointer[error] // the last one, for the log
+	slots   chan struct{}         // one for each connection in use
+	failure atomic.Pointer[error] // the last failure, for the log
 
 	mu         sync.Mutex
 	work       context.Context //nolint:containedctx // the time between Start and Stop
 	stopping   bool
-	idle       []*conn // the one used last is at the end
+	idle       []*conn // most recently used last
 	deliveries sync.WaitGroup
 }
 
-// New makes a client; nothing is connected before the first message.
+// New returns a client. It connects when the first message is sent.
 func New(config Config, log *slog.Logger) *Client {
 	c := &Client{config: config, log: log, domains: newDomains(config.DomainConnections), slots: make(chan struct{}, config.Connections)}
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
@@ -44,7 +44,7 @@ func New(config Config, log *slog.Logger) *Client {
 		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(name string, _, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				log.Warn("mail server is down, mail waits", "server", name, "pause", config.Pause, "error", *c.failure.Load())
+				log.Warn("mail server is down, mail is postponed", "server", name, "pause", config.Pause, "error", *c.failure.Load())
 			} else if to == gobreaker.StateClosed {
 				log.Info("mail server is back", "server", name)
 			}
@@ -53,7 +53,7 @@ func New(config Config, log *slog.Logger) *Client {
 	return c
 }
 
-// Start begins to keep connections.
+// Start starts the connection pool.
 func (c *Client) Start(ctx context.Context) error {
 	return c.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		c.mu.Lock()
@@ -64,7 +64,8 @@ func (c *Client) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends what is under way, waits for it, and closes all connections.
+// Stop cancels deliveries in progress, waits for them, and closes all
+// connections.
 func (c *Client) Stop() {
 	c.Halt(func() {
 		c.mu.Lock()
@@ -111,7 +112,7 @@ func (c *Client) expired(now time.Time) []*conn {
 	return old
 }
 
-// enter registers a delivery; false when the client is not running.
+// enter registers a delivery; it returns false when the client is not running.
 func (c *Client) enter() (context.Context, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +123,7 @@ func (c *Client) enter() (context.Context, bool) {
 	return c.work, true
 }
 
-// Deliver sends a batch by the contract of notify.Channel.
+// Deliver sends a batch according to the contract of notify.Channel.
 func (c *Client) Deliver(ctx context.Context, source Source, done func(int, notify.Result)) {
 	q := newQueue(source, c.domains, done)
 	work, ok := c.enter()
@@ -153,14 +154,14 @@ func (c *Client) Deliver(ctx context.Context, source Source, done func(int, noti
 	}
 	workers.Wait()
 	if ctx.Err() != nil || why.Verdict == 0 {
-		why = temporary("there was no time left to send the message")
+		why = temporary("no time left to send the message")
 	}
 	q.rest(why)
 }
 
-// worker sends over one connection after the other until the queue is empty.
-// When no connection can be had it gives up and says why; others that have one
-// go on.
+// worker sends over one connection after the other until the queue is empty. It
+// gives up with a reason when it cannot get a connection; other workers
+// continue.
 func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
 	select {
 	case c.slots <- struct{}{}:
@@ -185,15 +186,15 @@ func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
 		stop := background.OnDone(ctx, "mail connection", func() { conn.leave(c.config.Grace) })
 		err = conn.transfer(ctx, q, first)
 		if !stop() {
-			err = context.Canceled // the bound may come at any time
+			err = context.Canceled // the deadline may expire at any time
 		}
 		c.put(conn, err)
 	}
 }
 
-var errDown = errors.New("the mail server failed several times in a row, it is left alone for a while")
+var errDown = errors.New("the mail server failed several times in a row; waiting before the next attempt")
 
-// get returns a warm connection or makes one.
+// get returns a pooled connection or opens a new one.
 func (c *Client) get(ctx context.Context) (*conn, error) {
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 {
@@ -216,13 +217,13 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 		settle(err)
 		return nil, err
 	}
-	// A server that greets and then hangs is down as well: the breaker hears
-	// of the connection when the first message has its answer.
+	// A server that greets and then hangs is down as well: the breaker records
+	// the connection when its first message has a reply.
 	conn.settled = settle
 	return conn, nil
 }
 
-// settle tells the breaker once how the connection went.
+// settle reports the result of the connection to the breaker, once.
 func (c *conn) settle(err error) {
 	if c.settled != nil {
 		c.settled(err)
@@ -230,7 +231,7 @@ func (c *conn) settle(err error) {
 	}
 }
 
-// put keeps a connection for later if it can be of use.
+// put returns a connection to the pool if it can be reused.
 func (c *Client) put(conn *conn, err error) {
 	if err != nil {
 		c.failure.Store(&err)
@@ -241,7 +242,7 @@ func (c *Client) put(conn *conn, err error) {
 		return
 	}
 	c.mu.Lock()
-	keep := conn.messages < c.config.Messages && !conn.gone && !c.stopping
+	keep := conn.messages < c.config.Messages && !conn.outOfSync && !c.stopping
 	if keep {
 		conn.used = time.Now()
 		c.idle = append(c.idle, conn)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Encryption of a connection that begins in the clear.
+// starttls is whether an unencrypted connection is upgraded.
 type starttls string
 
 const (
@@ -21,7 +21,7 @@ const (
 	startNever         starttls = "never"
 )
 
-// Config is how to reach a server. Make one with ParseURL.
+// Config configures a Client. Use ParseURL to create one.
 type Config struct {
 	Host string // without port
 	Port string
@@ -30,37 +30,38 @@ type Config struct {
 	user     string
 	password string
 	starttls starttls
-	auth     string // a mechanism; empty chooses
+	auth     string // a mechanism; empty means the best one
 	insecure bool
 
-	// Connections is how many are open at most, Idle how long one is kept
-	// without work, Messages how many go over one.
+	// Connections is the maximum number of open connections, Idle how long an
+	// idle one is kept, Messages how many are sent over one.
 	Connections int
 	Idle        time.Duration
 	Messages    int
-	// DomainConnections is how many connections may send to one recipient
-	// domain at once; 0 does not limit.
+	// DomainConnections limits the connections that send to one recipient
+	// domain at once; 0 means no limit.
 	DomainConnections int
-	// Timeout is how long to wait for one answer, ContentTimeout for the
-	// answer to a message.
+	// Timeout is how long to wait for a reply, ContentTimeout for the reply to
+	// a message's content.
 	Timeout        time.Duration
 	ContentTimeout time.Duration
-	// Name is what EHLO says; empty finds one.
+	// Name is the name in EHLO; empty means the host name.
 	Name string
-	// Failures in a row open the breaker, for Pause.
+	// Failures is the number of consecutive failures that open the breaker, for
+	// Pause.
 	Failures int
 	Pause    time.Duration
-	// Grace is how long the answer to a message that was sent already is
-	// waited for when the context has ended.
+	// Grace is how long to wait for the reply to a message that was already
+	// sent when the context is done.
 	Grace time.Duration
-	// TLS is the base of the TLS configuration; nil is the usual.
+	// TLS is the base TLS configuration; nil means the default.
 	TLS *tls.Config
 }
 
 // Mechanisms of authentication, the best for an encrypted connection first.
 var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 
-// ParseURL reads smtp://user:password@host:port?option=value or smtps://….
+// ParseURL parses smtp://user:password@host:port?option=value or smtps://….
 //
 //	starttls=required|opportunistic|never   smtp only; required with a password, opportunistic without
 //	auth=plain|login|cram-md5               the best of those offered by default
@@ -68,15 +69,15 @@ var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 //	ehlo=name                               how this server calls itself
 //	insecure=true                           certificates are not checked: for tests only
 //
-// Its errors do not hold the password.
+// Its errors do not contain the password.
 func ParseURL(raw string) (Config, error) {
 	if !strings.Contains(raw, "://") {
 		return Config{}, errors.New("the scheme is missing: write smtp://HOST:PORT or smtps://HOST:PORT, such as smtp://localhost:25")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The error of url.Parse repeats the whole address.
-		return Config{}, errors.New("the address of the mail server cannot be read; it has to look like smtp://user:password@host:587, with special characters of the password escaped (%40 for @)")
+		// The error of url.Parse contains the whole URL.
+		return Config{}, errors.New("invalid mail server URL; it has to look like smtp://user:password@host:587, with special characters of the password escaped (%40 for @)")
 	}
 	c := Config{
 		Host: u.Hostname(), Port: u.Port(), Implicit: u.Scheme == "smtps",
@@ -85,11 +86,11 @@ func ParseURL(raw string) (Config, error) {
 	}
 	switch {
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
-		return Config{}, fmt.Errorf("the address of the mail server begins with %q, it has to be smtp:// or smtps://", u.Scheme+"://")
+		return Config{}, fmt.Errorf("the mail server URL begins with %q, want smtp:// or smtps://", u.Scheme+"://")
 	case c.Host == "":
-		return Config{}, errors.New("the address of the mail server has no host")
+		return Config{}, errors.New("the mail server URL has no host")
 	case u.Path != "" && u.Path != "/", u.Fragment != "", u.Opaque != "":
-		return Config{}, errors.New("the address of the mail server has a path; options go behind a ?")
+		return Config{}, errors.New("the mail server URL has a path; write options after a ?")
 	}
 	if c.Port == "" {
 		c.Port = map[bool]string{false: "25", true: "465"}[c.Implicit]
@@ -98,7 +99,7 @@ func ParseURL(raw string) (Config, error) {
 		c.user = u.User.Username()
 		c.password, _ = u.User.Password()
 		if c.user == "" || strings.ContainsAny(c.user+c.password, "\x00\r\n") {
-			return Config{}, errors.New("the address of the mail server has an empty or unusable user name or password")
+			return Config{}, errors.New("the mail server URL has an empty or invalid user name or password")
 		}
 	}
 	c.starttls = startOpportunistic
@@ -107,11 +108,11 @@ func ParseURL(raw string) (Config, error) {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return Config{}, errors.New("the options in the address of the mail server cannot be read")
+		return Config{}, errors.New("invalid options in the mail server URL")
 	}
 	for name, values := range query {
 		if len(values) != 1 {
-			return Config{}, fmt.Errorf("the option %s of the mail server is given %d times", name, len(values))
+			return Config{}, fmt.Errorf("the mail server option %s is given %d times", name, len(values))
 		}
 		if err := c.option(name, values[0]); err != nil {
 			return Config{}, err
@@ -122,7 +123,7 @@ func ParseURL(raw string) (Config, error) {
 
 func (c *Config) option(name, value string) error {
 	bad := func(want string) error {
-		return fmt.Errorf("the option %s of the mail server is %q, it has to be %s", name, value, want)
+		return fmt.Errorf("the mail server option %s is %q, want %s", name, value, want)
 	}
 	switch name {
 	case "starttls":
@@ -130,14 +131,14 @@ func (c *Config) option(name, value string) error {
 			return bad("required, opportunistic or never")
 		}
 		if c.Implicit {
-			return errors.New("smtps:// is encrypted from the start: the option starttls does not go with it")
+			return errors.New("smtps:// is encrypted from the start: remove the option starttls")
 		}
 	case "auth":
 		if c.auth = strings.ToUpper(value); !slices.Contains(mechanisms, c.auth) {
 			return bad("plain, login or cram-md5")
 		}
 		if c.user == "" {
-			return errors.New("the option auth of the mail server needs a user name and password in the address")
+			return errors.New("the mail server option auth needs a user name and password in the URL")
 		}
 	case "ehlo":
 		if c.Name = value; !ehloName(value) {
@@ -161,17 +162,17 @@ func (c *Config) option(name, value string) error {
 		}
 		*map[string]*time.Duration{"timeout": &c.Timeout, "idle": &c.Idle}[name] = d
 	default:
-		return fmt.Errorf("the mail server has no option %s; there are starttls, auth, connections, domain-connections, messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
+		return fmt.Errorf("unknown mail server option %s; known are starttls, auth, connections, domain-connections, messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
 	}
 	return nil
 }
 
-// String is the address without user and password.
+// String returns host and port, without user and password.
 func (c *Config) String() string { return net.JoinHostPort(c.Host, c.Port) }
 
-// verified tells whether the server's certificate must be right. Where plain
-// text would do as well, a certificate that nobody vouches for is better than
-// none; a password goes only to a server that proved who it is.
+// verified reports whether the server's certificate must be valid. Where plain
+// text would be accepted too, an unverified certificate is better than none; a
+// password is sent only to a verified server.
 func (c *Config) verified() bool {
 	if c.insecure {
 		return false

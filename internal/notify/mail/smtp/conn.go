@@ -16,8 +16,8 @@ import (
 	"ingot/internal/base/background"
 )
 
-// conn is one connection. Only bound and close may be called from other
-// goroutines than its worker's.
+// conn is one connection. Only bound and close may be called from goroutines
+// other than its worker's.
 type conn struct {
 	config *Config
 	net    net.Conn
@@ -28,30 +28,30 @@ type conn struct {
 	pipelining bool
 	eightBit   bool
 	utf8       bool
-	maxSize    int // 0: not said
+	maxSize    int // 0 if not announced
 	sized      bool
 	startTLS   bool
 	auth       []string
 
-	messages int       // sent over it
-	used     time.Time // when it was last put back
-	reset    bool      // a transaction is open that RSET has to end
-	heard    bool      // the server answered since the connection was taken
-	gone     bool      // the server closes it, or does not follow any more
-	settled  func(error)
+	messages  int       // sent over it
+	used      time.Time // when it was last put back
+	reset     bool      // a transaction is open and has to be aborted with RSET
+	replied   bool      // the server has replied since the connection was taken from the pool
+	outOfSync bool      // the server closes it, or is out of sync
+	settled   func(error)
 
-	mu    sync.Mutex
-	limit time.Time // no deadline goes beyond it, unless zero
-	owing bool      // a content is on its way whose answer matters
+	mu       sync.Mutex
+	limit    time.Time // latest deadline, unless zero
+	awaiting bool      // waiting for the reply to a message's content
 }
 
-// dial connects and does all that comes before the first message.
+// dial connects and does everything that precedes the first message.
 func dial(ctx context.Context, config *Config) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
 	nc, err := (&net.Dialer{Timeout: min(15*time.Second, config.Timeout)}).DialContext(ctx, "tcp", config.String())
 	if err != nil {
-		return nil, fmt.Errorf("the mail server %s cannot be reached: %w", config, err)
+		return nil, fmt.Errorf("connect to the mail server %s: %w", config, err)
 	}
 	c := &conn{config: config, net: nc}
 	c.use(nc)
@@ -65,19 +65,19 @@ func dial(ctx context.Context, config *Config) (*conn, error) {
 		if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("the mail server %s: %w", config, explain(err))
+		return nil, fmt.Errorf("mail server %s: %w", config, explain(err))
 	}
 	return c, nil
 }
 
-// use makes nc what is read from and written to.
+// use makes nc the underlying connection.
 func (c *conn) use(nc net.Conn) {
 	c.net = nc
 	c.r = bufio.NewReaderSize(nc, 2*maxReplyLine)
 	c.w = bufio.NewWriterSize(nc, 32<<10)
 }
 
-// bound ends all that waits on the connection at t, now or later.
+// bound makes all reads and writes fail after t.
 func (c *conn) bound(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,33 +85,33 @@ func (c *conn) bound(t time.Time) {
 	_ = c.net.SetDeadline(t)
 }
 
-// leave ends what waits on the connection: at once, or if the server has a
-// message for which it did not answer yet, after grace.
+// leave interrupts the connection: immediately, or, if a message was sent and
+// has no reply yet, after grace.
 func (c *conn) leave(grace time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit = time.Now()
-	if c.owing {
+	if c.awaiting {
 		c.limit = c.limit.Add(grace)
 	}
 	_ = c.net.SetDeadline(c.limit)
 }
 
-// owe tells leave whether there is something to wait for.
-func (c *conn) owe(owing bool) {
+// setAwaiting tells leave whether to wait for a reply.
+func (c *conn) setAwaiting(awaiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owing = owing
+	c.awaiting = awaiting
 }
 
-// unbound takes the bound away.
+// unbound removes the deadline of bound.
 func (c *conn) unbound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit = time.Time{}
 }
 
-// within sets the deadline of what follows.
+// within sets the deadline of the following operations.
 func (c *conn) within(d time.Duration) {
 	t := time.Now().Add(d)
 	c.mu.Lock()
@@ -124,7 +124,7 @@ func (c *conn) within(d time.Duration) {
 
 func (c *conn) close() { c.net.Close() }
 
-// quit takes leave, shortly, and closes.
+// quit sends QUIT with a short timeout and closes the connection.
 func (c *conn) quit() {
 	c.unbound()
 	c.within(min(time.Second, c.config.Timeout))
@@ -134,7 +134,7 @@ func (c *conn) quit() {
 	c.close()
 }
 
-// read returns the next reply. What was written is sent first.
+// read flushes the writer and returns the next reply.
 func (c *conn) read() (reply, error) {
 	if c.w.Buffered() > 0 {
 		if err := c.w.Flush(); err != nil {
@@ -145,17 +145,17 @@ func (c *conn) read() (reply, error) {
 	if err != nil {
 		return r, err
 	}
-	if !c.heard && r.code != 421 {
-		c.heard = true
+	if !c.replied && r.code != 421 {
+		c.replied = true
 	}
 	return r, nil
 }
 
-// command writes a line and reads the reply. It must not hold a secret that an
-// error may repeat; errors repeat replies only.
+// command writes a line and reads the reply. Errors contain only the reply,
+// because the line may contain a secret.
 func (c *conn) command(line string) (reply, error) {
 	c.within(c.config.Timeout)
-	_, _ = c.w.WriteString(line) // an error comes back at the flush
+	_, _ = c.w.WriteString(line) // the flush returns the error
 	_, _ = c.w.WriteString("\r\n")
 	return c.read()
 }
@@ -172,7 +172,7 @@ func (c *conn) greet() error {
 		return fmt.Errorf("no greeting: %w", err)
 	}
 	if r.code != 220 {
-		return fmt.Errorf("it greets with %s", r)
+		return fmt.Errorf("unexpected greeting %s", r)
 	}
 	if err := c.ehlo(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (c *conn) greet() error {
 				return err
 			}
 		case c.config.starttls == startRequired:
-			return errors.New("it does not offer STARTTLS, which is required here (starttls=never in its address allows plain text)")
+			return errors.New("STARTTLS is required but not offered (starttls=never in the URL allows plain text)")
 		}
 	}
 	if c.config.user != "" {
@@ -204,17 +204,17 @@ func (c *conn) ehlo() error {
 		return err
 	}
 	if r.code/100 == 5 {
-		// A server from before 1995 knows no extensions.
+		// A very old server has no extensions.
 		if r, err = c.command("HELO " + name); err != nil {
 			return err
 		}
 		if r.code != 250 {
-			return fmt.Errorf("it answers HELO with %s", r)
+			return fmt.Errorf("HELO failed: %s", r)
 		}
 		return nil
 	}
 	if r.code != 250 {
-		return fmt.Errorf("it answers EHLO with %s", r)
+		return fmt.Errorf("EHLO failed: %s", r)
 	}
 	for _, line := range r.lines[min(1, len(r.lines)):] {
 		word, rest, _ := strings.Cut(line, " ")
@@ -237,7 +237,8 @@ func (c *conn) ehlo() error {
 	return nil
 }
 
-// ownName is the host name, if it is a full one, or the address in brackets.
+// ownName returns the host name, if it is fully qualified, or the address in
+// brackets.
 func ownName(local net.Addr) string {
 	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && ehloName(name) {
 		return name
@@ -263,12 +264,12 @@ func (c *conn) upgrade() error {
 		if c.config.starttls == startOpportunistic && c.config.user == "" {
 			return nil
 		}
-		return fmt.Errorf("it answers STARTTLS with %s", r)
+		return fmt.Errorf("STARTTLS failed: %s", r)
 	}
-	// What came behind the answer was not encrypted, and would be taken for
-	// what the server says after the handshake.
+	// Data after the reply was not encrypted, and would be taken for data sent
+	// after the handshake.
 	if c.r.Buffered() > 0 {
-		return errors.New("it sent something between STARTTLS and the handshake: somebody may be in between, the connection is not used")
+		return errors.New("unexpected data between STARTTLS and the handshake: possible man in the middle")
 	}
 	if err := c.handshake(); err != nil {
 		return err
@@ -280,7 +281,7 @@ func (c *conn) handshake() error {
 	c.within(c.config.Timeout)
 	t := tls.Client(c.net, c.config.tlsConfig())
 	if err := t.HandshakeContext(context.Background()); err != nil {
-		return fmt.Errorf("the TLS handshake failed: %w", err)
+		return fmt.Errorf("TLS handshake: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,12 +290,12 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// explain says in plain words what the network's errors mean.
+// explain describes network errors in plain words.
 func explain(err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return errors.New("it did not answer in time")
+		return errors.New("timeout")
 	default:
 		return err
 	}

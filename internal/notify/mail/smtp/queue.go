@@ -8,13 +8,12 @@ import (
 	"ingot/internal/notify/mail/compose"
 )
 
-// Source is a batch of messages. Its methods are called from several
-// goroutines.
+// Source is a batch of messages. Its methods are called concurrently.
 type Source interface {
 	Len() int
-	// Domain is the recipient's, for the limit per domain.
+	// Domain returns the recipient's domain, for the limit per domain.
 	Domain(i int) string
-	// Message makes the text. An error is final for this message.
+	// Message composes a message. An error is permanent for this message.
 	Message(i int) (*compose.Message, error)
 }
 
@@ -22,11 +21,11 @@ type Source interface {
 type item struct {
 	index   int
 	message *compose.Message
-	// domain is where it holds a slot, empty if it holds none.
+	// domain is the domain whose slot it holds, empty if none.
 	domain string
 }
 
-// queue is a batch on its way: what is not in it is taken or done.
+// queue holds the messages of a batch that are neither taken nor done.
 type queue struct {
 	source  Source
 	domains *domains
@@ -44,8 +43,8 @@ func newQueue(source Source, domains *domains, done func(int, notify.Result)) *q
 	return q
 }
 
-// take returns the next message, waiting while all that are left are for
-// domains that are busy. The worker must hold no slot.
+// take returns the next message. It waits while all remaining messages are for
+// busy domains. The worker must hold no slot.
 func (q *queue) take(ctx context.Context) (*item, bool) {
 	for ctx.Err() == nil {
 		changed := q.domains.changes()
@@ -64,8 +63,8 @@ func (q *queue) take(ctx context.Context) (*item, bool) {
 	return nil, false
 }
 
-// next returns a message to follow present on the same connection, or nil. For
-// the same domain it takes over the slot.
+// next returns a message to follow present on the same connection, or nil. If
+// it has the same domain, it takes over the slot.
 func (q *queue) next(ctx context.Context, present *item) *item {
 	if ctx.Err() != nil {
 		return nil
@@ -77,8 +76,8 @@ func (q *queue) next(ctx context.Context, present *item) *item {
 	return it
 }
 
-// try takes the first message whose domain has room or is held already, and
-// composes it. Messages that cannot be composed are done with at once.
+// try takes the first message whose domain has a free slot or is held already,
+// and composes it. Messages that cannot be composed are finished immediately.
 func (q *queue) try(held string) (it *item, blocked bool) {
 	for {
 		it, blocked = q.pick(held)
@@ -118,7 +117,7 @@ func (q *queue) pick(held string) (*item, bool) {
 	return nil, len(q.pending) > 0
 }
 
-// finish tells what came of a message.
+// finish reports the result of a message.
 func (q *queue) finish(it *item, r notify.Result) {
 	q.domains.release(it.domain)
 	q.done(it.index, r)
@@ -132,7 +131,7 @@ func (q *queue) putBack(it *item) {
 	q.pending = append([]int{it.index}, q.pending...)
 }
 
-// rest empties the queue, with the same result for all.
+// rest finishes all queued messages with the same result.
 func (q *queue) rest(r notify.Result) {
 	q.mu.Lock()
 	left := q.pending
@@ -145,7 +144,7 @@ func (q *queue) rest(r notify.Result) {
 
 // domains counts the connections that send to each domain, over all batches.
 type domains struct {
-	limit int // 0: nothing is counted
+	limit int // 0 means no limit
 
 	mu      sync.Mutex
 	busy    map[string]int

@@ -12,25 +12,25 @@ import (
 	"ingot/internal/notify"
 )
 
-// The bounds of a reply. RFC 5321 allows lines of 512 bytes; servers exceed it.
+// Limits of a reply. RFC 5321 allows lines of 512 bytes; servers exceed it.
 const (
 	maxReplyLine  = 2048
 	maxReplyLines = 128
 )
 
-// reply is what a server answered.
+// reply is a server's reply.
 type reply struct {
 	code     int
 	enhanced string   // "5.1.1", or empty
 	lines    []string // without code and line end
 }
 
-// errGarbage marks an answer that is not SMTP; nothing more can be understood
-// on that connection.
-var errGarbage = errors.New("the server's answer is not SMTP")
+// errGarbage means that a reply is not SMTP; the connection cannot be used any
+// further.
+var errGarbage = errors.New("invalid SMTP reply")
 
-// readReply reads one reply, of one or several lines, by the letter: anything
-// else means that the two sides no longer talk about the same thing.
+// readReply reads one reply of one or more lines. It is strict: anything
+// unexpected means that client and server are out of sync.
 func readReply(r *bufio.Reader) (reply, error) {
 	var got reply
 	for n := 0; ; n++ {
@@ -53,7 +53,7 @@ func readReply(r *bufio.Reader) (reply, error) {
 		}
 		got.code = code
 		if last && n == 0 && text == "2.0.0 Ok" {
-			got.enhanced = "2.0.0" // what most answers are, without an allocation
+			got.enhanced = "2.0.0" // the most common reply, without an allocation
 			return got, nil
 		}
 		got.lines = append(got.lines, text)
@@ -64,7 +64,7 @@ func readReply(r *bufio.Reader) (reply, error) {
 	}
 }
 
-// replyLine takes "250-text\r\n" apart.
+// replyLine parses "250-text\r\n".
 func replyLine(line []byte) (code int, last bool, text string, ok bool) {
 	if len(line) < 5 || line[len(line)-2] != '\r' {
 		return 0, false, "", false
@@ -86,8 +86,8 @@ func replyLine(line []byte) (code int, last bool, text string, ok bool) {
 	return 0, false, "", false
 }
 
-// enhancedCode finds RFC 3463's code at the start of a reply's text. One whose
-// class contradicts the reply is ignored.
+// enhancedCode returns the RFC 3463 code at the start of a reply's text. A code
+// whose class contradicts the reply is ignored.
 func enhancedCode(code int, text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	parts := strings.Split(word, ".")
@@ -102,7 +102,7 @@ func enhancedCode(code int, text string) string {
 	return word
 }
 
-// String is the reply for people: "550 5.1.1 no such user".
+// String formats the reply: "550 5.1.1 no such user".
 func (r reply) String() string {
 	text := strings.Join(r.lines, " ")
 	if text == "" {
@@ -111,7 +111,7 @@ func (r reply) String() string {
 	return shorten(fmt.Sprintf("%d %s", r.code, text))
 }
 
-// shorten makes one printable line of what a server sent.
+// shorten makes a server's text a single printable line.
 func shorten(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || c == utf8.RuneError || (c >= 0x80 && c < 0xa0) || c == '\u2028' || c == '\u2029' {
@@ -126,7 +126,7 @@ func shorten(s string) string {
 	return s
 }
 
-// stage is where in a message's way a reply came.
+// stage is the step of a mail transaction that a reply belongs to.
 type stage int
 
 const (
@@ -140,40 +140,42 @@ func (s stage) String() string {
 	return [...]string{"sender", "recipient", "DATA command", "content"}[s]
 }
 
-// result turns the reply that decided about a message into its outcome.
+// result returns the outcome of a message from its decisive reply.
 func (r reply) result(at stage) notify.Result {
 	switch {
 	case at == stageContent && r.code/100 == 2:
 		return notify.Result{Verdict: notify.Accepted, Reason: r.String()}
-	case r.code/100 == 5 && !r.ours():
+	case r.code/100 == 5 && !r.clientFault():
 		return notify.Result{Verdict: notify.Permanent, Reason: r.String(), BadAddress: r.badAddress(at)}
 	case r.code/100 == 4 || r.code/100 == 5:
 		return notify.Result{Verdict: notify.Temporary, Reason: r.String(), RetryAfter: retryAfter(r)}
 	default:
-		return notify.Result{Verdict: notify.Temporary, Reason: fmt.Sprintf("the server answered the %s with %s, which makes no sense there", at, r)}
+		return notify.Result{Verdict: notify.Temporary, Reason: fmt.Sprintf("unexpected reply to the %s: %s", at, r)}
 	}
 }
 
-// ours tells that a refusal is about how we came, not about the message: that
-// authentication or encryption is missing, or commands in a wrong order. The
-// message waits until that is repaired.
-func (r reply) ours() bool { return r.code == 530 || r.code == 538 || r.code == 503 || r.code == 421 }
+// clientFault reports whether a rejection is about the client and not the
+// message: missing authentication or encryption, or a wrong order of commands.
+// The message is retried until that is repaired.
+func (r reply) clientFault() bool {
+	return r.code == 530 || r.code == 538 || r.code == 503 || r.code == 421
+}
 
-// badAddress tells that it is the recipient who is refused for good.
+// badAddress reports whether the recipient was rejected permanently.
 func (r reply) badAddress(at stage) bool {
 	switch r.enhanced {
 	case "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1":
 		return at == stageRcpt || at == stageContent
 	case "":
-		// Without RFC 3463 the plain code has to do; after the content it is as
-		// often about the content.
+		// Without an enhanced code, use the plain code; after the content it is
+		// as often about the content.
 		return at == stageRcpt && (r.code == 550 || r.code == 551 || r.code == 553)
 	}
 	return false
 }
 
-// retryAfter finds "in 300 seconds" or "in 5 minutes", as greylisting servers
-// say it.
+// retryAfter parses "in 300 seconds" or "in 5 minutes", as sent by greylisting
+// servers.
 func retryAfter(r reply) time.Duration {
 	words := strings.Fields(strings.ToLower(strings.Join(r.lines, " ")))
 	for i := 0; i+2 < len(words); i++ {

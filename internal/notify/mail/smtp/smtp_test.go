@@ -129,11 +129,11 @@ func TestDialRefuses(t *testing.T) {
 		query string
 		want  string
 	}{
-		"injection behind STARTTLS": {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n"}, "", "somebody may be in between"},
-		"garbage greeting":          {[]string{"hello\r\n"}, "", "not SMTP"},
+		"injection behind STARTTLS": {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n"}, "", "possible man in the middle"},
+		"garbage greeting":          {[]string{"hello\r\n"}, "", "invalid SMTP reply"},
 		"refused greeting":          {[]string{"554 no service\r\n"}, "", "554 no service"},
 		"busy":                      {[]string{"421 too busy\r\n"}, "", "421 too busy"},
-		"no greeting":               {[]string{""}, "timeout=100ms", "in time|deadline"},
+		"no greeting":               {[]string{""}, "timeout=100ms", "timeout|deadline"},
 		"closed after EHLO":         {[]string{"220 hi\r\n", "421 bye\r\n"}, "", "421 bye"},
 		"STARTTLS refused":          {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "454 no\r\n"}, "starttls=required", "454 no"},
 		"HELO refused too":          {[]string{"220 hi\r\n", "502 what\r\n", "502 what\r\n"}, "", "HELO"},

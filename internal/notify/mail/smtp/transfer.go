@@ -15,11 +15,11 @@ func temporary(format string, args ...any) notify.Result {
 	return notify.Result{Verdict: notify.Temporary, Reason: shorten(fmt.Sprintf(format, args...))}
 }
 
-// transfer sends first and as many more of the queue as go over this
-// connection. Every message it took is finished or put back when it returns. An
-// error means that the connection is of no more use.
+// transfer sends first and further messages of the queue over this connection.
+// When it returns, every message it took is finished or put back. An error
+// means that the connection cannot be reused.
 func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
-	c.heard = c.messages == 0 // a fresh connection has just been spoken to
+	c.replied = c.messages == 0 // a new connection has just been used
 	present := first
 	for begun := false; present != nil; {
 		if r, refused := c.refuse(present.message); refused {
@@ -36,8 +36,8 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 		ready, r, err := c.envelope(present.message)
 		switch {
 		case err != nil:
-			if !c.heard || ctx.Err() != nil {
-				q.putBack(present) // the server had closed it before we came, or we leave
+			if !c.replied || ctx.Err() != nil {
+				q.putBack(present) // the server had closed the idle connection, or the client is stopping
 			} else {
 				q.finish(present, temporary("the connection to the mail server ended before the message was sent: %v", explain(err)))
 			}
@@ -48,7 +48,7 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 				next = q.next(ctx, present)
 			}
 			q.finish(present, r)
-			if r.Verdict == notify.Temporary && c.gone {
+			if r.Verdict == notify.Temporary && c.outOfSync {
 				if next != nil {
 					q.putBack(next)
 				}
@@ -57,8 +57,8 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 			c.settle(nil)
 			present = next
 		case c.leaving(ctx):
-			// The server waits for a content that does not come any more: only the
-			// end of the connection takes back what was announced.
+			// The server expects a content that will not be sent: only closing
+			// the connection aborts the transaction.
 			q.putBack(present)
 			return ctx.Err()
 		default:
@@ -71,34 +71,34 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 	return nil
 }
 
-// leaving tells that no further content may be begun. If not, one is.
+// leaving reports whether no further content may be started. If not, one is.
 func (c *conn) leaving(ctx context.Context) bool {
-	c.owe(true)
+	c.setAwaiting(true)
 	if ctx.Err() == nil {
 		return false
 	}
-	c.owe(false)
+	c.setAwaiting(false)
 	return true
 }
 
-// refuse finds messages that this server cannot take.
+// refuse rejects messages that this server cannot accept.
 func (c *conn) refuse(m *compose.Message) (notify.Result, bool) {
 	switch {
 	case m.UTF8 && !c.utf8:
 		return notify.Result{
 			Verdict: notify.Permanent,
-			Reason:  "the mail server takes no addresses with letters beyond ASCII before the @ (it does not offer SMTPUTF8)",
+			Reason:  "the mail server does not support addresses with non-ASCII local parts (SMTPUTF8)",
 		}, true
 	case c.maxSize > 0 && m.Size() > c.maxSize:
 		return notify.Result{
 			Verdict: notify.Permanent,
-			Reason:  fmt.Sprintf("the message has %d bytes, the mail server takes %d", m.Size(), c.maxSize),
+			Reason:  fmt.Sprintf("the message has %d bytes, the mail server accepts %d", m.Size(), c.maxSize),
 		}, true
 	}
 	return notify.Result{}, false
 }
 
-// begin writes the whole envelope where that is allowed. It is sent with the
+// begin writes the whole envelope if PIPELINING is allowed. It is sent with the
 // next flush.
 func (c *conn) begin(m *compose.Message) {
 	if c.pipelining {
@@ -109,7 +109,7 @@ func (c *conn) begin(m *compose.Message) {
 	}
 }
 
-// write leaves errors to the flush, which repeats them.
+// write ignores errors, which the flush returns again.
 func (c *conn) write(s string) { _, _ = c.w.WriteString(s) }
 
 func (c *conn) writeReset() {
@@ -141,9 +141,9 @@ func (c *conn) writeRcpt(m *compose.Message) {
 	c.write(">\r\n")
 }
 
-// envelope reads the answers to what begin wrote, or speaks line by line. ready
-// tells that the server waits for the content; otherwise the result says why
-// not.
+// envelope reads the replies to begin, or sends the envelope line by line.
+// ready reports whether the server waits for the content; otherwise the result
+// says why not.
 func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err error) {
 	c.within(c.config.Timeout)
 	if c.reset {
@@ -173,16 +173,16 @@ func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err er
 		got, err := c.read()
 		if err != nil {
 			if refused {
-				c.gone = true
-				return false, r, nil // the message has its answer; the next one finds out
+				c.outOfSync = true
+				return false, r, nil // the message has its result; the next one sees the error
 			}
 			return false, r, err
 		}
 		switch {
 		case got.code == 421:
-			c.gone = true
-			if !c.heard {
-				return false, r, fmt.Errorf("it closed the idle connection: %s", got)
+			c.outOfSync = true
+			if !c.replied {
+				return false, r, fmt.Errorf("the server closed the idle connection: %s", got)
 			}
 			if !refused {
 				r = got.result(at)
@@ -190,32 +190,32 @@ func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err er
 			return false, r, nil
 		case at == stageData && got.code == 354:
 			if refused {
-				// It wants a content although there is nobody to give it to:
-				// RFC 2920 asks for an empty one.
+				// The server expects a content although there is no valid
+				// recipient: RFC 2920 requires an empty one.
 				c.write(".\r\n")
 				if _, err := c.read(); err != nil {
-					c.gone = true
+					c.outOfSync = true
 				}
 				return false, r, nil
 			}
 			return true, r, nil
 		case refused:
-			// The answers to what was sent along.
+			// The replies to pipelined commands.
 		case at != stageData && got.code/100 == 2:
-			c.reset = true // until the content is answered
+			c.reset = true // until the content has a reply
 		default:
 			refused = true
 			r = got.result(at)
 			if got.code == 503 {
-				c.gone = true // the two sides do not agree where they are
+				c.outOfSync = true // client and server are out of sync
 			}
 		}
 	}
 	return false, r, nil
 }
 
-// content sends the present message, with the envelope of the next one behind
-// it if there is one, and reads the answer.
+// content sends the current message, followed by the envelope of the next one
+// if there is one, and reads the reply.
 func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item, begun bool, err error) {
 	c.within(c.config.ContentTimeout)
 	c.writeContent(present.message)
@@ -229,15 +229,15 @@ func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item
 		}
 	}
 	got, err := c.read()
-	c.owe(false)
+	c.setAwaiting(false)
 	if err == nil && got.code/100 == 3 {
-		err = fmt.Errorf("%w: %s behind a message", errGarbage, got)
+		err = fmt.Errorf("%w: %s after a message", errGarbage, got)
 	}
 	if err != nil {
 		if next != nil {
 			q.putBack(next)
 		}
-		q.finish(present, temporary("the mail server had the message but did not answer for it, so it is tried again: %v", explain(err)))
+		q.finish(present, temporary("the mail server received the message but did not reply, retrying: %v", explain(err)))
 		return nil, false, err
 	}
 	q.finish(present, got.result(stageContent))
@@ -246,13 +246,13 @@ func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item
 		if next != nil {
 			q.putBack(next)
 		}
-		return nil, false, fmt.Errorf("it closes the connection: %s", got)
+		return nil, false, fmt.Errorf("the server closes the connection: %s", got)
 	}
 	return next, begun, nil
 }
 
-// writeContent writes the text and the final dot. Composed messages hold no
-// line that begins with a dot; should one, it is escaped here.
+// writeContent writes the text and the final dot. Composed messages contain no
+// line that begins with a dot; if one does, it is escaped here.
 func (c *conn) writeContent(m *compose.Message) {
 	for _, part := range [][]byte{m.Header, m.Body} {
 		if bytes.HasPrefix(part, []byte(".")) {
