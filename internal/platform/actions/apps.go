@@ -162,8 +162,8 @@ func (p *Platform) UpdateApp(tx platform.Tx, by Actor, app *platform.App, reques
 	if err := CheckEnv(app.Env); err != nil {
 		return err
 	}
-	if app.Features[FeatureFileBasedVCAP] && app.Features[FeatureServiceBindingK8s] {
-		return fault.Invalid("'" + FeatureFileBasedVCAP + "' and '" + FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
+	if app.Features[platform.FeatureFileBasedVCAP] && app.Features[platform.FeatureServiceBindingK8s] {
+		return fault.Invalid("'" + platform.FeatureFileBasedVCAP + "' and '" + platform.FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
 	}
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
