@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -335,13 +336,13 @@ func measureStore(ctx context.Context, r *Report) error {
 	most := int64(0)
 	began := time.Now()
 	line := []byte("a line of some length, as logs have them, with words and numbers 1234567890")
-	batch := make([]logs.Entry, 100)
+	batch := make([]platform.LogLine, 100)
 	written := 0
 	for round := range rounds {
 		for n := range storeApps {
 			app := "app-" + strconv.Itoa(n)
 			for i := range batch {
-				batch[i] = logs.Entry{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
+				batch[i] = platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
 			}
 			if err := s.Append(batch...); err != nil {
 				return err

@@ -142,7 +142,6 @@ const (
 	Ready            = "READY"
 	Failed           = "FAILED"
 	Copying          = "COPYING"
-	Expired          = "EXPIRED"
 	Staging          = "STAGING"
 	Staged           = "STAGED"
 )

@@ -196,7 +196,7 @@ func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
 // not know, so there is nothing in it but what loggregator's envelopes have.
 //
 // Gauges are measured when they are read, so they are younger than any line.
-func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, about *About) []byte {
+func appendEnvelopes(b []byte, entries []platform.LogLine, gauges []Gauge, q ReadQuery, about *About) []byte {
 	b = append(b, `{"envelopes":{"batch":[`...)
 	begin := len(b)
 	next := func() {
@@ -222,7 +222,7 @@ func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, abo
 	if q.Descending {
 		addGauges()
 	}
-	var previous *Entry
+	var previous *platform.LogLine
 	var middle []byte // from source_id to the tags: the same for lines of one origin
 	for i := range entries {
 		e := &entries[i]
@@ -240,7 +240,7 @@ func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, abo
 }
 
 // appendEnvelope writes one envelope; middle is what appendOriginJSON makes.
-func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
+func appendEnvelope(b []byte, e *platform.LogLine, middle []byte) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
 	b = append(b, middle...)
@@ -252,12 +252,12 @@ func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
 	return append(b, `","type":"OUT"}}`...)
 }
 
-func sameOrigin(a, b *Entry) bool {
+func sameOrigin(a, b *platform.LogLine) bool {
 	return a.App == b.App && a.Source == b.Source && a.Instance == b.Instance && a.Stream == b.Stream &&
 		len(a.Tags) == 0 && len(b.Tags) == 0
 }
 
-func appendOriginJSON(b []byte, e *Entry, about *About) []byte {
+func appendOriginJSON(b []byte, e *platform.LogLine, about *About) []byte {
 	b = append(b, `","source_id":`...)
 	b = appendJSON(b, e.App)
 	b = append(b, `,"instance_id":`...)
