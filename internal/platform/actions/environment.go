@@ -38,7 +38,7 @@ func PlaceOf(tx platform.Tx, app *platform.App) (*Place, error) {
 		if err != nil {
 			return nil, err
 		}
-		place.URIs = append(place.URIs, RouteURL(r, d))
+		place.URIs = append(place.URIs, platform.RouteURL(r, d))
 	}
 	return place, nil
 }

@@ -2,8 +2,6 @@ package actions
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -256,19 +254,6 @@ func DrainsOf(tx platform.Tx, appGUID string) ([]Drain, error) {
 	return out, nil
 }
 
-// CheckServiceURL says what is wrong with an address of a user-provided
-// service; empty ones are allowed.
-func CheckServiceURL(name, text string, schemes ...string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name, strings.Join(schemes, ":// or ")+"://"))
-	}
-	return nil
-}
-
 // dropBindings removes the bindings of an app, route or instance that no broker
 // knows of. Those that a broker made have to be gone by then: package services
 // sees to that.
@@ -438,18 +423,6 @@ func forgetOrganization(tx platform.Tx, guid string) error {
 		if err := tx.ServicePlans().Update(plan); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// CheckBindingName says what is wrong with the name of a binding; it may be
-// empty.
-func CheckBindingName(name string) error {
-	switch {
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fault.Invalid("Name must not contain control characters")
 	}
 	return nil
 }

@@ -433,7 +433,7 @@ func presentLifecycle(l platform.Lifecycle) lifecycleBody {
 	if l.Type != "buildpack" {
 		return lifecycleBody{l.Type, map[string]any{}}
 	}
-	return lifecycleBody{l.Type, map[string]any{"buildpacks": actions.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
+	return lifecycleBody{l.Type, map[string]any{"buildpacks": platform.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
 }
 
 func presentApp(p *presenter, app *platform.App) appBody {

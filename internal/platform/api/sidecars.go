@@ -6,7 +6,6 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 var sidecars = resource[platform.Sidecar, sidecarBody]{
@@ -74,7 +73,7 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 		}
 		s := &platform.Sidecar{}
 		body.apply(s)
-		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
 		return s, a.platform.CreateSidecar(p.tx, p.caller.actor(), app, s)
 	})
 }
@@ -100,7 +99,7 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(s)
-		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
 		return s, a.platform.UpdateSidecar(p.tx, p.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }
