@@ -80,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	await(t, "readiness tells of the disk", ready(http.StatusServiceUnavailable, "disk"))
 	s.adminToken(t)
-	cfFails(t, home, "disk of the server is nearly full", "push", "during", "-p", app, "-k", "64M")
+	cfFails(t, home, "server's disk is nearly full", "push", "during", "-p", app, "-k", "64M")
 	cfOK(t, home, "apps")
 	cfOK(t, home, "create-space", "other")
 	cfOK(t, home, "delete-space", "other", "-f")

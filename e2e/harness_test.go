@@ -152,7 +152,7 @@ const levelError = `"level":"ERROR"`
 func (p *process) check(t testing.TB) {
 	t.Helper()
 	log := p.Stderr.String()
-	for _, bad := range []string{levelError, "panic in a handler", "DATA RACE", "panic: ", "fatal error: "} {
+	for _, bad := range []string{levelError, "handler panicked", "DATA RACE", "panic: ", "fatal error: "} {
 		if i := strings.Index(log, bad); i >= 0 && !(p.mayFail && bad == levelError) {
 			t.Errorf("the log of the server has %q:\n%s", bad, log[max(0, i-500):min(len(log), i+3000)])
 		}

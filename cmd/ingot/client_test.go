@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The name under which the program is called decides what it is.
+// The name by which the program is called selects its role.
 func TestName(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -1,31 +1,31 @@
-// Package broker is the service broker that comes with Ingot: PostgreSQL,
-// MariaDB, Redis and the notification service behind the Open Service Broker
-// API, version 2.17.
+// Package broker is the bundled service broker: it offers PostgreSQL, MariaDB,
+// Redis and the notification service through the Open Service Broker API, version
+// 2.17.
 //
 //	platform ──OSBAPI, basic auth──▶ Broker ──SQL──▶ server ◀── apps, with the
-//	                                   │ intent              credentials of a
+//	                                   │ record              credentials of a
 //	                                   ▼                     binding
 //	                              DIR/broker/*.json
 //
-// A server is started by package servers on first use, on a data directory and
-// a loopback port of its own, or is somebody else's, named by a URL. Where apps
-// run in containers they reach it through a forwarder on the address that the
-// host has in their network. The forwarder bounds the connections of each app,
-// so that none takes a server from the others.
+// A server is either started by package daemon on first use, with its own data
+// directory and loopback port, or an external one, given by a URL. Apps in
+// containers reach it through a forwarder that listens on the host's address in
+// their network. The forwarder limits the connections of each app, so that no app
+// can use up a server's connections.
 //
-// An instance is a database with an owner that nobody can log in as; a binding
-// is a user that acts as the owner. An instance of Redis is a server of its own,
-// because key names of one server can be listed by all its users. A binding of
+// A service instance is a database whose owner cannot log in; a binding
+// is a user that acts as the owner. A Redis instance has its own server, because
+// every user of a Redis server can list all key names. A binding of
 // the notification service is an OAuth client.
 //
-// What is about to be made or removed is written to a file first, and the file
-// says "ready", or goes, when the server has done it. So whatever is killed, and
-// whenever: what was begun is known, and is finished or undone by the next try
-// or the next start. Names are derived from ids, so that doing it twice makes
-// nothing twice. Passwords are derived from one sealed secret and are kept
-// nowhere.
+// Before anything is created or removed, the intent is recorded in a file, and the
+// file is marked "ready", or deleted, when the server has done it. So a process can
+// be killed at any time: what was begun is recorded, and is completed or undone by
+// the next attempt or the next start. Names are derived from ids, so that repeating
+// a step creates nothing twice. Passwords are derived from one sealed secret and
+// are not stored.
 //
-// It must not import anything of the platform, or a store.
+// It must not import the platform, or a store.
 //
 // Imports: base/background, base/connlimit, base/daemon, base/safedial,
 // base/seal, code.cloudfoundry.org/brokerapi/v13,

@@ -153,7 +153,7 @@ func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limite
 	source, ok := f.source(connlimit.Address(c.RemoteAddr()))
 	refuse := func(why string) {
 		c.Close()
-		if connlimit.Seldom(&f.told) {
+		if connlimit.LogDue(&f.told) {
 			f.log.Warn("a connection to a service was refused", "from", c.RemoteAddr().String(), "source", source, "why", why)
 		}
 	}

@@ -193,7 +193,7 @@ func (r *redisServers) drop(ctx context.Context, i *instance) error {
 		s.stop()
 	}
 	dir := r.instanceDir(i)
-	if err := daemon.EndLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
+	if err := daemon.StopLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)

@@ -72,7 +72,7 @@ func Down(ctx context.Context, path, programs string, log *slog.Logger) (ended E
 			return ended, fmt.Errorf("apps as plain processes: %w", err)
 		}
 	}
-	ended.Servers, err = daemon.EndBelow(ctx, d.file("services"))
+	ended.Servers, err = daemon.StopBelow(ctx, d.file("services"))
 	return ended, err
 }
 

@@ -1,27 +1,29 @@
-// Package authdb is the store of the authorization server on SQLite and
-// PostgreSQL: it implements auth.Store, and brings the tables it needs.
+// Package authdb implements auth.Store, the store of the authorization server,
+// on SQLite and PostgreSQL, with its schema migrations.
 //
-// One file holds one noun. list.go is what all lists share: it compiles a SCIM
-// filter and an order to SQL and reads one page. All methods are one
-// transaction, but for Purge, which is many small ones.
+// There is one file per resource. list.go is shared by all lists: it compiles a
+// SCIM filter and a sort order to SQL and reads one page. Every method is one
+// transaction, except Purge, which runs many small ones.
 //
-// What the contract of auth.Store leaves open, here is so:
+// Where the contract of auth.Store leaves a choice, this implementation does the
+// following:
 //
-//   - Names are compared with A to Z taken as a to z and are otherwise exact.
-//     Group names are unique in this sense too.
-//   - Text that no database can hold (a NUL byte, or no UTF-8) is the name of
-//     nothing: looking it up is ErrNotFound, filtering by it a *scim.ValueError,
-//     and storing it fails with db.ErrText.
-//   - Empty lists come back as nil, times in UTC, a group's members by id.
-//   - SaveCode, SaveSession and SaveRefresh replace what has the same key, but a
-//     used code stays used and a rotated token rotated. They return ErrNotFound
-//     when the user or client is gone, so that a deletion cannot be outrun.
-//   - Deleting a session, family or key that is not there is no error.
+//   - Names are compared with ASCII letters folded to lower case, and otherwise
+//     exactly. Group names are unique in this sense too.
+//   - Text that no database can store (a NUL byte, or invalid UTF-8) matches
+//     nothing: looking it up returns ErrNotFound, filtering by it a
+//     *scim.ValueError, and storing it fails with db.ErrText.
+//   - Empty lists are nil, times are in UTC, the members of a group are sorted
+//     by id.
+//   - SaveCode, SaveSession and SaveRefresh replace an entry with the same key, but a
+//     used code stays used and a rotated token stays rotated. They return ErrNotFound
+//     when the user or client no longer exists, so that they cannot undo a deletion.
+//   - Deleting a session, family or key that does not exist is not an error.
 //   - An attribute without a value sorts last, or first when descending, as
-//     SCIM has it. Equal ones come by id, in the same direction.
+//     SCIM requires. Equal values are sorted by id, in the same direction.
 //
-// It must not import a driver, another store, or anything that faces users.
-// Nobody but system and tests imports it.
+// It must not import a driver, another store, or an HTTP API. Only system and
+// tests import it.
 //
 // Imports: auth, auth/scim, base/db.
 package authdb

@@ -1,8 +1,7 @@
-// Package authtest holds the suite that every auth.Store must pass, whatever it
-// keeps its data in. It is the contract of auth.Store in a form that can fail.
+// Package authtest is the conformance suite for implementations of auth.Store.
 //
-// The suite asks for an empty store for each of its parts and runs them all in
-// parallel. It sees a store only through the interface.
+// The suite requests an empty store for each of its tests and runs them all in
+// parallel. It accesses a store only through the interface.
 //
 // It must not import a store or a database: those import it. Only tests may
 // import it.

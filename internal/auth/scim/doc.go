@@ -1,8 +1,8 @@
-// Package scim reads the SCIM filter language in the form Cloud Foundry's UAA
-// speaks it (`filter=userName eq "marissa" and active eq true`) and turns a
+// Package scim parses the SCIM filter language as Cloud Foundry's UAA
+// implements it (`filter=userName eq "marissa" and active eq true`) and compiles a
 // filter into a condition for a SQL WHERE clause.
 //
-// [Parse] makes a tree of [And], [Or], [Not] and [Compare] nodes. A [Schema]
+// [Parse] returns a tree of [And], [Or], [Not] and [Compare] nodes. A [Schema]
 // says which attributes a resource type has and where they are stored;
 // [Schema.Where] compiles a tree against it. [Matches] evaluates the same tree
 // in memory and is the reference that the compiled SQL is tested against.
@@ -17,26 +17,26 @@
 //
 // "not" binds tighter than "and", "and" tighter than "or". Keywords and
 // attribute names ignore case. Strings are JSON strings; single quotes work as
-// well as double quotes. The bounds [MaxLength], [MaxComparisons] and
-// [MaxNesting] keep a hostile filter cheap to refuse.
+// well as double quotes. The limits [MaxLength], [MaxComparisons] and
+// [MaxNesting] keep a hostile filter cheap to reject.
 //
 // # Absent attributes
 //
 // Logic has two values, unlike SQL's three. Comparing an attribute that has no
 // value is false, and "ne" is exactly the opposite of "eq", so it is true for
-// an absent attribute. `attr eq null` says the same as `not (attr pr)`. An
+// an absent attribute. `attr eq null` means the same as `not (attr pr)`. An
 // empty string is a value: it is present.
 //
 // # Databases
 //
-// The SQL runs unchanged on SQLite and PostgreSQL. Two settings, which this
-// package cannot make itself, are needed for both to give the same answer:
+// The SQL runs unchanged on SQLite and PostgreSQL. Both give the same results
+// only with two settings that this package cannot make itself:
 //
 //   - SQLite connections need `PRAGMA case_sensitive_like=ON`, or "co", "sw"
 //     and "ew" ignore case on [Text] columns.
 //   - PostgreSQL text columns need COLLATE "C", in the table's definition or in
 //     [Column].SQL. Otherwise LOWER also folds letters outside ASCII, which
-//     SQLite does not, and "gt" and its kin follow the database's locale.
+//     SQLite does not, and "gt", "ge", "lt" and "le" follow the database's locale.
 //
 // It must not import a database driver: it produces text and arguments and
 // never runs a query.

@@ -12,15 +12,15 @@ import (
 	"sync/atomic"
 )
 
-// PanicError is the failure of a job that panicked.
+// PanicError is the error of a job that panicked.
 type PanicError struct {
 	Name  string // of the job, as given to Do
 	Value any    // what panic was called with
 	Stack []byte // of the goroutine that panicked
 }
 
-// Error says what panicked and why. It has no stack, because errors are shown to
-// users; the stack stands in the operator's log.
+// Error returns what panicked and why. It omits the stack, because errors are
+// shown to users; the stack is in the operator's log.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Name, e.Value) }
 
 // Unwrap returns the value of the panic when it is an error.
@@ -34,25 +34,24 @@ var panics struct {
 	of map[string]uint64
 }
 
-// Panics returns how many panics of each name were recovered since the process
-// began.
+// Panics returns how many panics were recovered since the process started, by
+// name.
 func Panics() map[string]uint64 {
 	panics.mu.Lock()
 	defer panics.mu.Unlock()
 	return maps.Clone(panics.of)
 }
 
-// onPanic is what OnPanic was given.
 var onPanic atomic.Pointer[func(*PanicError)]
 
-// OnPanic sets what is told of each panic that is recovered; without it they are
-// written to standard error. This package links no logger, because ingot-init,
-// which stands in every instance, links this package.
+// OnPanic sets the function that is called for each recovered panic; by
+// default, panics are written to standard error. This package does not import a
+// logger, because ingot-init, which runs in every instance, links it.
 func OnPanic(report func(*PanicError)) { onPanic.Store(&report) }
 
-// Recovered counts a panic and reports it with its stack, and returns it as an
-// error. It is for the deferred functions of code that has to recover by
-// itself; value is what recover returned, and not nil.
+// Recovered counts a panic, reports it with its stack, and returns it as an
+// error. It is for deferred functions that call recover themselves; value is
+// the non-nil result of recover.
 func Recovered(name string, value any) *PanicError {
 	err := &PanicError{Name: name, Value: value, Stack: debug.Stack()}
 	panics.mu.Lock()
@@ -64,13 +63,12 @@ func Recovered(name string, value any) *PanicError {
 	if report := onPanic.Load(); report != nil {
 		(*report)(err)
 	} else {
-		fmt.Fprintf(os.Stderr, "%v; the process goes on\n%s\n", err, err.Stack)
+		fmt.Fprintf(os.Stderr, "%v; the process continues\n%s\n", err, err.Stack)
 	}
 	return err
 }
 
-// Do calls f. A panic of f becomes a *PanicError, so that it is the failure of
-// this one job.
+// Do calls f. A panic in f is returned as a *PanicError.
 func Do(name string, f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -85,8 +83,7 @@ func Safely(name string, f func()) (ok bool) {
 	return Do(name, func() error { f(); return nil }) == nil
 }
 
-// nameOf names a function by the package it stands in, for goroutines that were
-// given no name.
+// nameOf names a function by its package, for goroutines without a name.
 func nameOf(f any) string {
 	info := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
 	if info == nil {

@@ -1,6 +1,6 @@
-// Package connlimit bounds how many connections are open at once, per source and
-// together, and accepts connections in a way that neither a flood nor a shortage
-// of file descriptors ends.
+// Package connlimit limits the number of open connections, per source and in
+// total, and keeps accepting connections during a flood or a shortage of file
+// descriptors.
 //
 // Imports: golang.org/x/sys/unix.
 package connlimit

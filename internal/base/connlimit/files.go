@@ -5,7 +5,7 @@ const (
 	manyFiles = 1 << 20
 )
 
-// Share returns how many connections something beside the API and the router may
-// have open together, when each takes so many file descriptors: no more than a
-// fifth of what the process may have, so that the rest is left for them.
+// Share returns the maximum number of connections for a listener other than the
+// API and the router, when each connection needs filesEach file descriptors:
+// they use at most a fifth of the process's file descriptors.
 func Share(filesEach int) int { return max(Files()/5/filesEach, 16) }

@@ -2,5 +2,5 @@
 
 package connlimit
 
-// Files returns how many files this process may have open.
+// Files returns the maximum number of open files of this process.
 func Files() int { return fewFiles }

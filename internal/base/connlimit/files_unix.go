@@ -4,7 +4,7 @@ package connlimit
 
 import "golang.org/x/sys/unix"
 
-// Files returns how many files this process may have open.
+// Files returns the maximum number of open files of this process.
 func Files() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

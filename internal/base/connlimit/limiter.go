@@ -6,41 +6,42 @@ import (
 	"time"
 )
 
-// Limits are numbers of connections that are open at once.
+// Limits are the maximum numbers of open connections.
 type Limits struct {
 	PerSource int
 	Total     int
 }
 
-// Limiter counts open connections by their source. When Total is reached, a
-// source with few connections still gets one: the source with the most loses the
-// connection that has been quiet for the longest time. So a source that floods
-// takes from itself, not from others.
+// Limiter counts open connections by source. When Total is reached, a source
+// with few connections can still open one: the source with the most connections
+// loses the one that has been idle longest. So a flood hurts only the source it
+// comes from.
 type Limiter struct {
 	limits Limits
 
 	mu      sync.Mutex
 	total   int
-	sources map[string]*list.List // of *Slot, the quietest first
+	sources map[string]*list.List // of *Slot, longest idle first
 }
 
-// Slot is the place of one open connection.
+// Slot counts one open connection.
 type Slot struct {
 	limiter *Limiter
 	source  string
-	end     func()
-	at      *list.Element // nil once it was released
+	evict   func()
+	at      *list.Element // nil after Release
 	touched time.Time
 }
 
-// New returns a limiter. A limit of zero or less means that there is none.
+// New returns a limiter. A limit of zero or less means no limit.
 func New(l Limits) *Limiter { return &Limiter{limits: l, sources: map[string]*list.List{}} }
 
-// Take asks for the place of a connection; nil means that there is none for this
-// source. end is called, once and from another goroutine's Take, when the
-// connection has to make room for another source's; it must close the connection
-// and must not wait. Release has to be called in the end in any case.
-func (l *Limiter) Take(source string, end func()) *Slot {
+// Take counts a new connection of source and returns its slot, or nil if the
+// limit is reached. evict is called at most once, from another goroutine's
+// Take, when the connection has to be closed in favor of another source; it
+// must close the connection without blocking. The caller must always call
+// Release in the end.
+func (l *Limiter) Take(source string, evict func()) *Slot {
 	l.mu.Lock()
 	mine := l.sources[source]
 	count := 0
@@ -54,29 +55,30 @@ func (l *Limiter) Take(source string, end func()) *Slot {
 	var evicted *Slot
 	if l.limits.Total > 0 && l.total >= l.limits.Total {
 		largest := l.largest()
-		// One less for them must not be less than one more for us.
+		// Evict only if the other source still has at least as many connections
+		// as this one afterwards.
 		if largest == nil || largest.Len() <= count+1 {
 			l.mu.Unlock()
 			return nil
 		}
-		evicted = largest.Front().Value.(*Slot) //nolint:forcetypeassert // nothing else is in there
+		evicted = largest.Front().Value.(*Slot) //nolint:forcetypeassert // the list holds only slots
 		l.remove(evicted)
 	}
 	if mine = l.sources[source]; mine == nil {
 		mine = list.New()
 		l.sources[source] = mine
 	}
-	s := &Slot{limiter: l, source: source, end: end, touched: time.Now()}
+	s := &Slot{limiter: l, source: source, evict: evict, touched: time.Now()}
 	s.at = mine.PushBack(s)
 	l.total++
 	l.mu.Unlock()
 	if evicted != nil {
-		evicted.end()
+		evicted.evict()
 	}
 	return s
 }
 
-// largest is the source with the most connections.
+// largest returns the list of the source with the most connections.
 func (l *Limiter) largest() (most *list.List) {
 	for _, one := range l.sources {
 		if most == nil || one.Len() > most.Len() {
@@ -109,8 +111,8 @@ func (l *Limiter) Open() int {
 // touchInterval bounds how often a busy connection takes the lock.
 const touchInterval = time.Second
 
-// Touch notes that the connection was used. It must not be called by two
-// goroutines at once.
+// Touch records that the connection was used. It must not be called
+// concurrently.
 func (s *Slot) Touch() {
 	now := time.Now()
 	if now.Sub(s.touched) < touchInterval {
@@ -124,7 +126,7 @@ func (s *Slot) Touch() {
 	}
 }
 
-// Release gives the place back. It may be called more than once.
+// Release stops counting the connection. It may be called more than once.
 func (s *Slot) Release() {
 	s.limiter.mu.Lock()
 	defer s.limiter.mu.Unlock()

@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// The pauses when a connection cannot be accepted: usually because there are too
-// many open files.
+// Pauses after a failed accept, which usually means too many open files.
 const (
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
-	// toldEvery bounds what a flood writes to the log.
-	toldEvery = 10 * time.Second
+	// logInterval limits how often a flood is logged.
+	logInterval = 10 * time.Second
 )
 
-// Accept calls handle for every connection until the listener is closed. Errors
-// of accepting never end it. handle must not block.
+// Accept calls handle for every connection until the listener is closed. It
+// continues after accept errors. handle must not block.
 func Accept(l net.Listener, log *slog.Logger, handle func(net.Conn)) {
 	pause := firstPause
 	for {
@@ -33,24 +32,25 @@ func Accept(l net.Listener, log *slog.Logger, handle func(net.Conn)) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		}
-		log.Warn("a connection could not be accepted; it is tried again", "address", l.Addr().String(), "error", err, "pause", pause.String())
+		log.Warn("accept failed, retrying", "address", l.Addr().String(), "error", err, "pause", pause.String())
 		time.Sleep(pause)
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// Listener limits the connections of a TCP listener. Those beyond the limits are
-// closed at once.
+// Listener limits the connections of a TCP listener. Connections over the
+// limits are closed immediately.
 type Listener struct {
 	net.Listener
-	limiter *Limiter
-	source  func(netip.Addr) (name string, limited bool)
-	log     *slog.Logger
-	told    atomic.Int64 // when a refusal was last logged
+	limiter    *Limiter
+	source     func(netip.Addr) (name string, limited bool)
+	log        *slog.Logger
+	lastLogged atomic.Int64 // when a rejected connection was last logged
 }
 
-// Listen wraps l. source names where a connection comes from, or says that its
-// sources are not limited; nil means each address by itself.
+// Listen wraps l. source returns the name under which the connections of an
+// address are counted, or false if they are not limited; nil counts each
+// address separately.
 func Listen(l net.Listener, limits Limits, source func(netip.Addr) (string, bool), log *slog.Logger) *Listener {
 	if source == nil {
 		source = func(a netip.Addr) (string, bool) { return a.String(), true }
@@ -72,23 +72,24 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		slot := l.limiter.Take(name, func() { c.Close() })
 		if slot != nil {
-			return &counted{TCPConn: tcp, slot: slot}, nil
+			return &countedConn{TCPConn: tcp, slot: slot}, nil
 		}
 		c.Close()
-		if Seldom(&l.told) {
-			l.log.Warn("too many connections of one source: one was refused", "address", l.Addr().String(), "source", name)
+		if LogDue(&l.lastLogged) {
+			l.log.Warn("connection rejected: too many from one source", "address", l.Addr().String(), "source", name)
 		}
 	}
 }
 
-// Seldom reports whether something was not said for a while. told is when it was
-// said last.
-func Seldom(told *atomic.Int64) bool {
-	now, last := time.Now().UnixNano(), told.Load()
-	return now-last > int64(toldEvery) && told.CompareAndSwap(last, now)
+// LogDue reports whether a repeated message may be logged again, and if so,
+// sets lastLogged to the current time.
+func LogDue(lastLogged *atomic.Int64) bool {
+	now, last := time.Now().UnixNano(), lastLogged.Load()
+	return now-last > int64(logInterval) && lastLogged.CompareAndSwap(last, now)
 }
 
-// Address is the address of a TCP or UDP peer; it is not valid for others.
+// Address returns the IP address of a TCP or UDP peer; it is invalid for
+// others.
 func Address(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case *net.TCPAddr:
@@ -99,15 +100,15 @@ func Address(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// counted is a connection that has a slot until it is closed. It keeps what TCP
-// connections can do beyond others.
-type counted struct {
+// countedConn is a connection that holds a slot until it is closed. It keeps
+// the methods that TCP connections have beyond net.Conn.
+type countedConn struct {
 	*net.TCPConn
 	slot *Slot
 	once sync.Once
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	if n > 0 {
 		c.slot.Touch()
@@ -115,7 +116,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	c.once.Do(c.slot.Release)
 	return c.TCPConn.Close()
 }

@@ -15,62 +15,62 @@ import (
 	"ingot/internal/base/background"
 )
 
-// Spec says what a Daemon runs.
+// Spec describes the server that a Daemon runs.
 type Spec struct {
-	// Name is for messages.
+	// Name is used in messages.
 	Name string
-	// Dir holds all it has on disk: data, the log, what Prepare makes. It is
-	// made when missing and belongs to Owner; others may pass to it only if
-	// they may pass through its parents.
+	// Dir holds all files of the server: data, log, and files made by Prepare.
+	// It is created if missing and belongs to Owner; other users can enter it
+	// only if they can enter its parents.
 	Dir string
-	// Owner is as whom it runs; nil means as ourselves.
+	// Owner is the user the server runs as; nil means the current user.
 	Owner *syscall.Credential
-	// Program and Args start it in the foreground. Data has to be one of Args,
-	// or the end of one after "=": by it leftovers are known.
+	// Program and Args start the server in the foreground. Data must be one of
+	// Args, or the part of one after "=": it identifies processes left by an
+	// earlier run.
 	Program string
 	Args    []string
 	Env     []string
 	Data    string
-	// PIDFile is what the server itself writes, if it does.
+	// PIDFile is the file to which the server writes its pid, if it does.
 	PIDFile string
-	// Prepare is called before each start: it makes the data directory when
-	// there is none, in a way that can be killed at any moment.
+	// Prepare is called before each start: it creates the data directory if it
+	// does not exist. It may be killed at any time.
 	Prepare func(ctx context.Context) error
-	// Answers returns nil when the server does.
+	// Answers returns nil when the server is ready.
 	Answers func(ctx context.Context) error
-	// Stop is the signal that ends it in good order, without waiting for its
+	// Stop is the signal for an orderly shutdown that does not wait for
 	// clients.
 	Stop syscall.Signal
 	Log  *slog.Logger
 }
 
-// Limits of the supervision.
 const (
-	startTime  = 90 * time.Second // until it has to answer; recovery takes its time
+	startTime  = 90 * time.Second // until the server has to be ready, including recovery
 	askTime    = 5 * time.Second
 	firstPause = 100 * time.Millisecond
 	longPause  = 30 * time.Second
-	steady     = time.Minute // who ran that long begins again with the first pause
+	steady     = time.Minute // a server that ran this long resets the pause
 	logBytes   = 8 << 20
 )
 
-// Daemon keeps a server running, from the first Ensure on until Stop.
+// Daemon keeps a server running from the first Ensure until Stop.
 type Daemon struct {
 	background.Part
 	spec Spec
-	want chan struct{} // has a value when a start is wanted
+	want chan struct{} // holds a value when a start is requested
 
 	mu      sync.Mutex
 	up      bool
-	attempt int           // counts starts that ended: in answers, or in err
+	attempt int           // number of completed starts, successful or not
 	err     error         // why the last attempt failed
 	changed chan struct{} // closed and replaced with each change of the above
 	pid     int
 	stopped bool
 }
 
-// New returns a daemon that has to be started as a background.Service; the server
-// itself waits for Ensure.
+// New returns a daemon, which has to be started as a background.Service; the
+// server itself is started by Ensure.
 func New(spec Spec) *Daemon {
 	if spec.Log == nil {
 		spec.Log = slog.New(slog.DiscardHandler)
@@ -78,7 +78,7 @@ func New(spec Spec) *Daemon {
 	return &Daemon{spec: spec, want: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// Start readies the supervision. The server is not started yet.
+// Start starts the supervision, but not yet the server.
 func (d *Daemon) Start(ctx context.Context) error {
 	return d.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { d.supervise(work) })
@@ -86,24 +86,24 @@ func (d *Daemon) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the server and waits for it.
+// Stop stops the server and waits for it to exit.
 func (d *Daemon) Stop() { d.Halt(nil) }
 
-// PID is that of the running server, 0 when there is none.
+// PID returns the process id of the running server, or 0.
 func (d *Daemon) PID() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pid
 }
 
-// Up tells whether the server runs and answered when it was started.
+// Up reports whether the server is running and became ready after its start.
 func (d *Daemon) Up() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.up
 }
 
-// Wake starts the server unless it runs, and does not wait.
+// Wake starts the server if it is not running, without waiting.
 func (d *Daemon) Wake() {
 	select {
 	case d.want <- struct{}{}:
@@ -111,8 +111,8 @@ func (d *Daemon) Wake() {
 	}
 }
 
-// Ensure starts the server unless it runs, and waits until it answers. When
-// that fails the reason is returned, and the supervision goes on trying.
+// Ensure starts the server if it is not running, and waits until it is ready.
+// When that fails, it returns the reason, and the supervision keeps trying.
 func (d *Daemon) Ensure(ctx context.Context) error {
 	d.Wake()
 	d.mu.Lock()
@@ -124,15 +124,15 @@ func (d *Daemon) Ensure(ctx context.Context) error {
 		case up:
 			return nil
 		case stopped:
-			return fmt.Errorf("%s does not run: %w", d.spec.Name, background.ErrStopped)
+			return fmt.Errorf("%s is not running: %w", d.spec.Name, background.ErrStopped)
 		case attempt > seen && err != nil:
-			return fmt.Errorf("%s does not run: %w", d.spec.Name, err)
+			return fmt.Errorf("%s is not running: %w", d.spec.Name, err)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			if err != nil {
-				return fmt.Errorf("%s does not run: %w", d.spec.Name, err)
+				return fmt.Errorf("%s is not running: %w", d.spec.Name, err)
 			}
 			return fmt.Errorf("%s is not ready yet: %w", d.spec.Name, ctx.Err())
 		}
@@ -148,7 +148,7 @@ func (d *Daemon) set(f func()) {
 	d.changed = make(chan struct{})
 }
 
-// supervise is the life of the server.
+// supervise runs the server and restarts it until ctx is done.
 func (d *Daemon) supervise(ctx context.Context) {
 	defer d.set(func() { d.up, d.stopped = false, true })
 	select {
@@ -166,7 +166,7 @@ func (d *Daemon) supervise(ctx context.Context) {
 			pause = firstPause
 		}
 		d.set(func() { d.up, d.err, d.attempt = false, err, d.attempt+1 })
-		d.spec.Log.Warn("a server ended and is started again", "server", d.spec.Name, "reason", err, "in", pause.String(), "log", d.logPath())
+		d.spec.Log.Warn("server exited, restarting", "server", d.spec.Name, "reason", err, "in", pause.String(), "log", d.logPath())
 		select {
 		case <-ctx.Done():
 			return
@@ -176,14 +176,14 @@ func (d *Daemon) supervise(ctx context.Context) {
 	}
 }
 
-// once runs the server until it ends. Its error says why it did.
+// once runs the server until it exits and returns the reason.
 func (d *Daemon) once(ctx context.Context) error {
 	s := d.spec
 	if err := d.makeDir(); err != nil {
 		return err
 	}
-	if err := EndLeftover(ctx, s.Program, s.Data, s.PIDFile, s.Stop); err != nil {
-		return fmt.Errorf("ending the one that is left over: %w", err)
+	if err := StopLeftover(ctx, s.Program, s.Data, s.PIDFile, s.Stop); err != nil {
+		return fmt.Errorf("stop the server of an earlier run: %w", err)
 	}
 	if s.Prepare != nil {
 		if err := s.Prepare(ctx); err != nil {
@@ -209,14 +209,14 @@ func (d *Daemon) once(ctx context.Context) error {
 	d.set(func() { d.up, d.err, d.attempt = true, nil, d.attempt+1 })
 	select {
 	case err := <-ended:
-		return howEnded(err)
+		return exitError(err)
 	case <-ctx.Done():
 		stopChild(cmd.Process, s.Stop, ended)
 		return ctx.Err()
 	}
 }
 
-// await returns when the server answers, or with it ended.
+// await returns nil when the server is ready, and an error after it has exited.
 func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 	deadline := time.NewTimer(startTime)
 	defer deadline.Stop()
@@ -230,11 +230,11 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 			return nil
 		}
 		select {
-		case end := <-ended:
-			return howEnded(end)
+		case stopProcess := <-ended:
+			return exitError(stopProcess)
 		case <-ctx.Done():
 		case <-deadline.C:
-			err = fmt.Errorf("it does not answer: %w", err)
+			err = fmt.Errorf("not ready: %w", err)
 			d.kill(ended)
 			return err
 		case <-tick.C:
@@ -245,8 +245,8 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// kill ends a server that is not ready: in good order first, for it may be in
-// the middle of its recovery.
+// kill stops a server that is not ready. It tries an orderly shutdown first,
+// because the server may be in the middle of its recovery.
 func (d *Daemon) kill(ended <-chan error) {
 	if p, err := os.FindProcess(d.PID()); err == nil && d.PID() > 0 {
 		stopChild(p, d.spec.Stop, ended)
@@ -254,7 +254,7 @@ func (d *Daemon) kill(ended <-chan error) {
 }
 
 func stopChild(p *os.Process, stop syscall.Signal, ended <-chan error) {
-	_ = p.Signal(stop) // it may be gone already
+	_ = p.Signal(stop) // it may have exited
 	select {
 	case <-ended:
 	case <-time.After(patience):
@@ -263,16 +263,17 @@ func stopChild(p *os.Process, stop syscall.Signal, ended <-chan error) {
 	}
 }
 
-func howEnded(err error) error {
+func exitError(err error) error {
 	if err == nil {
-		return errors.New("it ended by itself")
+		return errors.New("exited")
 	}
-	return fmt.Errorf("it ended: %w", err)
+	return fmt.Errorf("exited: %w", err)
 }
 
 func (d *Daemon) logPath() string { return filepath.Join(d.spec.Dir, "log") }
 
-// openLog continues the server's log, or begins a new one when it is long.
+// openLog opens the server's log for appending, or starts a new one when it is
+// long.
 func (d *Daemon) openLog() (*os.File, error) {
 	if info, err := os.Stat(d.logPath()); err == nil && info.Size() > logBytes {
 		if err := os.Rename(d.logPath(), d.logPath()+".old"); err != nil {
@@ -284,7 +285,7 @@ func (d *Daemon) openLog() (*os.File, error) {
 
 func (d *Daemon) makeDir() error { return MakeDir(d.spec.Dir, d.spec.Owner) }
 
-// MakeDir makes a directory that only its owner can look into.
+// MakeDir creates a directory that only its owner can read.
 func MakeDir(dir string, owner *syscall.Credential) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -295,9 +296,9 @@ func MakeDir(dir string, owner *syscall.Credential) error {
 	return os.Chown(dir, int(owner.Uid), int(owner.Gid))
 }
 
-// Command is a program that runs as owner in a session of its own, so that a
-// signal to our terminal is not its business. It sees nothing of our
-// environment but PATH.
+// Command returns a command that runs as owner in its own session, so that
+// signals of the terminal do not reach it. Its environment contains only PATH
+// and env.
 func Command(ctx context.Context, owner *syscall.Credential, dir string, env []string, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -308,7 +309,7 @@ func Command(ctx context.Context, owner *syscall.Credential, dir string, env []s
 	return cmd
 }
 
-// Run runs a command of a server to its end. What it wrote is in the error.
+// Run runs a command and waits for it. The error contains its output.
 func Run(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -320,14 +321,14 @@ func Run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// WriteFile puts a whole file in place, durable, for owner alone.
+// WriteFile atomically writes and syncs a file that only owner can read.
 func WriteFile(path string, content []byte, owner *syscall.Credential) error {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, ".new-*") // always 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already after the rename
+	defer os.Remove(tmp.Name()) // does nothing after the rename
 	if owner != nil {
 		err = tmp.Chown(int(owner.Uid), int(owner.Gid))
 	}
@@ -346,7 +347,7 @@ func WriteFile(path string, content []byte, owner *syscall.Credential) error {
 	return SyncDir(dir)
 }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir syncs a directory, so that its entries are durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

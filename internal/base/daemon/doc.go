@@ -1,12 +1,12 @@
-// Package daemon finds and runs other people's servers: PostgreSQL, MariaDB,
-// Redis. It knows where their programs are, as whom they may run, and how one
-// is kept running on a data directory of its own:
+// Package daemon finds and supervises third-party servers: PostgreSQL, MariaDB and
+// Redis. It locates their programs, chooses the user they run as, and keeps one
+// server running per data directory:
 //
-//	idle ──Ensure──▶ prepare ─▶ start ─▶ answers ──dies──▶ wait ─▶ start …
+//	idle ──Ensure──▶ prepare ─▶ start ─▶ ready ──exits──▶ wait ─▶ start …
 //	  └───────────────────────── Stop ─────────────────────────────▶ stopped
 //
-// Never do two run on one data directory: before each start, what a process
-// before us left running there is found and ended.
+// Two servers never run on the same data directory: before each start, a server
+// that an earlier process left running there is found and stopped.
 //
 // The bundled service broker uses it, and the tests that need a real
 // PostgreSQL.

@@ -15,28 +15,28 @@ import (
 	"time"
 )
 
-// patience is how long a server may take to end before it is killed.
+// patience is how long a server may take to exit before it is killed.
 const patience = 20 * time.Second
 
-// EndLeftover ends what runs program on the data directory: a server whose
-// supervisor was killed. It returns when none is left.
-func EndLeftover(ctx context.Context, program, data, pidFile string, stop syscall.Signal) error {
+// StopLeftover stops every process that runs program on the data directory: a
+// server whose supervisor was killed. It returns when none is left.
+func StopLeftover(ctx context.Context, program, data, pidFile string, stop syscall.Signal) error {
 	for _, pid := range leftovers(program, data, pidFile) {
-		if err := end(ctx, pid, stop, func() bool { return !runs(pid, program, data) }); err != nil {
+		if err := stopProcess(ctx, pid, stop, func() bool { return !runs(pid, program, data) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// programs are the names of what EndBelow ends.
+// programs are the names of the programs that StopBelow stops.
 var programs = []string{"postgres", "mariadbd", "mysqld", "redis-server", "valkey-server"}
 
-// EndBelow ends every server of a kind that this package runs whose arguments
-// name a directory below dir and whose user is us, root, or one who owns
-// something there: those whose supervisor is gone. It returns the names of the
-// programs it has ended.
-func EndBelow(ctx context.Context, dir string) (ended []string, err error) {
+// StopBelow stops every server of a kind that this package runs whose arguments
+// name a directory below dir and whose user is the current user, root, or the
+// owner of a directory there: servers whose supervisor is gone. It returns the
+// names of the stopped programs.
+func StopBelow(ctx context.Context, dir string) (ended []string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func EndBelow(ctx context.Context, dir string) (ended []string, err error) {
 		if program == "postgres" {
 			stop = syscall.SIGINT // without waiting for its clients
 		}
-		if err := end(ctx, pid, stop, func() bool { return !namesBelow(arguments(pid), dir) }); err != nil {
+		if err := stopProcess(ctx, pid, stop, func() bool { return !namesBelow(arguments(pid), dir) }); err != nil {
 			errs = append(errs, fmt.Errorf("%s, process %d: %w", program, pid, err))
 			continue
 		}
@@ -81,8 +81,8 @@ func namesBelow(args []string, dir string) bool {
 	})
 }
 
-// ownersOf are the users whose processes may be servers of ours: us, root, and
-// who owns something directly below dir.
+// ownersOf returns the users whose processes may be servers of this data
+// directory: the current user, root, and the owners of the entries of dir.
 func ownersOf(dir string) (map[int]bool, error) {
 	owners := map[int]bool{0: true, os.Geteuid(): true}
 	entries, err := os.ReadDir(dir)
@@ -96,7 +96,7 @@ func ownersOf(dir string) (map[int]bool, error) {
 	return owners, nil
 }
 
-// nobody is the owner of what is not there.
+// nobody stands for the owner of a path that does not exist.
 const nobody = -1
 
 func ownerOf(path string) int {
@@ -110,8 +110,8 @@ func ownerOf(path string) int {
 	return nobody
 }
 
-// end signals a process that is not our child and waits until it is gone.
-func end(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
+// stopProcess signals a process that is not a child and waits until it is gone.
+func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.Now().Add(patience)
@@ -136,9 +136,9 @@ func end(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) er
 	return nil
 }
 
-// leftovers are the processes that run program on the data directory. The pid
-// file names one; where the system shows all processes, they are looked
-// through too, because a server may be killed before its file is written.
+// leftovers returns the processes that run program on the data directory. The
+// pid file names one; where the system lists all processes, they are searched
+// too, because a server may be killed before it writes its pid file.
 func leftovers(program, data, pidFile string) []int {
 	var pids []int
 	if text, err := os.ReadFile(pidFile); err == nil {
@@ -157,8 +157,8 @@ func leftovers(program, data, pidFile string) []int {
 	return pids
 }
 
-// runs tells whether a process is this program on this data directory, by the
-// arguments it was started with: a pid alone may be somebody else's by now.
+// runs reports whether a process runs program on the data directory, by its
+// arguments: a pid alone may have been reused.
 func runs(pid int, program, data string) bool {
 	args := arguments(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
@@ -172,7 +172,7 @@ func runs(pid int, program, data string) bool {
 	return false
 }
 
-// arguments are those a process was started with; none when it is gone.
+// arguments returns the arguments of a process; none when it has exited.
 func arguments(pid int) []string {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if errors.Is(err, os.ErrNotExist) {

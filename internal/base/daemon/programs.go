@@ -13,20 +13,20 @@ import (
 	"syscall"
 )
 
-// ErrNoPostgres, ErrNoMariaDB and ErrNoRedis: the server's programs are not
-// installed.
+// ErrNoPostgres, ErrNoMariaDB and ErrNoRedis mean that the server's programs
+// are not installed.
 var (
 	ErrNoPostgres = errors.New("no PostgreSQL server programs (initdb, postgres, pg_ctl) found: " +
 		"install them with: apt-get install postgresql")
 	ErrNoMariaDB = errors.New("no MariaDB server programs (mariadbd, mariadb-install-db) found: " +
 		"install them with: apt-get install mariadb-server")
-	// ErrClosed is a directory that the user of a server cannot enter.
+	// ErrClosed means that the server's user cannot enter a directory.
 	ErrClosed  = errors.New("directory is closed")
 	ErrNoRedis = errors.New("no redis-server found: install it with: apt-get install redis-server")
 )
 
 // PostgresFor returns the directory of the programs for a data directory: those
-// of the version that made it, if they are there, for no other can use it.
+// of the version that created it, if installed, because no other can use it.
 func PostgresFor(data string) (string, error) {
 	if made, err := os.ReadFile(filepath.Join(data, "PG_VERSION")); err == nil {
 		for _, pattern := range []string{"/usr/lib/postgresql/%s/bin", "/usr/pgsql-%s/bin"} {
@@ -62,7 +62,7 @@ func Postgres() (string, error) {
 	return "", ErrNoPostgres
 }
 
-// MariaDB returns the paths of the server and of the program that makes its
+// MariaDB returns the paths of the server and of the program that creates its
 // data directory.
 func MariaDB() (server, install string, err error) {
 	server, install = find("mariadbd"), find("mariadb-install-db")
@@ -80,7 +80,7 @@ func Redis() (string, error) {
 	return "", ErrNoRedis
 }
 
-// find looks in PATH, and where servers are that users have no use for.
+// find searches PATH and the usual directories of server programs.
 func find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -100,16 +100,17 @@ func holds(dir string, names ...string) bool {
 	})
 }
 
-// version is the number in a path such as …/postgresql/15/bin or …/pgsql-15/bin.
+// version returns the number in a path such as …/postgresql/15/bin or
+// …/pgsql-15/bin.
 func version(dir string) int {
 	name := filepath.Base(filepath.Dir(dir))
 	n, _ := strconv.Atoi(strings.TrimPrefix(name, "pgsql-"))
 	return n
 }
 
-// Unprivileged says as whom a server runs, for root must not: as the first of
-// these users that exists, or else nobody. Nil means as ourselves, who are not
-// root.
+// Unprivileged returns the user that a server runs as, because it must not run
+// as root: the first of these users that exists, or else nobody. Nil means the
+// current user, who is not root.
 func Unprivileged(names ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -125,11 +126,12 @@ func Unprivileged(names ...string) (*syscall.Credential, error) {
 			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 		}
 	}
-	return nil, fmt.Errorf("a server must not run as root, and there is no user %s or nobody to run it as", strings.Join(names, ", "))
+	return nil, fmt.Errorf("a server must not run as root, and no user %s or nobody exists", strings.Join(names, ", "))
 }
 
-// CanEnter returns an error that is ErrClosed when owner cannot get to dir, or
-// to where it will be made. It names the parent that is in the way.
+// CanEnter returns an error that wraps ErrClosed when owner cannot enter dir,
+// or the directory in which it will be created. It names the parent that denies
+// access.
 func CanEnter(dir string, owner *syscall.Credential) error {
 	if owner == nil {
 		return nil

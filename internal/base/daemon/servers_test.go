@@ -256,7 +256,7 @@ func TestEndBelow(t *testing.T) {
 	}
 	gone := begin(s, "redis-server")
 	stay := []chan struct{}{begin(elsewhere, "redis-server"), begin(other, "backup")}
-	names, err := daemon.EndBelow(t.Context(), s.Dir)
+	names, err := daemon.StopBelow(t.Context(), s.Dir)
 	if err != nil || len(names) != 1 || names[0] != "redis-server" {
 		t.Fatalf("%q, %v", names, err)
 	}

@@ -14,10 +14,9 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// Dialect says which engine is behind a DB.
+// Dialect is the kind of database behind a DB.
 type Dialect int
 
-// The engines.
 const (
 	SQLite Dialect = iota + 1
 	Postgres
@@ -33,17 +32,16 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("Dialect(%d)", int(d))
 }
 
-// Options are what Open needs.
+// Options configure Open.
 type Options struct {
 	// URL is sqlite:PATH, postgres://… or postgresql://…
 	URL string
-	// Keys seal and open secret columns. Without them Seal and Unseal cannot be used.
+	// Keys seal and open secret columns. Seal and Unseal panic without them.
 	Keys *seal.Keyring
-	// Log takes notes about migrations and retries; none are made without it.
+	// Log receives messages about migrations and retries; nil discards them.
 	Log *slog.Logger
-	// MaxConns bounds the connections; 0 means 16 for PostgreSQL, which
-	// gets at least 2. SQLite has one
-	// writer and, within 4 and 8, that many readers.
+	// MaxConns limits the connections; 0 means 16 for PostgreSQL, which gets at
+	// least 2. SQLite has one writer and between 4 and 8 readers.
 	MaxConns int
 }
 
@@ -57,13 +55,13 @@ type DB struct {
 	keys    atomic.Pointer[seal.Keyring]
 	log     *slog.Logger
 	closed  atomic.Bool
-	// migrating has room for the one Migrate that is at work.
+	// migrating is a semaphore for Migrate.
 	migrating chan struct{}
 }
 
-// Open connects to the database, which it checks, and creates the file of an
-// SQLite database when it is missing. It does not migrate. Its errors never
-// show the password of the URL.
+// Open connects to the database and checks it. It creates the file of an SQLite
+// database if it is missing. It does not migrate. Its errors never contain the
+// password of the URL.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{log: o.Log, migrating: make(chan struct{}, 1)}
 	d.SetKeys(o.Keys)
@@ -104,18 +102,18 @@ func (d *DB) Close() error {
 	return err
 }
 
-// Dialect says which engine this is.
+// Dialect returns the kind of database.
 func (d *DB) Dialect() Dialect { return d.dialect }
 
-// Shared is true when other server processes may use the same database at the
-// same time, so that work must be claimed and not merely remembered.
+// Shared reports whether other server processes may use the same database at
+// the same time, so that work must be claimed in it.
 func (d *DB) Shared() bool { return d.dialect == Postgres }
 
 // SetKeys replaces the keyring, for a server that rotates its keys while it
-// runs. Transactions under way may use either.
+// runs. Transactions in progress may use either.
 func (d *DB) SetKeys(keys *seal.Keyring) { d.keys.Store(keys) }
 
-// Ping checks that the database answers.
+// Ping checks the connection to the database.
 func (d *DB) Ping(ctx context.Context) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -127,12 +125,12 @@ func (d *DB) Ping(ctx context.Context) error {
 // returns nil. Any error or panic of fn rolls back; the panic goes on.
 //
 // fn MAY RUN MORE THAN ONCE: when the transaction fails because of another one,
-// it is rolled back and run again, with growing random pauses. So fn must set
-// what it hands out rather than add to it, and do nothing outside the
+// it is rolled back and retried, with growing random pauses. So fn must assign
+// its results rather than add to them, and have no side effects outside the
 // transaction (no mail, no HTTP call, no channel).
 //
-// Updates do not nest, and a View inside one would wait for a second
-// connection: both are refused when they are given the transaction's context.
+// Transactions do not nest, and a View inside an Update would wait for a second
+// connection: both are rejected when they are given the transaction's context.
 func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.run(ctx, d.writer, d.updateOptions(), fn)
 }
@@ -144,17 +142,17 @@ func (d *DB) View(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.run(ctx, d.reader, d.viewOptions(), fn)
 }
 
-// UpdateLocking is Update without the promise that transactions behave as if
-// they ran one after the other: on PostgreSQL it is READ COMMITTED, so each
-// statement sees what was committed before it began. It is for queues, where
-// many workers change rows beside each other all the time and serializable
-// transactions would mostly run again: they remember each page of an index
+// UpdateLocking is like Update, but without the guarantee that transactions
+// behave as if they ran one after the other: on PostgreSQL it is READ
+// COMMITTED, so each statement sees what was committed before it began. It is
+// for queues, where many workers change rows concurrently all the time and
+// serializable transactions would mostly be retried: they track each index page
 // that they read, and every insert into one is a conflict.
 //
-// What was read may be stale by the time of the write, so look, then write is
-// right only for rows that were locked (FOR UPDATE, which SQLite neither has nor
+// What was read may be stale by the time of the write, so "read, then write" is
+// correct only for locked rows (FOR UPDATE, which SQLite neither has nor
 // needs), for values changed in place (n = n + 1) and for conflicts that a
-// unique index finds (ON CONFLICT). On SQLite it is Update. fn may run more
+// unique index detects (ON CONFLICT). On SQLite it is Update. fn may run more
 // than once, because of a deadlock.
 func (d *DB) UpdateLocking(ctx context.Context, fn func(tx *Tx) error) error {
 	opts := d.updateOptions()
@@ -201,22 +199,22 @@ func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func
 		case attempt == maxAttempts:
 			return fmt.Errorf("gave up after %d attempts: %w", attempt, err)
 		}
-		d.log.DebugContext(ctx, "transaction runs again", "attempt", attempt, "error", err)
+		d.log.DebugContext(ctx, "transaction retried", "attempt", attempt, "error", err)
 		if err := pause(ctx, attempt); err != nil {
 			return err
 		}
 	}
 }
 
-// attempt runs fn in one transaction. again tells that only another transaction
-// was in the way.
+// attempt runs fn in one transaction. again reports whether it failed only
+// because of another transaction.
 func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) (again bool, err error) {
 	begun, err := pool.BeginTx(ctx, opts)
 	if err != nil {
 		if d.closed.Load() {
 			return false, ErrClosed
 		}
-		return retryable(err), orContext(ctx, d.away(fmt.Errorf("begin: %w", err), false))
+		return retryable(err), orContext(ctx, d.unavailable(fmt.Errorf("begin: %w", err), false))
 	}
 	tx := &Tx{db: d, sql: begun}
 	tx.ctx = context.WithValue(ctx, insideTx{}, d)
@@ -227,7 +225,7 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 		tx.over = true
 		tx.closeRows()
 		if !committed {
-			begun.Rollback() //nolint:errcheck // nothing is left to be done; the connection checks itself
+			begun.Rollback() //nolint:errcheck // a broken connection is discarded by the pool
 		}
 	}()
 
@@ -242,9 +240,9 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 		if ctx.Err() != nil {
 			return false, orContext(ctx, err)
 		}
-		// fn may have hidden the reason in an error of its own.
+		// fn may have wrapped the reason in its own error.
 		if unreachable(tx.failed) {
-			return false, d.away(tx.failed, false)
+			return false, d.unavailable(tx.failed, false)
 		}
 		return retryable(err) || retryable(tx.failed), err
 	}
@@ -253,13 +251,13 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 	}
 	committed = true
 	if err := begun.Commit(); err != nil {
-		return retryable(err), orContext(ctx, d.away(fmt.Errorf("commit: %w", translate(err)), true))
+		return retryable(err), orContext(ctx, d.unavailable(fmt.Errorf("commit: %w", translate(err)), true))
 	}
 	return false, nil
 }
 
-// pause waits a random time, up to a limit that doubles with every attempt:
-// transactions that collided must not meet again in step.
+// pause waits a random time, up to a limit that doubles with every attempt, so
+// that colliding transactions do not collide again.
 func pause(ctx context.Context, attempt int) error {
 	limit := longPause
 	if attempt < 10 {

@@ -1,25 +1,25 @@
-// Package db is the one way to a database: SQLite in a file, or PostgreSQL when
-// more than one server process shares the data. Everything above it writes its
-// SQL once and runs on both.
+// Package db gives access to the database: SQLite in a file, or PostgreSQL when
+// several server processes share the data. Its users write their SQL once, and it
+// runs on both.
 //
 // # One code path
 //
 // SQL uses ? as placeholder; for PostgreSQL it becomes $1, $2 and so on. A
 // question mark in a string, a quoted name or a comment is left alone, and ??
 // stands for a plain question mark (a PostgreSQL operator). One call runs one
-// statement. $1 and ?1 are refused, on both.
+// statement. $1 and ?1 are rejected on both.
 //
 // The types of the schema are TEXT, BIGINT, INTEGER (32 bits), BOOLEAN and
 // DOUBLE PRECISION, so that migration files are the same for both. Times are
 // BIGINT: nanoseconds since 1970 in UTC, see [Nanos] and [Time]. JSON and sealed
 // values are TEXT, see [JSON] and [Tx.Seal]. Text is valid UTF-8 without NUL
-// bytes: PostgreSQL cannot store anything else, so both refuse it with
+// bytes: PostgreSQL cannot store anything else, so both reject it with
 // [ErrText].
 //
-// SQLite is lax where PostgreSQL is strict, so a few habits keep both the same:
-// write NOT NULL also on a TEXT PRIMARY KEY (SQLite lets NULL into it), make keys
-// in the program and not by a sequence, and cast a bare placeholder whose type
-// nothing else gives away: CAST(? AS TEXT) IS NULL.
+// SQLite is lax where PostgreSQL is strict. To get the same behavior on both,
+// write NOT NULL also on a TEXT PRIMARY KEY (SQLite allows NULL there), generate
+// keys in the program and not by a sequence, and cast a bare placeholder whose type
+// cannot be inferred: CAST(? AS TEXT) IS NULL.
 //
 // # Order and comparison of text
 //
@@ -27,34 +27,34 @@
 // otherwise ORDER BY, < and > follow the collation the database was created
 // with, and lists come in another order. Declare text that is ever sorted or
 // compared as TEXT COLLATE "C" in the migration, or write ORDER BY name COLLATE
-// "C" in the query: SQLite is given COLLATE BINARY in its place. Equality is
-// byte by byte everywhere. LIKE minds case on both.
+// "C" in the query: for SQLite it becomes COLLATE BINARY. Equality is
+// byte by byte everywhere. LIKE is case-sensitive on both.
 //
 // # Transactions
 //
 // All access is inside [DB.Update] or [DB.View]. SQLite has one writer at a
 // time, so its transactions are serializable. PostgreSQL therefore runs Update
 // at SERIALIZABLE too: at its default level, or at REPEATABLE READ, the usual
-// "look, then write" (is the name free? is the quota not used up?) is right on
-// SQLite and quietly wrong on PostgreSQL, by write skew. The price is that a
-// transaction may fail at the end because of another; Update runs it again, so
+// "read, then write" (is the name free? is the quota not used up?) is correct on
+// SQLite and silently wrong on PostgreSQL, because of write skew. The price is that
+// a transaction may fail at the end because of another; Update retries it, so
 // its function must be safe to run more than once. View is a snapshot:
 // REPEATABLE READ READ ONLY, or a WAL read transaction. Queues with many
-// workers use [DB.UpdateLocking], which promises less.
+// workers use [DB.UpdateLocking], which guarantees less.
 //
-// After a statement has failed, the transaction is lost, as PostgreSQL has it:
+// After a statement has failed, the transaction is aborted, as in PostgreSQL:
 // later statements fail too and Update does not commit. Use ON CONFLICT where
 // a conflict is expected. One result is read at a time: the rows of one query
 // must be closed before the next statement runs. Prefer [One] and [All], which
-// close their rows and give errors their common shape ([ErrNotFound],
+// close their rows and return errors in a common form ([ErrNotFound],
 // [ConflictError], [ErrReadOnly]).
 //
 // # What a commit costs
 //
-// SQLite runs with synchronous=FULL: a transaction that was acknowledged
-// survives a power cut. See sqlite.go for what that was measured to cost.
+// SQLite runs with synchronous=FULL: an acknowledged transaction survives a power
+// cut. See sqlite.go for the measured cost.
 //
-// It knows no tables: each service has its store beside it, which brings its own
+// It defines no tables: each service has its own store, with its own
 // migrations.
 //
 // Imports: base/fault, base/seal, github.com/jackc/pgx/v5,

@@ -16,22 +16,24 @@ import (
 )
 
 var (
-	// ErrNotFound: the query has no row.
+	// ErrNotFound means that a query returned no row.
 	ErrNotFound = errors.New("not found")
-	// ErrClosed: the database was closed.
+	// ErrClosed means that the database was closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrReadOnly: a write inside View.
+	// ErrReadOnly means that a statement inside View tried to write.
 	ErrReadOnly = errors.New("write in a read-only transaction")
-	// ErrText: a text that cannot be stored: not UTF-8, or with a NUL byte.
+	// ErrText means that text is not valid UTF-8 or contains a NUL byte.
 	ErrText = errors.New("text must be valid UTF-8 without NUL bytes")
-	// ErrRowsOpen: the rows of an earlier query of the transaction are open.
+	// ErrRowsOpen means that the rows of an earlier query were not closed.
 	ErrRowsOpen = errors.New("the rows of an earlier query are still open: close them first")
 )
 
-// ConflictError is a unique or primary key constraint that a write would break.
+// ConflictError means that a write would violate a unique or primary key
+// constraint.
 type ConflictError struct {
-	// Constraint says which one as well as the engine knows: PostgreSQL gives the
-	// constraint's name, SQLite the columns ("users.origin, users.name").
+	// Constraint identifies the constraint as far as the database reports it:
+	// PostgreSQL gives its name, SQLite the columns ("users.origin,
+	// users.name").
 	Constraint string
 	Err        error
 }
@@ -45,8 +47,8 @@ func IsConflict(err error) bool {
 	return errors.As(err, &c)
 }
 
-// NewerSchemaError: the database was written by a newer ingot, which this one
-// must not touch.
+// NewerSchemaError means that the database was written by a newer Ingot, and
+// that this one must not change it.
 type NewerSchemaError struct {
 	Name         string // of the Migrations
 	Found, Known int64
@@ -60,7 +62,7 @@ func (e *NewerSchemaError) Error() string {
 
 const uniqueViolation = "23505"
 
-// translate gives the errors of the two engines one shape.
+// translate converts the errors of both databases to a common form.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -94,10 +96,11 @@ func translate(err error) error {
 
 func diskFull(err error) error {
 	return fault.Wrap(err, fault.InsufficientStorage,
-		"The disk of the server's database is full, so nothing was changed. Try again when the operator has made room.").After(30 * time.Second)
+		"The disk of the server's database is full. Nothing was changed. Try again after the operator has freed disk space.").After(30 * time.Second)
 }
 
-// sqliteColumns takes the columns out of "… UNIQUE constraint failed: a.b, a.c (2067)".
+// sqliteColumns extracts the columns from "… UNIQUE constraint failed: a.b, a.c
+// (2067)".
 func sqliteColumns(message string) string {
 	_, columns, found := strings.Cut(message, "UNIQUE constraint failed: ")
 	if !found {
@@ -107,10 +110,10 @@ func sqliteColumns(message string) string {
 	return columns
 }
 
-// retryable reports whether the transaction failed only because of another one,
-// so that running it again is right. A unique violation is not: PostgreSQL
-// reports a serialization failure in its place when the transaction had looked
-// for the row before.
+// retryable reports whether the transaction failed only because of another one
+// and may be retried. A unique violation is not retryable: PostgreSQL reports a
+// serialization failure instead when the transaction had looked for the row
+// before.
 func retryable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -118,8 +121,8 @@ func retryable(err error) bool {
 		case "40001", "40P01": // serialization_failure, deadlock_detected
 			return true
 		case "0A000":
-			// Another process has migrated a table that a prepared statement reads;
-			// pgx prepares it anew after the transaction.
+			// Another process has migrated a table that a prepared statement
+			// reads; pgx prepares it again after the transaction.
 			return strings.Contains(pg.Message, "cached plan")
 		}
 		return false
@@ -134,8 +137,7 @@ func retryable(err error) bool {
 	return false
 }
 
-// orContext prefers the reason for which the context ended over the driver's
-// many ways of saying that it did.
+// orContext returns the cause of a done context instead of the driver's error.
 func orContext(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

@@ -110,7 +110,7 @@ func TestLRU(t *testing.T) {
 		t.Errorf("took %d, %v", v, ok)
 	}
 	var left []int
-	c.drain(func(v int) { left = append(left, v) })
+	c.clear(func(v int) { left = append(left, v) })
 	if len(left) != 1 || left[0] != 3 || len(c.index) != 0 {
 		t.Errorf("drained %v, want c", left)
 	}

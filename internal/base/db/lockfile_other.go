@@ -4,6 +4,6 @@ package db
 
 import "context"
 
-// lockFile does nothing: there is no portable lock between processes. Two of them
-// must not start at once on one SQLite file.
+// lockFile does nothing, because there is no portable lock between processes.
+// Two processes must not start at the same time on one SQLite file.
 func lockFile(context.Context, string) (unlock func(), err error) { return func() {}, nil }

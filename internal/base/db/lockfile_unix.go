@@ -12,8 +12,8 @@ import (
 
 const lockPoll = 10 * time.Millisecond
 
-// lockFile waits until no other process, and no other caller in this one, has
-// the file locked.
+// lockFile locks the file against other processes and other callers in this
+// one.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -2,8 +2,8 @@ package db
 
 import "container/list"
 
-// lru is a bounded map that forgets what was used least recently. It is not
-// safe for concurrent use.
+// lru is a cache that evicts the least recently used entry. It is not safe for
+// concurrent use.
 type lru[V any] struct {
 	max   int
 	order *list.List // of *lruEntry[V], most recent first
@@ -38,8 +38,7 @@ func (c *lru[V]) take(key string) (v V, ok bool) {
 	return c.order.Remove(e).(*lruEntry[V]).value, true
 }
 
-// put stores a value and returns what had to leave for it: the least recent
-// entry of a full cache, or the earlier value of the same key.
+// put stores a value and returns the value it replaced or evicted, if any.
 func (c *lru[V]) put(key string, value V) (evicted V, was bool) {
 	if old, ok := c.take(key); ok {
 		evicted, was = old, true
@@ -51,8 +50,8 @@ func (c *lru[V]) put(key string, value V) (evicted V, was bool) {
 	return evicted, was
 }
 
-// drain empties the cache and gives every value to f.
-func (c *lru[V]) drain(f func(V)) {
+// clear empties the cache and calls f for every value.
+func (c *lru[V]) clear(f func(V)) {
 	for e := c.order.Front(); e != nil; e = e.Next() {
 		f(e.Value.(*lruEntry[V]).value)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Migrations are the schema of one service: files NNNNN_name.sql in the form of
-// goose, at the root of Files. Which ones a database has is kept in the table
-// NAME_migrations, so that each service moves on by itself.
+// Migrations are the schema of one service: goose files NNNNN_name.sql at the
+// root of Files. The applied versions are recorded in the table
+// NAME_migrations, so that each service is migrated independently.
 type Migrations struct {
 	Name  string
 	Files fs.FS
@@ -23,11 +23,11 @@ type Migrations struct {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// Migrate brings the tables of one service to the newest version. Each file runs
-// in a transaction of its own, so that a failing one leaves nothing behind. Any
-// number of processes may call it at once: one works, the others wait and find
-// nothing to do. When the database is already at a version that Files does not
-// have, it changes nothing and returns a *NewerSchemaError.
+// Migrate migrates the tables of one service to the newest version. Each file
+// runs in its own transaction, so that a failing one leaves no changes. Any
+// number of processes may call it at once: one migrates, the others wait and
+// find nothing to do. When the database is already at a version that Files does
+// not have, it changes nothing and returns a *NewerSchemaError.
 func (d *DB) Migrate(ctx context.Context, m Migrations) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -44,7 +44,7 @@ func (d *DB) Migrate(ctx context.Context, m Migrations) error {
 
 func (d *DB) migrate(ctx context.Context, m Migrations) error {
 	if !nameForm.MatchString(m.Name) {
-		return fmt.Errorf("%q is no name for migrations", m.Name)
+		return fmt.Errorf("%q is not a valid name for migrations", m.Name)
 	}
 	if err := checkFiles(m.Files); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (d *DB) migrate(ctx context.Context, m Migrations) error {
 		known = max(known, source.Version)
 	}
 
-	// goose has locks of its own, but looks at the version table, and creates it,
-	// before it takes them. Ours is around everything.
+	// goose has its own locks, but reads and creates the version table before
+	// it acquires them. This lock covers everything.
 	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
 		return err
@@ -93,8 +93,7 @@ func (d *DB) migrate(ctx context.Context, m Migrations) error {
 	return err
 }
 
-// checkFiles refuses what would break the promise that a migration happens as a
-// whole.
+// checkFiles rejects migrations that are not atomic.
 func checkFiles(files fs.FS) error {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -115,16 +114,18 @@ func checkFiles(files fs.FS) error {
 // postgresLock is the key of the advisory lock: "ingot" and a number, in ASCII.
 const postgresLock int64 = 0x696e676f74_01
 
-// lockMigrations waits until nobody else migrates this database.
+// lockMigrations waits until no other process or goroutine migrates this
+// database.
 func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
-	// First among ourselves: waiting for the advisory lock holds a connection, and
-	// enough of those waiting would leave none for the one that works.
+	// Wait within this process first: waiting for the advisory lock holds a
+	// connection, and enough waiting callers would leave none for the one that
+	// works.
 	select {
 	case d.migrating <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	release, err := d.lockOthersOut(ctx)
+	release, err := d.lockProcesses(ctx)
 	if err != nil {
 		<-d.migrating
 		return nil, err
@@ -132,12 +133,12 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	return func() { release(); <-d.migrating }, nil
 }
 
-func (d *DB) lockOthersOut(ctx context.Context) (unlock func(), err error) {
+func (d *DB) lockProcesses(ctx context.Context) (unlock func(), err error) {
 	if d.dialect == SQLite {
-		// goose opens its own transactions, so none of SQLite's locks can be held
-		// around all of them. A lock on a file beside the database can, and the
-		// system frees it when a process dies. The file stays there: removing it
-		// would be a race.
+		// goose opens its own transactions, so none of SQLite's locks can be
+		// held around all of them. A lock on a file beside the database can,
+		// and the system releases it when a process dies. The file is not
+		// removed, because that would be a race.
 		return lockFile(ctx, d.path+"-migrate")
 	}
 	conn, err := d.writer.Conn(ctx)
@@ -151,14 +152,15 @@ func (d *DB) lockOthersOut(ctx context.Context) (unlock func(), err error) {
 	return func() {
 		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", postgresLock)
 		if err != nil {
-			// Then the session must not go back to the pool with the lock.
-			conn.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it is the error we gave
+			// The session must not return to the pool with the lock.
+			conn.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it returns the error given above
 		}
 		conn.Close()
 	}, nil
 }
 
-// schemaVersion returns 0 when the database has none. It changes nothing.
+// schemaVersion returns 0 when the database has no version table. It changes
+// nothing.
 func (d *DB) schemaVersion(ctx context.Context, table string) (int64, error) {
 	exists := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
 	if d.dialect == Postgres {

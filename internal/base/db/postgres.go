@@ -30,8 +30,8 @@ func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) erro
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "ingot"
 	}
-	// A server whose machine is gone answers nothing at all: it is given up in
-	// time, for new connections and for those that are open.
+	// Give up on a server whose machine does not respond at all, for new
+	// connections and for open ones.
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
@@ -41,18 +41,18 @@ func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) erro
 	if maxConns <= 0 {
 		maxConns = defaultPostgresConns
 	}
-	maxConns = max(maxConns, 2) // Migrate needs one for its lock and one to work
+	maxConns = max(maxConns, 2) // Migrate needs two: one holds the lock
 	pool := stdlib.OpenDB(*config)
 	pool.SetMaxOpenConns(maxConns)
 	pool.SetMaxIdleConns(maxConns)
-	// Idle connections cost the server memory; a quiet process keeps none.
+	// Idle connections cost the server memory; an idle process keeps none.
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	d.writer, d.reader = pool, pool
 
 	var encoding string
 	err = pool.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding)
 	if err == nil && encoding != "UTF8" {
-		err = fmt.Errorf("its encoding is %s; create it with ENCODING 'UTF8'", encoding)
+		err = fmt.Errorf("encoding is %s; create the database with ENCODING 'UTF8'", encoding)
 	}
 	if err != nil {
 		pool.Close()
@@ -61,12 +61,12 @@ func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) erro
 	return nil
 }
 
-// secretsOf returns the passwords in a URL, in each spelling in which a message
-// could show them.
+// secretsOf returns the passwords in a URL, in every encoding in which an error
+// message could contain them.
 func secretsOf(rawURL string) ([]string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The parser's own message quotes the URL.
+		// The parser's error message quotes the URL.
 		return nil, errors.New("database URL cannot be read: special characters in the password must be percent-encoded")
 	}
 	var secrets []string
@@ -88,7 +88,7 @@ func secretsOf(rawURL string) ([]string, error) {
 	return secrets, nil
 }
 
-// hidden keeps an error's kind but not the secrets in its text.
+// hidden wraps an error and removes the secrets from its text.
 type hidden struct {
 	text string
 	err  error
@@ -99,7 +99,7 @@ func (h *hidden) Unwrap() error { return h.err }
 
 func hide(err error, secrets []string) error {
 	if err == nil {
-		return errors.New("it cannot be read")
+		return errors.New("invalid URL")
 	}
 	text := err.Error()
 	for _, s := range secrets {

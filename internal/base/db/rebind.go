@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// statement is a query as one engine wants it.
+// statement is a query in the syntax of one database.
 type statement struct {
 	text string
-	args int // how many placeholders it has
+	args int // number of placeholders
 	err  error
 }
 
-// rebinder translates queries and remembers what it translated. Mistakes are
-// remembered too.
+// rebinder translates queries and caches the results, including errors.
 type rebinder struct {
 	dialect Dialect
 	mu      sync.Mutex
@@ -63,12 +62,12 @@ func rebind(query string, d Dialect) statement {
 		case doubled:
 			text = "?"
 			if d == SQLite {
-				return statement{err: errors.New("?? is a PostgreSQL operator, SQLite has none with a question mark")}
+				return statement{err: errors.New("?? is for PostgreSQL operators, SQLite has no operator with a question mark")}
 			}
 		case numbered:
 			return statement{err: fmt.Errorf("placeholder %s is numbered, use plain ?", text)}
 		case unended:
-			return statement{err: errors.New("quote or comment without end, or a comment in a comment")}
+			return statement{err: errors.New("unterminated quote or comment, or a nested comment")}
 		case semicolon:
 			ended = true
 		case quoted:
@@ -84,8 +83,8 @@ func rebind(query string, d Dialect) statement {
 	return statement{text: out.String(), args: args}
 }
 
-// forSQLite puts COLLATE BINARY for COLLATE "C", which SQLite does not know by
-// that name, in text of any number of statements, such as migrations.
+// forSQLite replaces COLLATE "C", which SQLite does not know by that name, by
+// COLLATE BINARY, in any number of statements, such as migrations.
 func forSQLite(text string) string {
 	if !strings.Contains(text, `"C"`) {
 		return text
@@ -127,8 +126,8 @@ type token struct {
 	text string
 }
 
-// scan cuts SQL into tokens, as finely as finding placeholders needs. Joined
-// again, the tokens are the text.
+// scan splits SQL into tokens, as finely as finding placeholders requires.
+// Concatenated, the tokens are the text.
 func scan(s string) []token {
 	var tokens []token
 	for len(s) > 0 {
@@ -147,7 +146,7 @@ func scan(s string) []token {
 }
 
 // next returns the kind and length of the first token. A length of 0 means that
-// it has no end.
+// it is not terminated.
 func next(s string) (tokenKind, int) {
 	c := s[0]
 	switch {
@@ -194,8 +193,8 @@ func quote(s string, q byte, backslash bool) (tokenKind, int) {
 	return unended, 0
 }
 
-// blockComment returns the length of a comment, and 0 when it has no end or
-// another inside: PostgreSQL counts inner ones, SQLite does not.
+// blockComment returns the length of a comment, or 0 when it is not terminated
+// or contains another one: PostgreSQL nests comments, SQLite does not.
 func blockComment(s string) int {
 	end := strings.Index(s[2:], "*/")
 	if end < 0 || strings.Contains(s[2:2+end], "/*") {

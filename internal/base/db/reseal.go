@@ -7,23 +7,23 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// SealedColumn is a column with values made by Tx.Seal for "Table.Column" and
-// the text in column Key, which is the table's primary key.
+// SealedColumn is a column whose values were sealed by Tx.Seal for
+// "Table.Column" and the value of column Key, which is the table's primary key.
 type SealedColumn struct{ Table, Key, Column string }
 
 const resealBatch = 100
 
-// Reseal seals every value anew that is not sealed with the primary key, so that
-// the older keys can be thrown away. It returns how many it changed. It works in
-// small transactions and may run beside writers: a value that was changed in the
-// meantime is left as it is now (the writer has used the primary key). NULL and
-// empty values are skipped. A value that does not open is left alone and named in
-// the error, after all others are done.
+// Reseal encrypts again every value that is not sealed with the primary key, so
+// that older keys can be removed. It returns how many values it changed. It
+// works in small transactions and may run concurrently with writers: a value
+// that was changed in the meantime is not touched (the writer used the primary
+// key). NULL and empty values are skipped. A value that cannot be opened is
+// skipped and named in the error, after all others are done.
 func (d *DB) Reseal(ctx context.Context, cols []SealedColumn) (n int, err error) {
 	for _, c := range cols {
 		for _, name := range []string{c.Table, c.Key, c.Column} {
 			if !nameForm.MatchString(name) {
-				return 0, fmt.Errorf("reseal: %q is no name of a table or column", name)
+				return 0, fmt.Errorf("reseal: %q is not the name of a table or column", name)
 			}
 		}
 	}
@@ -55,8 +55,9 @@ func (d *DB) resealColumn(ctx context.Context, c SealedColumn) (n int, failures 
 	current := "s1." + d.keyring().Primary() + ".%"
 	for last := ""; ; {
 		var batch []sealedValue
-		// Looked for outside the writing transaction: on PostgreSQL a scan inside a
-		// serializable one would make every writer of the table collide with it.
+		// Read outside the writing transaction: on PostgreSQL, a scan inside a
+		// serializable transaction would conflict with every writer of the
+		// table.
 		err := d.View(ctx, func(tx *Tx) (err error) {
 			batch, err = All(tx, func(s Scanner) (v sealedValue, err error) {
 				err = s.Scan(&v.key, &v.sealed)
@@ -94,10 +95,10 @@ func (d *DB) resealColumn(ctx context.Context, c SealedColumn) (n int, failures 
 	}
 }
 
-func place(column, rowKey string) string { return column + "\x00" + rowKey }
+func sealContext(column, rowKey string) string { return column + "\x00" + rowKey }
 
-// keyring panics when there is none: a server that was wired without keys must
-// not get as far as a user's request.
+// keyring panics when there are no keys: this is a programming error that must
+// be found before a user's request needs them.
 func (d *DB) keyring() *seal.Keyring {
 	keys := d.keys.Load()
 	if keys == nil {

@@ -16,35 +16,36 @@ import (
 	"modernc.org/sqlite"
 )
 
-// SQLite is one writer connection and a few readers on one file in WAL mode:
-// readers never wait for the writer, nor it for them.
+// SQLite has one writer connection and a few readers on one file in WAL mode:
+// readers and the writer never wait for each other.
 //
-// synchronous=FULL makes every commit wait until the disk has it, so that nothing
-// acknowledged is lost to a power cut. Measured with BenchmarkCommit on two cores
-// and a disk that flushes in 70 µs: 95 µs a commit (10,500 a second) against 26 µs
-// (39,000 a second) with NORMAL, which may lose the last commits. The difference
-// is that one flush: count a millisecond on a common SSD, ten on a turning disk,
-// and write related rows in one transaction. PostgreSQL, serializable and durable
-// on the same disk, took 220 µs for one client and 110 to 135 µs a commit for
-// sixteen; when all sixteen wrote one row, 310 µs.
+// synchronous=FULL makes every commit wait for the disk, so that no
+// acknowledged transaction is lost in a power cut. Measured with
+// BenchmarkCommit on two cores and a disk that flushes in 70 µs: 95 µs per
+// commit (10,500 per second) against 26 µs (39,000 per second) with NORMAL,
+// which may lose the last commits. The difference is that one flush: expect a
+// millisecond on a common SSD, ten on a hard disk, and write related rows in
+// one transaction. PostgreSQL, serializable and durable on the same disk, took
+// 220 µs for one client and 110 to 135 µs per commit for sixteen; when all
+// sixteen wrote one row, 310 µs.
 const (
 	minReaders = 4
 	maxReaders = 8
 
-	// Caches are small, in KiB for each connection: the operating system caches
-	// the file anyway, and a server is to stay small. What they take is nearly
-	// twice that: a page of 4 KiB and its header get 8 KiB from the driver's
+	// Caches are small, in KiB per connection: the operating system caches the
+	// file anyway, and the server should use little memory. They take nearly
+	// twice that: a page of 4 KiB and its header take 8 KiB of the driver's
 	// allocator, and a server with two files has ten connections.
 	writerCache = 768
 	readerCache = 256
 
-	// Prepared statements kept by the writer and by each reader; one takes about
-	// 7 KiB.
+	// Prepared statements cached by the writer and by each reader; one takes
+	// about 7 KiB.
 	writerStatements = 512
 	readerStatements = 128
 
-	// How long SQLite itself waits for a lock that another process holds. Short,
-	// because it cannot be interrupted meanwhile; Update tries again by itself.
+	// How long SQLite itself waits for a lock that another process holds. It is
+	// short, because the wait cannot be interrupted; Update retries.
 	busyTimeout = 500 * time.Millisecond
 )
 
@@ -68,7 +69,7 @@ func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
 	}
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
-	// The first connection also turns a new file into WAL mode, before any reader.
+	// The first connection also sets a new file to WAL mode, before any reader.
 	if err := d.writer.PingContext(ctx); err != nil {
 		d.writer.Close()
 		return fmt.Errorf("database file %s: %w", path, orContext(ctx, err))
@@ -91,7 +92,7 @@ func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
 	readers := min(max(maxConns, minReaders), maxReaders)
 	d.reader.SetMaxOpenConns(readers)
 	d.reader.SetMaxIdleConns(readers)
-	// A quiet server gives back the caches of its readers.
+	// An idle server closes its readers and frees their caches.
 	d.reader.SetConnMaxIdleTime(5 * time.Minute)
 	return nil
 }
@@ -110,10 +111,10 @@ func sqlitePath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// createPrivate creates a missing file so that only we can read it. SQLite gives
-// the WAL and the shared memory file the same mode. It must not open a file that
-// exists: closing it would drop the locks that SQLite holds on it for another DB
-// of this process.
+// createPrivate creates a missing file that only the current user can read.
+// SQLite gives the WAL and the shared memory file the same mode. It must not
+// open an existing file: closing it would drop the locks that SQLite holds on
+// it for another DB of this process.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

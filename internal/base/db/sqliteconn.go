@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// The types here stand between database/sql and the SQLite driver. They keep
-// prepared statements for each connection, which is worth about half of the time
-// of a small query. The cache is down here and not made of *sql.Stmt because
-// preparing one of those needs a second connection, and the writer has only one,
-// held by the very transaction that wants the statement.
+// The types here sit between database/sql and the SQLite driver. They cache
+// prepared statements per connection, which saves about half of the time of a
+// small query. The cache does not use *sql.Stmt because preparing one needs a
+// second connection, and the writer has only one, held by the very transaction
+// that needs the statement.
 
 type liteConnector struct {
 	driver.Connector
@@ -56,7 +56,7 @@ type liteConn struct {
 }
 
 func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if !worthKeeping(query) {
+	if !cacheable(query) {
 		return c.liteDriverConn.ExecContext(ctx, forSQLite(query), args)
 	}
 	stmt, err := c.statement(ctx, query)
@@ -69,7 +69,7 @@ func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.
 }
 
 func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if !worthKeeping(query) {
+	if !cacheable(query) {
 		return c.liteDriverConn.QueryContext(ctx, forSQLite(query), args)
 	}
 	stmt, err := c.statement(ctx, query)
@@ -84,7 +84,7 @@ func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver
 	return &liteRows{Rows: rows, conn: c, query: query, stmt: stmt}, nil
 }
 
-// PrepareContext does not use the cache: who prepares keeps the statement.
+// PrepareContext bypasses the cache: the caller keeps the statement.
 func (c *liteConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	return c.liteDriverConn.PrepareContext(ctx, forSQLite(query))
 }
@@ -100,8 +100,8 @@ func (c *liteConn) statement(ctx context.Context, query string) (liteStmt, error
 	return stmt.(liteStmt), nil
 }
 
-// done puts a statement back, or closes it after an error, when its state is
-// not to be relied on.
+// done returns a statement to the cache, or closes it after an error, when its
+// state is unknown.
 func (c *liteConn) done(query string, stmt liteStmt, err error) {
 	if err != nil {
 		stmt.Close()
@@ -120,17 +120,17 @@ func (c *liteConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 	return liteTx{tx, c}, nil
 }
 
-// IsValid is asked before the connection goes back to the pool.
+// IsValid is called before the connection returns to the pool.
 func (c *liteConn) IsValid() bool { return !c.broken && c.liteDriverConn.IsValid() }
 
 func (c *liteConn) Close() error {
-	c.stmts.drain(func(s liteStmt) { s.Close() })
+	c.stmts.clear(func(s liteStmt) { s.Close() })
 	return c.liteDriverConn.Close()
 }
 
-// liteTx takes a connection out of service when its transaction did not end
-// cleanly. Otherwise the writer could come back from the pool still inside a
-// transaction, and every later one would fail.
+// liteTx marks a connection as broken when its transaction did not end cleanly.
+// Otherwise the writer could return to the pool inside a transaction, and every
+// later one would fail.
 type liteTx struct {
 	driver.Tx
 	conn *liteConn
@@ -162,9 +162,9 @@ func (r *liteRows) Close() error {
 	return err
 }
 
-// worthKeeping is false for what runs once, such as the statements of a
-// migration, or is no single statement.
-func worthKeeping(query string) bool {
+// cacheable reports whether a statement is worth caching. Statements that run
+// once, such as those of a migration, and multiple statements are not.
+func cacheable(query string) bool {
 	word := strings.TrimLeft(query, " \t\r\n")
 	word = word[:span(word, isWord)]
 	for _, w := range [...]string{"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"} {

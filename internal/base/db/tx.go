@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Tx is a transaction. It belongs to the function it was given to and must not
-// be used after that returned, nor by two goroutines at once.
+// Tx is a transaction. It is valid until the function it was passed to returns,
+// and must not be used concurrently.
 type Tx struct {
 	db     *DB
 	ctx    context.Context
@@ -18,17 +18,17 @@ type Tx struct {
 	over   bool
 }
 
-// insideTx is the context key under which the DB of the running transaction is
-// found, to refuse a second one inside it.
+// insideTx is the context key for the DB of the running transaction. It is used
+// to reject nested transactions.
 type insideTx struct{}
 
-// Scanner is a row to read from: Row and *sql.Rows.
+// Scanner is a row that can be read: Row or *sql.Rows.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Context is the one given to Update or View.
+// Context returns the context passed to Update or View.
 func (t *Tx) Context() context.Context { return t.ctx }
 
-// Dialect says which engine this is.
+// Dialect returns the kind of database.
 func (t *Tx) Dialect() Dialect { return t.db.dialect }
 
 // Exec runs a statement and returns how many rows it changed.
@@ -44,8 +44,8 @@ func (t *Tx) Exec(query string, args ...any) (rowsAffected int64, err error) {
 	return result.RowsAffected()
 }
 
-// Query runs a statement that returns rows. They must be closed, or read to
-// their end, before the next statement of this transaction.
+// Query runs a statement that returns rows. They must be closed, or read to the
+// end, before the next statement of this transaction.
 func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	text, args, err := t.ready(query, args)
 	if err != nil {
@@ -59,8 +59,8 @@ func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	return rows, nil
 }
 
-// QueryRow prepares a query for one row. It runs when the row is scanned, and
-// not at all otherwise.
+// QueryRow returns the first row of a query. The query runs when the row is
+// scanned.
 func (t *Tx) QueryRow(query string, args ...any) Row { return Row{t, query, args} }
 
 // Row is the first row of a query.
@@ -70,8 +70,8 @@ type Row struct {
 	args  []any
 }
 
-// Scan runs the query and copies the columns of its first row. Without a row it
-// returns ErrNotFound.
+// Scan runs the query and copies the columns of its first row. It returns
+// ErrNotFound if there is no row.
 func (r Row) Scan(dest ...any) error {
 	_, err := One(r.tx, func(s Scanner) (struct{}, error) { return struct{}{}, s.Scan(dest...) }, r.query, r.args...)
 	return err
@@ -122,26 +122,26 @@ func All[T any](t *Tx, scan func(Scanner) (T, error), query string, args ...any)
 	return list, nil
 }
 
-// Seal encrypts a secret for a column ("table.column") of the row with this key.
-// It opens in no other place.
+// Seal encrypts a secret for a column ("table.column") of the row with this
+// key. It cannot be opened in any other column or row.
 func (t *Tx) Seal(column, rowKey string, plain []byte) string {
-	return t.db.keyring().Seal(plain, place(column, rowKey))
+	return t.db.keyring().Seal(plain, sealContext(column, rowKey))
 }
 
-// Unseal opens what Seal made for the same place.
+// Unseal opens a value that Seal made for the same column and row.
 func (t *Tx) Unseal(column, rowKey, sealed string) ([]byte, error) {
-	plain, err := t.db.keyring().Open(sealed, place(column, rowKey))
+	plain, err := t.db.keyring().Open(sealed, sealContext(column, rowKey))
 	if err != nil {
 		return nil, fmt.Errorf("%s of %q: %w", column, rowKey, err)
 	}
 	return plain, nil
 }
 
-// ready checks and translates a statement before any of it reaches an engine,
-// so that a mistake is the same mistake on both.
+// ready checks and translates a statement before it is sent to the database, so
+// that a mistake causes the same error on both.
 func (t *Tx) ready(query string, args []any) (string, []any, error) {
 	if t.over {
-		return "", nil, errors.New("the transaction is over")
+		return "", nil, errors.New("the transaction has ended")
 	}
 	if t.failed != nil {
 		return "", nil, fmt.Errorf("the transaction has failed already: %w", t.failed)
@@ -166,8 +166,8 @@ func (t *Tx) ready(query string, args []any) (string, []any, error) {
 	return s.text, args, nil
 }
 
-// fail remembers the first error of an engine, after which the transaction is
-// lost on PostgreSQL and therefore on both.
+// fail records the first database error, after which the transaction is aborted
+// on PostgreSQL and therefore on both.
 func (t *Tx) fail(err error) error {
 	err = orContext(t.ctx, translate(err))
 	if t.failed == nil {
@@ -176,7 +176,7 @@ func (t *Tx) fail(err error) error {
 	return err
 }
 
-// closeRows closes what was left open and reports whether anything was.
+// closeRows closes rows that were left open and reports whether there were any.
 func (t *Tx) closeRows() (leaked bool) {
 	if t.rows == nil {
 		return false

@@ -14,11 +14,11 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// retryAfter is when a client may try again after the database was away.
+// retryAfter is when a client may try again after the database was unreachable.
 const retryAfter = 5 * time.Second
 
-// unreachable reports whether an error says that the database server is away,
-// starting, stopping or full of connections, and nothing about the statement.
+// unreachable reports whether an error means that the database server is down,
+// starting, stopping or out of connections, rather than a failed statement.
 func unreachable(err error) bool {
 	if err == nil {
 		return false
@@ -45,19 +45,19 @@ func unreachable(err error) bool {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return true
 	}
-	// A connection that an earlier failure closed.
+	// A connection that was closed by an earlier failure.
 	return pgconn.SafeToRetry(err)
 }
 
-// away gives a lost connection its meaning: 503, and when to try again. Other
-// errors stay what they are, among them mistakes in statements.
-func (d *DB) away(err error, committing bool) error {
+// unavailable turns a lost connection into a 503 error with a time to retry.
+// Other errors are returned unchanged.
+func (d *DB) unavailable(err error, committing bool) error {
 	if d.dialect != Postgres || !unreachable(err) {
 		return err
 	}
-	message := "The database cannot be reached at the moment. Try again in a few seconds."
+	message := "The database is unavailable. Try again in a few seconds."
 	if committing {
-		message = "The database went away while the change was being stored. Look whether it was stored before you try again."
+		message = "The connection to the database was lost while the change was being saved. Check whether it was saved before you try again."
 	}
 	return fault.Wrap(err, fault.Unavailable, "%s", message).After(retryAfter)
 }

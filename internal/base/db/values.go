@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Nanos is how a time is stored: nanoseconds since 1970, UTC. The zero time is 0.
+// Nanos converts a time for storage: nanoseconds since 1970, UTC. The zero time
+// is 0.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -38,7 +39,7 @@ func (j JSON[T]) Value() (driver.Value, error) {
 	return string(text), nil
 }
 
-// Scan implements sql.Scanner. It replaces V, never merges into it.
+// Scan implements sql.Scanner. It replaces V instead of merging into it.
 func (j *JSON[T]) Scan(src any) error {
 	var fresh T
 	j.V = fresh
@@ -59,9 +60,8 @@ func (j *JSON[T]) Scan(src any) error {
 	return json.Unmarshal(text, &j.V)
 }
 
-// arguments turns every argument into one of nil, int64, float64, bool and
-// string, so that both drivers see the same and neither stores a type that the
-// other does not have.
+// arguments converts every argument to nil, int64, float64, bool or string, so
+// that both drivers see the same types.
 func arguments(args []any) ([]any, error) {
 	out := make([]any, len(args))
 	for i, arg := range args {

@@ -1,15 +1,15 @@
 // Package diskspace keeps a server usable when the disk of its data directory
 // fills up.
 //
-//	free space     state    what follows
+//	free space     state    effect
 //	>= reserve     Enough
-//	<  reserve     Low      what stores much (uploads, builds, starts, sends) is refused with 507
-//	<  reserve/4   Full     DIR/reserve is given back, so that logins, deletions and other small
-//	                        writes go on; /readyz says so
+//	<  reserve     Low      requests that store much data (uploads, builds, starts, sends) are rejected with 507
+//	<  reserve/4   Full     DIR/reserve is released, so that logins, deletions and other small
+//	                        writes still work; /readyz reports it
 //
-// DIR/reserve is a file of allocated blocks that nobody reads. DIR/reserve-start
-// is a second, smaller one that is given back only when a server starts on a full
-// disk. Both are made anew when there is room again.
+// DIR/reserve is a file of allocated but unused blocks. DIR/reserve-start
+// is a second, smaller one that is released only when a server starts on a full
+// disk. Both are recreated when there is enough free space.
 //
 // Imports: base/background, base/fault.
 package diskspace

@@ -2,7 +2,7 @@ package diskspace
 
 import "os"
 
-// fill writes a file, for file systems that cannot allocate one.
+// fill writes a file, for file systems without fallocate.
 func fill(f *os.File, size int64) error {
 	block := make([]byte, 1<<20)
 	for i := range block { // zeros might not be stored

@@ -15,10 +15,9 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// State says how much room there is.
+// State classifies the free space.
 type State int
 
-// The states.
 const (
 	Enough State = iota
 	Low
@@ -37,32 +36,32 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// Options make a Guard.
+// Options configure a Guard.
 type Options struct {
 	// Dir is the data directory.
 	Dir string
-	// Reserve is how much space is to stay free, in bytes. Zero is a twentieth of
+	// Reserve is the space to keep free, in bytes. Zero means a twentieth of
 	// the file system, at most 256 MiB.
 	Reserve int64
 	Log     *slog.Logger
-	// Relieve is called when space is low, to remove what can be made again. It
-	// may be nil.
+	// Relieve is called when space is low, to delete files that can be
+	// recreated. It may be nil.
 	Relieve func(context.Context)
-	// Every is how often the disk is looked at; a second if zero.
+	// Every is the interval of the checks; one second if zero.
 	Every time.Duration
-	// Measure returns the size of a file system and what is free there; nil asks
-	// the system.
+	// Measure returns the size and the free space of a file system; nil uses
+	// the operating system.
 	Measure func(dir string) (size, free int64, err error)
 }
 
-// Guard watches the disk.
+// Guard monitors the free space of a disk.
 type Guard struct {
 	background.Part
 	o    Options
 	size int64
 
-	// low has something in it when there is something to relieve. A sweep takes
-	// as long as there are files; the watch goes on meanwhile.
+	// low holds a value when Relieve has to be called. It runs in its own
+	// goroutine, because it may take long and the checks have to continue.
 	low chan struct{}
 
 	mu    sync.Mutex
@@ -74,14 +73,14 @@ var _ background.Service = (*Guard)(nil)
 
 const (
 	maxReserve = 256 << 20
-	// The files are parts of the reserve: an eighth and a thirty-second.
+	// Sizes of the reserve files, as fractions of the reserve.
 	fileShare, startShare = 8, 32
 	reserveFile           = "reserve"
 	startFile             = "reserve-start"
 )
 
-// Open measures the disk and, when it is full, gives back the space kept for
-// this moment, so that the server can start.
+// Open measures the disk and, when it is full, releases the reserved space, so
+// that the server can start.
 func Open(o Options) (*Guard, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -103,7 +102,7 @@ func Open(o Options) (*Guard, error) {
 	if free < o.Reserve/4 {
 		g.release(startFile)
 	}
-	if err := g.Look(context.Background()); err != nil {
+	if err := g.Check(context.Background()); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -112,10 +111,11 @@ func Open(o Options) (*Guard, error) {
 // Size returns the size of the disk, in bytes.
 func (g *Guard) Size() int64 { return g.size }
 
-// OnLow sets what to call when space is low; before Start.
+// OnLow sets the function to call when space is low. It must be called before
+// Start.
 func (g *Guard) OnLow(relieve func(context.Context)) { g.o.Relieve = relieve }
 
-// Start begins to watch.
+// Start starts the checks.
 func (g *Guard) Start(ctx context.Context) error {
 	return g.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() {
@@ -127,8 +127,8 @@ func (g *Guard) Start(ctx context.Context) error {
 					return
 				case <-tick.C:
 				}
-				if err := g.Look(work); err != nil {
-					g.o.Log.WarnContext(work, "the disk cannot be measured", "dir", g.o.Dir, "error", err)
+				if err := g.Check(work); err != nil {
+					g.o.Log.WarnContext(work, "disk space unknown", "dir", g.o.Dir, "error", err)
 				}
 			}
 		})
@@ -148,11 +148,11 @@ func (g *Guard) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the watch. The files stay for the next start.
+// Stop stops the checks. The reserve files stay for the next start.
 func (g *Guard) Stop() { g.Halt(nil) }
 
-// Look measures the disk and does what follows from it.
-func (g *Guard) Look(ctx context.Context) error {
+// Check measures the disk and acts on the result.
+func (g *Guard) Check(ctx context.Context) error {
 	_, free, err := g.o.Measure(g.o.Dir)
 	if err != nil {
 		return err
@@ -172,16 +172,16 @@ func (g *Guard) Look(ctx context.Context) error {
 	case Full:
 		g.release(reserveFile)
 	case Enough:
-		// Enough to be still enough afterwards.
+		// Only if the state remains Enough afterwards.
 		if free > g.o.Reserve*3/2 {
 			g.keep(reserveFile, g.o.Reserve/fileShare)
 			g.keep(startFile, g.o.Reserve/startShare)
 		}
 	}
 	if state > before {
-		g.o.Log.WarnContext(ctx, "the disk of the data directory runs full", "dir", g.o.Dir, "state", state.String(), "free_bytes", free, "reserve_bytes", g.o.Reserve)
+		g.o.Log.WarnContext(ctx, "disk space low", "dir", g.o.Dir, "state", state.String(), "free_bytes", free, "reserve_bytes", g.o.Reserve)
 	} else if state < before {
-		g.o.Log.InfoContext(ctx, "there is room on the disk of the data directory again", "dir", g.o.Dir, "state", state.String(), "free_bytes", free)
+		g.o.Log.InfoContext(ctx, "disk space recovered", "dir", g.o.Dir, "state", state.String(), "free_bytes", free)
 	}
 	if state != Enough {
 		select {
@@ -192,21 +192,21 @@ func (g *Guard) Look(ctx context.Context) error {
 	return nil
 }
 
-// State returns what Look saw last.
+// State returns the result of the last check.
 func (g *Guard) State() (state State, free int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state, g.free
 }
 
-// Room returns nil, or the refusal of a request that would store much.
+// Room returns an error for requests that store much data while space is low.
 func (g *Guard) Room() error {
 	state, free := g.State()
 	if state == Enough {
 		return nil
 	}
 	return fault.New(fault.InsufficientStorage,
-		"The disk of the server is nearly full (%s free, %s are kept for small changes), so nothing large is stored. Delete apps, packages or droplets that are not needed, or ask the operator for space.",
+		"The server's disk is nearly full (%s free, %s reserved for small changes). Delete apps, packages or droplets that are not needed, or ask the operator to free disk space.",
 		megabytes(free), megabytes(g.o.Reserve)).After(30 * time.Second)
 }
 
@@ -229,13 +229,14 @@ func (g *Guard) release(name string) {
 	err := os.Remove(filepath.Join(g.o.Dir, name))
 	switch {
 	case err == nil:
-		g.o.Log.Warn("space kept in reserve was given back", "file", name)
+		g.o.Log.Warn("disk space reserve released", "file", name)
 	case !errors.Is(err, fs.ErrNotExist):
-		g.o.Log.Error("space kept in reserve cannot be given back", "file", name, "error", err)
+		g.o.Log.Error("disk space reserve not released", "file", name, "error", err)
 	}
 }
 
-// keep makes a reserve file if it is not there. It is complete or absent.
+// keep creates a reserve file if it does not exist. The file is complete or
+// absent.
 func (g *Guard) keep(name string, size int64) {
 	path := filepath.Join(g.o.Dir, name)
 	if info, err := os.Stat(path); err == nil && info.Size() == size {
@@ -243,6 +244,6 @@ func (g *Guard) keep(name string, size int64) {
 	}
 	if err := allocate(path, size); err != nil {
 		_ = os.Remove(path)
-		g.o.Log.Warn("no space can be kept in reserve", "file", name, "error", err)
+		g.o.Log.Warn("disk space reserve not created", "file", name, "error", err)
 	}
 }

@@ -51,7 +51,7 @@ func TestGuard(t *testing.T) {
 	look := func(other int64, state State, room, ready bool, files ...string) {
 		t.Helper()
 		d.other = other
-		if err := g.Look(t.Context()); err != nil {
+		if err := g.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got, _ := g.State()

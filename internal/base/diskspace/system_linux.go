@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// measure returns the size of the file system of dir and what is free there for
-// users other than root: what only root may use is nobody's to rely on.
+// measure returns the size of the file system of dir and the space that is free
+// for users other than root.
 func measure(dir string) (size, free int64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -17,7 +17,7 @@ func measure(dir string) (size, free int64, err error) {
 	return int64(st.Blocks) * block, int64(st.Bavail) * block, nil //nolint:gosec // far below 2^63
 }
 
-// allocate makes a file whose blocks are taken.
+// allocate creates a file with allocated blocks.
 func allocate(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

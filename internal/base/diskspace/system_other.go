@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// measure knows no way to ask: there is always enough.
+// measure always reports enough space.
 func measure(string) (size, free int64, err error) { return maxReserve * 20, math.MaxInt64, nil }
 
 func allocate(path string, size int64) error {

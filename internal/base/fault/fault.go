@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Code says what kind of failure it is. The values are Cloud Foundry's error
-// names, so that the v3 API needs no second vocabulary; the other faces
-// translate them.
+// Code classifies an error. The values are Cloud Foundry's error names, so that
+// the v3 API can use them directly; the other APIs translate them.
 type Code string
 
-// The codes in use. Package web holds the table of statuses and numbers; a
-// code missing there fails a test.
+// Package web maps these codes to statuses and numbers; a test fails if one is
+// missing there.
 const (
 	Internal               Code = "UnknownError"
 	BadRequest             Code = "BadRequest"
@@ -49,37 +48,37 @@ const (
 	DeployingStop          Code = "StopDisabledDuringDeployment"
 )
 
-// Error is a failure whose meaning to the user is known.
+// Error is an error with a message for the user.
 type Error struct {
 	Code Code
-	// Message is written for the user: what happened, why, what to do next.
-	// It never holds secrets or internals.
+	// Message is shown to the user: what happened, why, what to do next. It
+	// never contains secrets or internals.
 	Message string
-	// More holds further problems of the same request, each a whole message.
+	// More holds further problems of the same request, each a complete message.
 	More []string
-	// Kind refines Code for one face: OAuth's error word, for example. Empty
-	// means the face derives it from Code.
+	// Kind refines Code for one API, for example OAuth's error value. If it is
+	// empty, the API derives it from Code.
 	Kind string
-	// Need lists the scopes of which one would have been enough.
+	// Need lists scopes, one of which is required.
 	Need []string
-	// RetryAfter tells the caller when trying again makes sense.
+	// RetryAfter is when the caller may try again.
 	RetryAfter time.Duration
 	// Err is the cause, for the log only.
 	Err error
 }
 
-// New makes an error whose message is formatted for the user.
+// New returns an error whose message is formatted for the user.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap gives err a meaning. The cause stays reachable through errors.Is and
-// errors.As and is never shown to the user.
+// Wrap returns an error with a code and a message for the user. The cause is
+// available through errors.Is and errors.As and is never shown to the user.
 func Wrap(err error, code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Invalid collects the problems of one request. It returns nil when there are
+// Invalid combines the problems of one request. It returns nil when there are
 // none, so that validation can end with `return fault.Invalid(problems...)`.
 func Invalid(problems ...string) error {
 	if len(problems) == 0 {
@@ -88,26 +87,26 @@ func Invalid(problems ...string) error {
 	return &Error{Code: Unprocessable, Message: problems[0], More: problems[1:]}
 }
 
-// WithKind returns a copy of e with the face-specific word set.
+// WithKind returns a copy of e with the API-specific error value set.
 func (e *Error) WithKind(kind string) *Error {
 	c := *e
 	c.Kind = kind
 	return &c
 }
 
-// After returns a copy of e that tells the caller when to try again.
+// After returns a copy of e with the time after which the caller may try again.
 func (e *Error) After(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
 	return &c
 }
 
-// Messages is Message followed by More.
+// Messages returns Message followed by More.
 func (e *Error) Messages() []string {
 	return append([]string{e.Message}, e.More...)
 }
 
-// Error is for the log: code, all messages and the cause.
+// Error returns the code, all messages and the cause, for the log.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Code))

@@ -1,7 +1,7 @@
-// Package faulttest puts faults between the parts of a server: calls fail, panic,
-// hang until their context ends, or hang whatever their context says. Which call
-// has which fault is drawn from a seed. Engines get theirs from package
-// enginetest, channels from channeltest.
+// Package faulttest injects faults into a server: calls fail, panic,
+// hang until their context is done, or hang forever. A seed determines which call
+// gets which fault. Engines get theirs from package enginetest, channels from
+// channeltest.
 //
 // Only tests import it.
 //

@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// Kind is what goes wrong.
+// Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults.
 const (
 	Error Kind = "error"
 	Panic Kind = "panic"
@@ -21,10 +20,10 @@ const (
 	Stuck Kind = "stuck" // until the faults end, whatever the context says
 )
 
-// ErrInjected is the error of calls that fail.
+// ErrInjected is the error of calls with an Error fault.
 var ErrInjected = errors.New("an injected fault")
 
-// Faults decides which calls have a fault. Without any it changes nothing.
+// Faults decides which calls fail. Before Begin, none do.
 type Faults struct {
 	mu    sync.Mutex
 	rand  *rand.Rand
@@ -35,21 +34,21 @@ type Faults struct {
 	over  chan struct{} // closed when the faults end
 }
 
-// New returns faults that are drawn from a seed. They begin with Begin.
+// New returns Faults that use a random sequence with this seed.
 func New(seed uint64) *Faults {
 	over := make(chan struct{})
 	close(over)
 	return &Faults{rand: rand.New(rand.NewPCG(seed, seed)), calls: map[string]int{}, made: map[Kind]int{}, over: over} //nolint:gosec // not a secret
 }
 
-// Begin gives the calls of a rate from 0 to 1 one of the kinds.
+// Begin makes a fraction of the calls, from 0 to 1, fail with one of the kinds.
 func (f *Faults) Begin(rate float64, kinds ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rate, f.kinds, f.over = rate, kinds, make(chan struct{})
 }
 
-// End ends the faults, and the calls that hang.
+// End stops the faults and releases the calls that hang.
 func (f *Faults) End() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,16 +67,16 @@ func (f *Faults) Calls() map[string]int {
 	return maps.Clone(f.calls)
 }
 
-// Made returns how many faults of each kind there were.
+// Made returns the number of injected faults by kind.
 func (f *Faults) Made() map[Kind]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.made)
 }
 
-// Strike is called at the beginning of a call. It returns nil when that has no
-// fault.
-func (f *Faults) Strike(ctx context.Context, call string) error {
+// Inject is called at the beginning of a call. It returns nil if the call gets
+// no fault.
+func (f *Faults) Inject(ctx context.Context, call string) error {
 	f.mu.Lock()
 	f.calls[call]++
 	var kind Kind
@@ -104,7 +103,7 @@ func (f *Faults) Strike(ctx context.Context, call string) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// Transport returns t with faults.
+// Transport wraps t with faults.
 func (f *Faults) Transport(t http.RoundTripper) http.RoundTripper { return faultyTransport{t, f} }
 
 type faultyTransport struct {
@@ -113,13 +112,13 @@ type faultyTransport struct {
 }
 
 func (t faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := t.Strike(r.Context(), "broker"); err != nil {
+	if err := t.Inject(r.Context(), "broker"); err != nil {
 		return nil, err
 	}
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// CloseIdleConnections lets http.Client close those behind.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (t faultyTransport) CloseIdleConnections() {
 	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

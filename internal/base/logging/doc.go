@@ -1,8 +1,8 @@
-// Package logging is the operator's log: slog handlers that write lines for
-// people on a terminal and JSON otherwise, attributes that travel with a
-// context, and the rule that secrets are never written.
+// Package logging sets up the operator's log: slog handlers that write readable
+// lines to a terminal and JSON otherwise, add attributes from the context, and
+// redact secrets.
 //
-// (The logs of apps are package logs.)
+// The logs of apps are in package logs.
 //
 // Imports: the standard library only.
 package logging

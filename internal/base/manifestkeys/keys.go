@@ -8,10 +8,9 @@ import (
 	"ingot/internal/base/suggest"
 )
 
-// Level is a place in a manifest that has keys of its own.
+// Level is a section of a manifest that has its own keys.
 type Level string
 
-// The levels.
 const (
 	Top      Level = "manifest"
 	App      Level = "application"
@@ -31,17 +30,18 @@ type Key struct {
 	About   string
 	// CF reports whether Cloud Foundry has the key.
 	CF bool
-	// Client is a key that clients read, and the platform does not.
+	// Client reports whether only clients use the key, and not the platform.
 	Client bool
-	// Ignored says why this platform does nothing with the key; "" when it does.
+	// Ignored says why this platform ignores the key; "" means that it does
+	// not.
 	Ignored string
 }
 
-// Levels are all levels, in the order of the reference.
+// Levels lists all levels, in the order of the reference.
 var Levels = []Level{Top, App, Process, Sidecar, Route, Service, Metadata}
 
-// Of returns the keys of a level. Those of a process can also stand at the
-// level of the application, where they mean its web process.
+// Of returns the keys of a level. Process keys may also be used at the
+// application level, where they apply to the web process.
 func Of(l Level) []Key { return table[l] }
 
 const (
@@ -126,7 +126,7 @@ var table = map[Level][]Key{
 	},
 }
 
-// at returns the keys that can stand at a level.
+// at returns the keys that are allowed at a level.
 func at(l Level) []Key {
 	if l != App {
 		return table[l]
@@ -135,8 +135,8 @@ func at(l Level) []Key {
 	return slices.Concat(table[App], web)
 }
 
-// same reports whether a key is written as a name: applications and processes
-// take dashes for underscores.
+// same reports whether key and name are the same key: applications and
+// processes accept dashes for underscores.
 func same(l Level, key, name string) bool {
 	if l == App || l == Process {
 		return strings.ReplaceAll(key, "_", "-") == strings.ReplaceAll(name, "_", "-")
@@ -153,7 +153,7 @@ func find(l Level, key string) (Key, bool) {
 	return Key{}, false
 }
 
-// Explain says what is wrong with a key at a level; "" when nothing is.
+// Explain describes what is wrong with a key at a level; "" means nothing.
 func Explain(l Level, key string) string {
 	known, ok := find(l, key)
 	switch {
@@ -168,13 +168,13 @@ func Explain(l Level, key string) string {
 	}
 	and := " and ignored"
 	if l == Sidecar {
-		and = "" // there it is refused
+		and = "" // unknown keys are rejected there
 	}
 	if near := suggest.Closest(strings.ReplaceAll(key, "_", "-"), names); near != "" {
 		return fmt.Sprintf("manifest key '%s' is unknown%s; did you mean '%s'?", key, and, near)
 	}
 	if l == Top {
-		return "" // people keep anchors there
+		return "" // commonly used for YAML anchors
 	}
 	for _, other := range Levels {
 		if _, ok := find(other, key); ok && other != Top {
@@ -184,7 +184,7 @@ func Explain(l Level, key string) string {
 	return fmt.Sprintf("manifest key '%s' is unknown%s", key, and)
 }
 
-// with is a level with its article.
+// with returns the name of a level with its article.
 func with(l Level) string {
 	switch l {
 	case App:

@@ -11,15 +11,15 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// Warning is something about a key of a manifest that its author should know.
+// Warning is a problem with a manifest key.
 type Warning struct {
 	Line int
 	Key  string
 	Text string
 }
 
-// shapes are Go types with a field for every key that is used, by level: what a
-// strict decoder misses in them is unknown, and the decoder knows the line.
+// shapes are Go types with a field for every known key, by level: a strict
+// decoder reports the keys that are missing in them, with their lines.
 var shapes = func() map[Level]reflect.Type {
 	anything := reflect.TypeFor[any]()
 	made := map[Level]reflect.Type{}
@@ -55,7 +55,7 @@ var shapes = func() map[Level]reflect.Type {
 	return made
 }()
 
-// spellings are the ways to write a key at a level.
+// spellings returns the accepted spellings of a key at a level.
 func spellings(l Level, name string) []string {
 	if l != App && l != Process {
 		return []string{name}
@@ -75,7 +75,7 @@ func spellings(l Level, name string) []string {
 		}
 		all = next
 	}
-	if len(all) > 2 { // one style throughout: nobody mixes them
+	if len(all) > 2 { // one style throughout, not mixed
 		all = []string{all[0], all[len(all)-1]}
 	}
 	return all
@@ -86,8 +86,8 @@ var (
 	setTwice     = regexp.MustCompile(`(?s)^line (\d+): field (.+?) already set in type `)
 )
 
-// Check returns what is wrong with the keys of a manifest, with their lines. A
-// text that is not a manifest has no keys: parsing it says what it is.
+// Check returns the problems with the keys of a manifest, with their lines.
+// Text that is not a manifest has no keys; the parser reports it.
 func Check(manifest []byte) []Warning {
 	into := reflect.New(shapes[Top])
 	var wrong *yaml.TypeError
@@ -103,7 +103,7 @@ func Check(manifest []byte) []Warning {
 		}
 		m := unknownField.FindStringSubmatch(problem)
 		if m == nil {
-			continue // values are the parser's business
+			continue // the parser checks values
 		}
 		line, _ := strconv.Atoi(m[1]) // the pattern has digits
 		for l, shape := range shapes {

@@ -1,10 +1,10 @@
-// Package memlimit keeps a process small that has little to remember.
+// Package memlimit keeps the memory of an idle process small.
 //
-// Go lets a heap grow to twice of what is in use before it collects, and gives
-// memory back to the system slowly. For a server whose work comes in bursts and
-// leaves little behind that is most of its memory. So here is a bound under
-// which it collects earlier and gives back at once. What is really in use moves
-// the bound: a large server is not made slow, it collects as any Go program.
+// Go lets the heap grow to twice the live size before it collects, and returns
+// memory to the system slowly. For a server that works in bursts and keeps little
+// in memory, this is most of its memory. Package memlimit sets a limit below
+// which the runtime collects earlier and returns memory at once. The limit grows
+// with the live heap, so a large server is not slowed down.
 //
 // Imports: the standard library only.
 package memlimit

@@ -9,7 +9,7 @@ import (
 
 var dir string
 
-// Dir is where the programs are.
+// Dir returns the directory of the programs.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	if dir == "" {
@@ -27,7 +27,7 @@ func Run(run func() int) int {
 		return 1
 	}
 	defer os.RemoveAll(made)
-	// Users of instances pass through it.
+	// The users of instances have to enter it.
 	if err := os.Chmod(made, 0o755); err != nil { //nolint:gosec // nothing secret is in it
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -35,7 +35,7 @@ func Run(run func() int) int {
 	build := exec.Command("go", "build", "-trimpath", "-o", made, "ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-sftp") //nolint:noctx // ends by itself
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "the programs cannot be built: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1
 	}
 	dir = made

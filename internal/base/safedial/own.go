@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ownKept is how long the addresses of this machine are remembered.
+// ownKept is how long the addresses of this machine are cached.
 const ownKept = time.Second
 
 var own struct {
@@ -16,8 +16,8 @@ var own struct {
 	known map[netip.Addr]bool
 }
 
-// Own reports whether the address is one of this machine's, on any of its
-// interfaces. When they cannot be read, every address is taken for one.
+// Own reports whether the address belongs to an interface of this machine. If
+// the interfaces cannot be read, it returns true for every address.
 func Own(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ip.IsLoopback() {

@@ -10,20 +10,22 @@ import (
 	"time"
 )
 
-// Routes are the addresses of apps of this server. Requests to them do not go by
-// the name servers, which users may control, but straight to the server.
+// Routes are the routes of apps of this server. Requests to them do not use
+// DNS, which users may control, but are sent directly to the server.
 type Routes struct {
-	// Has reports whether a host and path lead to an app of this server.
+	// Has reports whether a host and path are routed to an app of this server.
 	Has func(host, path string) bool
-	// At is where the server serves them, host:port, without TLS.
+	// At is the address at which the server serves them, host:port, without
+	// TLS.
 	At string
 }
 
 // has is false for the zero value.
 func (r Routes) has(u *url.URL) bool { return r.Has != nil && r.Has(u.Host, u.EscapedPath()) }
 
-// Transport sends requests to what a guard permits, and to routes of this
-// server. base is copied; its dialer is replaced.
+// Transport returns a transport that allows requests to addresses that the
+// guard permits, and to routes of this server. base is copied; its dialer is
+// replaced.
 func Transport(base *http.Transport, g Guard, r Routes, dialTimeout time.Duration) http.RoundTripper {
 	guarded := base.Clone()
 	guarded.DialContext = (&net.Dialer{Timeout: dialTimeout, Control: g.Control}).DialContext
@@ -53,16 +55,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.own.RoundTrip(here)
 }
 
-// CloseIdleConnections lets http.Client close them.
+// CloseIdleConnections closes idle connections.
 func (t *transport) CloseIdleConnections() {
 	t.guarded.CloseIdleConnections()
 	t.own.CloseIdleConnections()
 }
 
-// Check reports why a URL would be refused, as far as that is known without a
-// connection: its host is an address that the guard refuses, or a name that
-// leads to such addresses only. A name that cannot be resolved now passes; the
-// guard sees to it when it is used.
+// Check returns an error if a URL would be refused, as far as that is known
+// without a connection: its host is an address that the guard refuses, or a
+// name that resolves only to such addresses. A name that cannot be resolved now
+// is accepted; the guard checks it when it is used.
 func Check(g Guard, r Routes, u *url.URL, lookup func(host string) ([]netip.Addr, error)) error {
 	if r.has(u) {
 		return nil

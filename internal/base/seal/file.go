@@ -12,13 +12,13 @@ const fileHeader = `# Encryption keys of this Ingot server. The first key seals,
 # Without this file the secrets in the database are lost: back it up, apart from the database.
 `
 
-// LoadOrCreate returns the keyring of a server. env, the content of
-// INGOT_ENCRYPTION_KEY, wins when it is not empty. Otherwise the keys come from
-// the file at path, which is created with one fresh key when it is missing;
-// created then is true. A file that others can read is refused.
+// LoadOrCreate returns the keyring of a server. env, the value of
+// INGOT_ENCRYPTION_KEY, takes precedence if not empty. Otherwise the keys are
+// read from the file at path, which is created with one new key if it is
+// missing; then created is true. A file that others can read is rejected.
 //
 // Two processes may call it for the same missing file: one creates it, and both
-// end up with that one's key.
+// return its key.
 func LoadOrCreate(path, env string) (k *Keyring, created bool, err error) {
 	if env != "" {
 		k, err = Parse(env)
@@ -31,7 +31,7 @@ func LoadOrCreate(path, env string) (k *Keyring, created bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = writePrivate(path, []byte(fileHeader+NewKey()+"\n"), create)
 		created = err == nil
-		if errors.Is(err, fs.ErrExist) { // another process was first: its key counts
+		if errors.Is(err, fs.ErrExist) { // another process was first: use its key
 			err = nil
 		}
 		if err == nil {
@@ -48,9 +48,9 @@ func LoadOrCreate(path, env string) (k *Keyring, created bool, err error) {
 	return k, created, nil
 }
 
-// Rotate puts a fresh key before the others in the key file. Values sealed so
-// far still open; new ones use the new key once the servers have read the file
-// again. It must not run twice at the same time on one file.
+// Rotate adds a new primary key to the key file. Existing values can still be
+// opened; new ones use the new key once the servers have reloaded the file. It
+// must not run concurrently on one file.
 func Rotate(path string) error {
 	old, err := readPrivate(path)
 	if err != nil {
@@ -59,8 +59,8 @@ func Rotate(path string) error {
 	if _, err := Parse(string(old)); err != nil {
 		return fmt.Errorf("rotate encryption key: %s: %w", path, err)
 	}
-	// The new key goes in front of the old text as it is, so that the operator's
-	// own comments stay beside the keys they speak of.
+	// The new key is prepended to the file's text, so that the operator's
+	// comments stay with their keys.
 	if err := writePrivate(path, append([]byte(NewKey()+"\n"), old...), replace); err != nil {
 		return fmt.Errorf("rotate encryption key: %w", err)
 	}
@@ -86,27 +86,27 @@ func readPrivate(path string) ([]byte, error) {
 	}
 	const limit = 1 << 20
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s is %d bytes long, which is no key file", path, info.Size())
+		return nil, fmt.Errorf("%s is %d bytes long and not a key file", path, info.Size())
 	}
 	return os.ReadFile(path)
 }
 
-type placing int
+type writeMode int
 
 const (
-	create  placing = iota // fails with fs.ErrExist when the file is there
-	replace                // takes the place of the file
+	create  writeMode = iota // fails with fs.ErrExist if the file exists
+	replace                  // replaces the file
 )
 
-// writePrivate makes the file appear whole and durable, or not at all: a key
-// that sealed something and is then lost to a power cut cannot be had again.
-func writePrivate(path string, content []byte, how placing) error {
+// writePrivate writes and syncs the file atomically: a key that was used and
+// then lost in a power cut could not be recovered.
+func writePrivate(path string, content []byte, how writeMode) error {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // always 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already after a rename
+	defer os.Remove(tmp.Name()) // does nothing after a rename
 	_, err = tmp.Write(content)
 	if err == nil {
 		err = tmp.Sync()
@@ -119,10 +119,11 @@ func writePrivate(path string, content []byte, how placing) error {
 	}
 	switch how {
 	case create:
-		// A link, unlike a rename, never replaces a file made in the meantime.
+		// A link, unlike a rename, never replaces a file created in the
+		// meantime.
 		err = os.Link(tmp.Name(), path)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			// Some file systems have no links; there the race is left open.
+			// Some file systems have no links; the race remains there.
 			err = os.Rename(tmp.Name(), path)
 		}
 	case replace:

@@ -18,9 +18,9 @@ const (
 	idLen  = 8
 )
 
-// Keyring is an ordered list of keys. The first is the primary: it seals.
-// The others only open what they sealed earlier. It never changes once made
-// and may be used by many goroutines.
+// Keyring is an ordered list of keys. The first is the primary key: it seals.
+// The others only open values they sealed earlier. A keyring is immutable and
+// safe for concurrent use.
 type Keyring struct{ keys []key }
 
 type key struct {
@@ -41,17 +41,17 @@ func newKey(raw []byte) (key, error) {
 	return key{id: hex.EncodeToString(sum[:])[:idLen], aead: aead}, nil
 }
 
-// NewKey returns a fresh random key in the text form that Parse reads.
+// NewKey returns a new random key in the text form that Parse reads.
 func NewKey() string {
 	raw := make([]byte, keyLen)
 	rand.Read(raw) //nolint:errcheck // crypto/rand.Read never fails, it ends the process instead
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// Parse reads keys separated by newlines or commas, the primary first. A key
+// Parse parses keys separated by newlines or commas, the primary first. A key
 // is 32 bytes in hexadecimal or in base64 (standard or URL alphabet, padded or
-// not). Empty entries, and lines that start with '#', are skipped. The errors
-// say where the mistake is and never what was written there.
+// not). Empty entries, and lines that start with '#', are skipped. Errors name
+// the position of a mistake but never show the text.
 func Parse(text string) (*Keyring, error) {
 	ring := &Keyring{}
 	for i, line := range strings.Split(text, "\n") {
@@ -88,17 +88,17 @@ func decode(field string) ([]byte, error) {
 	raw := decodeText(field)
 	switch {
 	case raw == nil:
-		return nil, fmt.Errorf("it is neither base64 nor hexadecimal of %d bytes", keyLen)
+		return nil, fmt.Errorf("neither base64 nor hexadecimal of %d bytes", keyLen)
 	case len(raw) != keyLen:
-		return nil, fmt.Errorf("it is %d bytes long, want exactly %d", len(raw), keyLen)
+		return nil, fmt.Errorf("%d bytes long, want exactly %d", len(raw), keyLen)
 	case bytes.Count(raw, raw[:1]) == keyLen:
-		return nil, errors.New("it is one byte repeated, which is not a key; make one with: openssl rand -base64 32")
+		return nil, errors.New("one byte repeated is not a key; create one with: openssl rand -base64 32")
 	}
 	return raw, nil
 }
 
 // decodeText tries hexadecimal first: 64 hexadecimal digits are also valid
-// base64, but of 48 bytes, so there is no doubt which was meant.
+// base64, but of 48 bytes, so the two cannot be confused.
 func decodeText(field string) []byte {
 	if raw, err := hex.DecodeString(field); err == nil && len(raw) == keyLen {
 		return raw
@@ -124,11 +124,11 @@ func (k *Keyring) IDs() []string {
 	return ids
 }
 
-// String names the keys by id, so that a keyring that is logged by mistake
-// shows nothing secret.
+// String returns the key ids, so that a keyring that is logged by mistake shows
+// no secrets.
 func (k *Keyring) String() string { return "keyring(" + strings.Join(k.IDs(), ",") + ")" }
 
-// GoString is String: %#v must not print key schedules either.
+// GoString returns String: %#v must not print keys either.
 func (k *Keyring) GoString() string { return k.String() }
 
 func (k *Keyring) find(id string) *key {

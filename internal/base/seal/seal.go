@@ -9,22 +9,21 @@ import (
 
 const version = "s1"
 
-// The ways in which a sealed value can fail to open. An error returned by
-// Open matches exactly one of them with errors.Is.
+// Errors of Open. An error returned by Open matches exactly one of them with
+// errors.Is.
 var (
-	// ErrFormat: the text is not a sealed value at all.
+	// ErrFormat means that the text is not a sealed value.
 	ErrFormat = errors.New("not a sealed value")
-	// ErrUnknownKey: the key that sealed the value is not in the keyring.
+	// ErrUnknownKey means that the keyring lacks the key that sealed the value.
 	ErrUnknownKey = errors.New("sealed with a key that is not in the keyring")
-	// ErrTampered: the key is known but the value does not authenticate. It was
-	// changed, cut short, or belongs to another place; authenticated encryption
-	// cannot tell these apart, and telling them apart would help nobody but an
-	// attacker.
+	// ErrTampered means that the value does not authenticate with its key. It
+	// was changed, truncated, or belongs to another row or column;
+	// authenticated encryption does not distinguish these.
 	ErrTampered = errors.New("sealed value was changed or belongs to another row or column")
 )
 
-// UnknownKeyError names the missing key, which is not secret, so that an
-// operator can find out which backup of the key file holds it.
+// UnknownKeyError names the missing key, which is not secret, so that the
+// operator can find the backup of the key file that contains it.
 type UnknownKeyError struct{ ID string }
 
 func (e *UnknownKeyError) Error() string {
@@ -42,8 +41,8 @@ func (k *Keyring) Seal(plain []byte, aad string) string {
 	return version + "." + primary.id + "." + base64.RawURLEncoding.EncodeToString(body)
 }
 
-// Open decrypts what Seal made with any key of the ring. aad must be the one
-// given to Seal.
+// Open decrypts a value that Seal made with any key of the ring. aad must be
+// the one given to Seal.
 func (k *Keyring) Open(sealed, aad string) ([]byte, error) {
 	id, text, err := split(sealed)
 	if err != nil {
@@ -53,8 +52,8 @@ func (k *Keyring) Open(sealed, aad string) ([]byte, error) {
 	if with == nil {
 		return nil, &UnknownKeyError{ID: id}
 	}
-	// Strict, so that one value has one spelling: without it the unused last
-	// bits could be flipped without being noticed.
+	// Strict, so that every value has one encoding: otherwise the unused last
+	// bits could be changed unnoticed.
 	body, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
 		return nil, fmt.Errorf("%w: the part after the key id is not base64url", ErrFormat)
@@ -79,13 +78,13 @@ func (k *Keyring) IsCurrent(sealed string) bool {
 func split(sealed string) (id, text string, err error) {
 	parts := strings.SplitN(sealed, ".", 3)
 	if len(parts) != 3 || parts[0] != version || !isKeyID(parts[1]) {
-		return "", "", fmt.Errorf("%w: it does not have the form %s.<key id>.<data>", ErrFormat, version)
+		return "", "", fmt.Errorf("%w: not in the form %s.<key id>.<data>", ErrFormat, version)
 	}
 	return parts[1], parts[2], nil
 }
 
-// isKeyID keeps arbitrary stored text out of error messages: only something
-// that looks like a key id is ever named in one.
+// isKeyID reports whether s looks like a key id. Nothing else is quoted in
+// error messages.
 func isKeyID(s string) bool {
 	if len(s) != idLen {
 		return false

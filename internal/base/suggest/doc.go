@@ -1,6 +1,6 @@
-// Package suggest finds the word that somebody may have meant.
+// Package suggest finds the closest match for a misspelled word.
 //
-// Programs, the client and the parser of manifests share it.
+// The server, the client and the manifest parser share it.
 //
 // Imports: the standard library only.
 package suggest

@@ -2,9 +2,9 @@ package suggest
 
 import "strings"
 
-// Closest returns the candidate that a misspelt word most likely stands for, or
-// "" when none is near enough: the distance may be one for short words, and a
-// quarter of the letters for longer ones.
+// Closest returns the candidate closest to a misspelled word, or "" if none is
+// close enough: the distance may be one for short words, and a quarter of the
+// letters for longer ones.
 func Closest(word string, candidates []string) string {
 	lower := strings.ToLower(word)
 	best, distance := "", limit(len([]rune(word)))+1
@@ -19,8 +19,7 @@ func Closest(word string, candidates []string) string {
 	return best
 }
 
-// limit is the largest distance at which a word of n letters is taken for
-// another one.
+// limit returns the largest accepted distance for a word of n letters.
 func limit(n int) int {
 	switch {
 	case n < 2:
@@ -31,8 +30,8 @@ func limit(n int) int {
 	return n / 4
 }
 
-// Distance counts the letters to add, drop, change or swap with their neighbour
-// to get from a to b.
+// Distance returns the number of letters to insert, delete, replace or
+// transpose to get from a to b.
 func Distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	var before []int // the row above the last one

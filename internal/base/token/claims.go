@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Claims is what a verified access token says, in UAA's vocabulary.
+// Claims are the claims of a verified access token, as in UAA.
 type Claims struct {
 	ID        string   `json:"jti"`
 	Subject   string   `json:"sub"`
@@ -26,8 +26,8 @@ type Claims struct {
 	// Authorities repeats the scopes of a client's own token, as UAA does.
 	Authorities []string `json:"authorities,omitempty"`
 	Revocable   bool     `json:"revocable,omitempty"`
-	// Use is UseID in our ID tokens, which prove who somebody is to a client
-	// and permit nothing.
+	// Use is UseID in Ingot's ID tokens, which identify a user to a client and
+	// grant no access.
 	Use       string `json:"token_use,omitempty"`
 	AuthTime  int64  `json:"auth_time,omitempty"`
 	IssuedAt  int64  `json:"iat"`
@@ -38,7 +38,7 @@ type Claims struct {
 // UseID marks an ID token.
 const UseID = "id"
 
-// IsUser reports whether a person stands behind the token, not only a client.
+// IsUser reports whether the token belongs to a user, not only to a client.
 func (c *Claims) IsUser() bool { return c.UserID != "" }
 
 // CallerID is the id of the user, or of the client when it acts for itself.
@@ -54,13 +54,13 @@ func (c *Claims) HasAny(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(c.Scope, s) })
 }
 
-// Expiry is the moment from which the token is no longer valid.
+// Expiry returns the time at which the token expires.
 func (c *Claims) Expiry() time.Time { return time.Unix(c.ExpiresAt, 0).UTC() }
 
 // Audience is a JWT audience: a list that may be written as a single string.
 type Audience []string
 
-// UnmarshalJSON accepts both spellings.
+// UnmarshalJSON accepts a list or a string.
 func (a *Audience) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string

@@ -2,8 +2,7 @@
 // revocation. Every API of Ingot uses it, with keys of the built-in
 // authorization server or of any UAA-compatible one.
 //
-// It must not know how tokens are made (package auth) or how requests arrive
-// (package web).
+// It must not import packages that issue tokens (auth) or receive requests (web).
 //
 // Imports: base/fault, github.com/go-jose/go-jose/v4,
 // github.com/go-jose/go-jose/v4/jwt, github.com/maypok86/otter/v2.

@@ -13,10 +13,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// RemoteKeys reads the keys of a UAA-compatible authorization server from its
-// /token_keys and keeps them. A kid that is not known causes a new read, at
-// most once in a while, so that rotation is noticed at once and forged kids
-// cannot be used to flood the server.
+// RemoteKeys reads the keys of a UAA-compatible authorization server from
+// /token_keys and caches them. An unknown kid triggers another request, but
+// rarely, so that rotated keys are found immediately and forged kids cannot
+// flood the server.
 type RemoteKeys struct {
 	url    string
 	client *http.Client
@@ -25,8 +25,8 @@ type RemoteKeys struct {
 	mu      sync.RWMutex
 	keys    map[string]any
 	fetched time.Time
-	// fetching is held while keys are read, so that a slow server delays
-	// only those who wait for a key nobody has yet.
+	// fetching is held while keys are read, so that a slow server delays only
+	// callers that need a key that is not cached.
 	fetching sync.Mutex
 }
 
@@ -41,8 +41,8 @@ func NewRemoteKeys(base string, client *http.Client) *RemoteKeys {
 	return &RemoteKeys{url: strings.TrimRight(base, "/") + "/token_keys", client: client, now: time.Now}
 }
 
-// Key implements KeySource. While the authorization server is away the keys
-// it gave last stay good.
+// Key implements KeySource. While the authorization server is unreachable,
+// cached keys stay valid.
 func (r *RemoteKeys) Key(ctx context.Context, kid string) (any, error) {
 	if key, _ := r.lookup(kid); key != nil {
 		return key, nil
@@ -72,7 +72,8 @@ func (r *RemoteKeys) Key(ctx context.Context, kid string) (any, error) {
 	return nil, fmt.Errorf("%w %q", ErrUnknownKey, kid)
 }
 
-// lookup returns a key that is known and fresh, or whether it is time to ask.
+// lookup returns a key that is cached and fresh, or whether to fetch the keys
+// now.
 func (r *RemoteKeys) lookup(kid string) (key any, mayFetch bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -107,14 +108,14 @@ func (r *RemoteKeys) fetch(ctx context.Context) (map[string]any, error) {
 	}
 	keys := make(map[string]any, len(body.Keys))
 	for _, raw := range body.Keys {
-		// A key of a kind we do not verify with is none of our business.
+		// Ignore keys of other types.
 		var k jose.JSONWebKey
 		if json.Unmarshal(raw, &k) == nil && k.KeyID != "" && k.IsPublic() {
 			keys[k.KeyID] = k.Key
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("it lists no usable key")
+		return nil, fmt.Errorf("no usable key listed")
 	}
 	return keys, nil
 }

@@ -16,11 +16,11 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Algorithms are the signatures that are accepted. Symmetric ones and "none"
-// are not among them on purpose.
+// Algorithms are the accepted signature algorithms. Symmetric ones and "none"
+// are excluded on purpose.
 var Algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256}
 
-// maxTokenBytes bounds the work an unauthenticated caller can cause.
+// maxTokenBytes limits the work that an unauthenticated caller can cause.
 const maxTokenBytes = 16 << 10
 
 // KeySource finds public keys by their id.
@@ -30,23 +30,23 @@ type KeySource interface {
 	Key(ctx context.Context, kid string) (any, error)
 }
 
-// ErrAudience is the cause of a refusal because of the token's audience.
+// ErrAudience is the cause of an error about the token's audience.
 var ErrAudience = errors.New("audience")
 
 // ErrUnknownKey means that no active key has the token's kid.
 var ErrUnknownKey = errors.New("unknown key")
 
-// Options says what a Verifier accepts.
+// Options configure a Verifier.
 type Options struct {
 	// Issuer must equal the token's iss.
 	Issuer string
-	// Audiences lists what the API calls itself; the token must name one of
-	// them. An empty list accepts any: for endpoints of the issuer itself.
+	// Audiences lists the names of the API; the token must contain one of them.
+	// An empty list accepts any, for endpoints of the issuer itself.
 	Audiences []string
 	Keys      KeySource
-	// Skew is how far clocks may differ; 0 means 30 seconds.
+	// Skew is the allowed clock difference; 0 means 30 seconds.
 	Skew time.Duration
-	// Revoked reports tokens that were withdrawn before they expired.
+	// Revoked reports whether a token was revoked before it expired.
 	Revoked func(*Claims) bool
 	Now     func() time.Time
 }
@@ -54,14 +54,14 @@ type Options struct {
 // Verifier checks access tokens. It is safe for concurrent use.
 type Verifier struct {
 	o Options
-	// verified remembers signatures that were checked, so that a busy client
-	// costs one RSA operation and not one a request. What can change
-	// (expiry, revocation) is checked every time.
+	// verified caches tokens whose signature was verified, so that a busy
+	// client costs one RSA operation and not one per request. Expiry and
+	// revocation are checked every time.
 	verified *otter.Cache[[sha256.Size]byte, *Claims]
 }
 
 // NewVerifier returns a Verifier. It panics when the issuer or the key source
-// is missing: that is a mistake in the wiring and would accept too much.
+// is missing, because the Verifier would accept too much.
 func NewVerifier(o Options) *Verifier {
 	if o.Issuer == "" || o.Keys == nil {
 		panic("token: a verifier needs an issuer and keys")
@@ -78,7 +78,7 @@ func NewVerifier(o Options) *Verifier {
 	})}
 }
 
-// With returns a Verifier of the same issuer and keys for other audiences.
+// With returns a Verifier with the same issuer and keys for other audiences.
 func (v *Verifier) With(audiences ...string) *Verifier {
 	o := v.o
 	o.Audiences = audiences
@@ -121,7 +121,7 @@ func (v *Verifier) parse(ctx context.Context, raw string) (*Claims, error) {
 		return nil, invalid(err, "the token's key is not known")
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The keys of the authorization server cannot be read at the moment.").After(5 * time.Second)
+		return nil, fault.Wrap(err, fault.Unavailable, "The keys of the authorization server are unavailable.").After(5 * time.Second)
 	}
 	var c Claims
 	if err := parsed.Claims(key, &c); err != nil {
@@ -158,9 +158,9 @@ func (v *Verifier) check(c *Claims) error {
 	return nil
 }
 
-// IsRefreshID reports whether a jti belongs to a refresh token. UAA marks
-// them by this suffix; they are signed with the same keys, so that the check
-// is what keeps them from being used as access tokens.
+// IsRefreshID reports whether a jti belongs to a refresh token. UAA marks them
+// with this suffix; they are signed with the same keys, so this check keeps
+// them from being used as access tokens.
 func IsRefreshID(jti string) bool { return strings.HasSuffix(jti, "-r") }
 
 func invalid(cause error, why string) error {

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Options say which server, and as whom.
+// Options configure a Client.
 type Options struct {
 	BaseURL  string
 	ClientID string
@@ -26,24 +26,25 @@ type Options struct {
 	Now  func() time.Time
 }
 
-// Client asks the authorization server. It is safe for concurrent use.
+// Client is a client of the authorization server. It is safe for concurrent
+// use.
 type Client struct {
 	o Options
 
-	mu      sync.Mutex // held while a token is fetched, so that one is enough
+	mu      sync.Mutex // held while a token is fetched, to fetch only one
 	token   string
 	renewAt time.Time
 }
 
 const (
-	// answerLimit bounds what we read of an answer.
+	// answerLimit limits the size of a response.
 	answerLimit = 8 << 20
-	// renewEarly is how long before its end a token is no longer used.
+	// renewEarly is how long before its expiry a token is renewed.
 	renewEarly = 30 * time.Second
 )
 
-// NewHTTPClient returns a client that gives up on a server that does not
-// answer, and follows no redirects: a token must not travel to another place.
+// NewHTTPClient returns a client with timeouts that follows no redirects,
+// because a token must not be sent to another server.
 func NewHTTPClient() *http.Client {
 	return &http.Client{
 		Timeout: 10 * time.Second,
@@ -71,14 +72,14 @@ func New(o Options) *Client {
 	return &Client{o: o}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.o.HTTP.CloseIdleConnections() }
 
-// StatusError is an answer that is not the one hoped for.
+// StatusError is a response with an unexpected status.
 type StatusError struct {
 	URL    string // without its query
 	Status int
-	// Reason is the server's own word for it, if it gave one.
+	// Reason is the server's error code, if it sent one.
 	Reason string
 }
 
@@ -90,10 +91,10 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Token returns an access token of the client, for calls to other services.
+// Token returns an access token of the client, for requests to other services.
 func (c *Client) Token(ctx context.Context) (string, error) { return c.bearer(ctx) }
 
-// bearer returns a token, a new one when the last is about to expire.
+// bearer returns the cached token, or a new one when it is about to expire.
 func (c *Client) bearer(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,16 +119,16 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("token for client %s: %w", c.o.ClientID, err)
 	}
 	if answer.AccessToken == "" {
-		return "", fmt.Errorf("token for client %s: the answer holds none", c.o.ClientID)
+		return "", fmt.Errorf("token for client %s: no token in the response", c.o.ClientID)
 	}
 	life := time.Duration(answer.ExpiresIn * float64(time.Second))
 	c.token = answer.AccessToken
-	// A token shorter than twice the margin is used for half of its life.
+	// A short-lived token is used for half of its lifetime.
 	c.renewAt = c.o.Now().Add(max(life-renewEarly, life/2))
 	return c.token, nil
 }
 
-// forget drops a token that was refused, unless it has been replaced already.
+// forget discards a rejected token, unless it has been replaced already.
 func (c *Client) forget(refused string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +137,7 @@ func (c *Client) forget(refused string) {
 	}
 }
 
-// StatusOf is the status of a StatusError in err's chain, else 0.
+// StatusOf returns the status of a StatusError in err's chain, or 0.
 func StatusOf(err error) int {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -145,12 +146,12 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// get reads a JSON document of the server.
+// get reads a JSON document from the server.
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
 	return c.fetch(ctx, c.o.HTTP, c.o.BaseURL+path+"?"+query.Encode(), answerLimit, into)
 }
 
-// fetch reads a JSON document of at most limit bytes. A token that is refused
+// fetch reads a JSON document of at most limit bytes. A token that is rejected
 // (keys rotated, revoked) is replaced once.
 func (c *Client) fetch(ctx context.Context, h *http.Client, address string, limit int64, into any) error {
 	for attempt := 0; ; attempt++ {
@@ -176,12 +177,12 @@ func do(h *http.Client, req *http.Request, limit int64, into any) error {
 	req.Header.Set("Accept", "application/json")
 	res, err := h.Do(req)
 	if err != nil {
-		// The query may be long and is not needed to understand what failed.
+		// The query may be long and does not help to understand the error.
 		var u *url.Error
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return fmt.Errorf("%s: %w", place(req), err)
+		return fmt.Errorf("%s: %w", endpoint(req), err)
 	}
 	defer res.Body.Close()
 	body := io.LimitReader(res.Body, limit)
@@ -190,19 +191,19 @@ func do(h *http.Client, req *http.Request, limit int64, into any) error {
 			Error string `json:"error"`
 		}
 		_ = json.NewDecoder(body).Decode(&refusal)
-		status := &StatusError{URL: place(req), Status: res.StatusCode, Reason: refusal.Error}
+		status := &StatusError{URL: endpoint(req), Status: res.StatusCode, Reason: refusal.Error}
 		if res.StatusCode == http.StatusServiceUnavailable {
-			// Whoever asked us is told the same.
-			return fault.Wrap(status, fault.Unavailable, "The authorization server cannot answer at the moment. Try again in a few seconds.").After(5 * time.Second)
+			// The caller gets the same status.
+			return fault.Wrap(status, fault.Unavailable, "The authorization server is unavailable. Try again in a few seconds.").After(5 * time.Second)
 		}
 		return status
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("%s: the answer is not the JSON expected: %w", place(req), err)
+		return fmt.Errorf("%s: unexpected JSON in the response: %w", endpoint(req), err)
 	}
 	return nil
 }
 
-func place(req *http.Request) string {
+func endpoint(req *http.Request) string {
 	return req.Method + " " + req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
 }

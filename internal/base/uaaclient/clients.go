@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// OAuthClient is a client of the authorization server.
+// OAuthClient is an OAuth client of the authorization server.
 type OAuthClient struct {
 	ID           string   `json:"client_id"`
 	Secret       string   `json:"client_secret,omitempty"`
@@ -20,7 +20,7 @@ type OAuthClient struct {
 
 const clientsPath = "/oauth/clients"
 
-// ClientExists reports whether the server has a client of this id.
+// ClientExists reports whether a client with this id exists.
 func (c *Client) ClientExists(ctx context.Context, id string) (bool, error) {
 	var found OAuthClient
 	err := c.send(ctx, http.MethodGet, clientsPath+"/"+url.PathEscape(id), nil, &found)
@@ -36,8 +36,8 @@ func (c *Client) CreateClient(ctx context.Context, o OAuthClient) error {
 	return c.send(ctx, http.MethodPost, clientsPath, o, &made)
 }
 
-// DeleteClient deletes a client and revokes its tokens. One that does not exist
-// is no error.
+// DeleteClient deletes a client and revokes its tokens. It is not an error if
+// the client does not exist.
 func (c *Client) DeleteClient(ctx context.Context, id string) error {
 	var gone OAuthClient
 	err := c.send(ctx, http.MethodDelete, clientsPath+"/"+url.PathEscape(id), nil, &gone)
@@ -47,8 +47,8 @@ func (c *Client) DeleteClient(ctx context.Context, id string) error {
 	return err
 }
 
-// send makes a request with a body, and reads the JSON of the answer. A token
-// that is refused is replaced once.
+// send sends a request with a body and decodes the JSON response. A rejected
+// token is replaced once.
 func (c *Client) send(ctx context.Context, method, path string, body, into any) error {
 	var text []byte
 	if body != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Person is a user with addresses, the primary one first.
+// Person is a user with mail addresses, the primary one first.
 type Person struct {
 	ID     string
 	Emails []string
@@ -36,7 +36,7 @@ func (b personBody) person() Person {
 
 const peopleAttributes = "id,emails"
 
-// PeopleByID returns those of ids that the server knows, by their ids.
+// PeopleByID returns the existing users among ids, by id.
 func (c *Client) PeopleByID(ctx context.Context, ids []string) (map[string]Person, error) {
 	found := make(map[string]Person, len(ids))
 	for len(ids) > 0 {
@@ -51,13 +51,12 @@ func (c *Client) PeopleByID(ctx context.Context, ids []string) (map[string]Perso
 	return found, nil
 }
 
-// PeopleAfter returns users in the order of their ids, about count of those
-// that follow the id given ("" is before the first), and whether there are more.
-// It does not miss anybody when users come and go meanwhile, and is as fast at
-// the end of a long list as at its beginning.
+// PeopleAfter returns about count users that follow id in the order of ids (""
+// is before the first), and whether there are more. It does not miss users when
+// others are added or deleted meanwhile, and is as fast at the end of a long
+// list as at its beginning.
 func (c *Client) PeopleAfter(ctx context.Context, id string, count int) (page []Person, more bool, err error) {
-	// countTotal spares an Ingot the counting of all that follow; a UAA does not
-	// know it.
+	// countTotal=false saves Ingot from counting the rest; UAA ignores it.
 	query := url.Values{"attributes": {peopleAttributes}, "sortBy": {"id"}, "count": {strconv.Itoa(count)}, "countTotal": {"false"}}
 	if id != "" {
 		quoted := strings.TrimPrefix(anyOf("id", []string{id}), "id eq ")
@@ -66,8 +65,8 @@ func (c *Client) PeopleAfter(ctx context.Context, id string, count int) (page []
 	return c.peopleOnce(ctx, query, 1)
 }
 
-// PeopleFrom is PeopleAfter for a server that does not compare ids: it counts
-// from start, the first being 1.
+// PeopleFrom is like PeopleAfter for a server that cannot compare ids: it takes
+// a start index, beginning with 1.
 func (c *Client) PeopleFrom(ctx context.Context, start, count int) (page []Person, more bool, err error) {
 	return c.peopleOnce(ctx, url.Values{
 		"attributes": {peopleAttributes}, "sortBy": {"id"}, "startIndex": {strconv.Itoa(start)}, "count": {strconv.Itoa(count)},
@@ -102,14 +101,15 @@ type Member struct {
 	Type string `json:"type"` // "USER" or "GROUP"
 }
 
-// IsGroup tells whether the member is a group.
+// IsGroup reports whether the member is a group.
 func (m Member) IsGroup() bool { return strings.EqualFold(m.Type, "GROUP") }
 
-// groupLimit bounds an answer that holds groups: their members come all at once.
+// groupLimit limits the size of a response with groups, which contain all their
+// members.
 const groupLimit = 128 << 20
 
-// GroupByName returns the group of a name, which is also that of a scope; nil
-// if there is none.
+// GroupByName returns the group with this name, which is also the name of a
+// scope, or nil if there is none.
 func (c *Client) GroupByName(ctx context.Context, name string) (*Group, error) {
 	query := url.Values{"filter": {anyOf("displayName", []string{name})}, "attributes": {"id,displayName,members"}}
 	var page struct {
@@ -119,7 +119,7 @@ func (c *Client) GroupByName(ctx context.Context, name string) (*Group, error) {
 		return nil, err
 	}
 	for i := range page.Resources {
-		// Servers compare names in any case; scopes differ by it.
+		// Servers ignore the case of names; scopes do not.
 		if g := &page.Resources[i]; g.Name == name || g.Name == "" {
 			return g, nil
 		}
@@ -127,7 +127,7 @@ func (c *Client) GroupByName(ctx context.Context, name string) (*Group, error) {
 	return nil, nil
 }
 
-// GroupByID returns a group; nil if there is none.
+// GroupByID returns a group, or nil if there is none.
 func (c *Client) GroupByID(ctx context.Context, id string) (*Group, error) {
 	var g Group
 	err := c.fetch(ctx, c.o.HTTP, c.o.BaseURL+"/Groups/"+url.PathEscape(id), groupLimit, &g)
@@ -140,7 +140,7 @@ func (c *Client) GroupByID(ctx context.Context, id string) (*Group, error) {
 	return &g, nil
 }
 
-// Fetch reads a JSON document of another server that takes the tokens of this
+// Fetch reads a JSON document from another server that accepts tokens of this
 // one, with the client's own token.
 func (c *Client) Fetch(ctx context.Context, h *http.Client, address string, into any) error {
 	return c.fetch(ctx, h, address, answerLimit, into)

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// User is what we read of a user.
+// User is the part of a user that this package reads.
 type User struct {
 	ID       string `json:"id"`
 	UserName string `json:"userName"`
 	Origin   string `json:"origin"`
 }
 
-// idsAtOnce bounds the length of a filter, and so of the request's URL.
+// idsAtOnce limits the length of a filter, and thus of the request's URL.
 const idsAtOnce = 50
 
-// UsersByID returns those of ids that the server knows.
+// UsersByID returns the existing users among ids.
 func (c *Client) UsersByID(ctx context.Context, ids []string) (map[string]User, error) {
 	found := make(map[string]User, len(ids))
 	for len(ids) > 0 {
@@ -34,8 +34,8 @@ func (c *Client) UsersByID(ctx context.Context, ids []string) (map[string]User, 
 	return found, nil
 }
 
-// UsersByName returns the users of these names, of any origin unless some are
-// given.
+// UsersByName returns the users with these names, of the given origins, or of
+// any if none is given.
 func (c *Client) UsersByName(ctx context.Context, names, origins []string) ([]User, error) {
 	found := map[string]User{}
 	for len(names) > 0 {
@@ -52,8 +52,8 @@ func (c *Client) UsersByName(ctx context.Context, names, origins []string) ([]Us
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// anyOf writes `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM
-// filter, so that a value cannot add to it.
+// anyOf returns `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM
+// filter, so that a value cannot extend it.
 func anyOf(attribute string, values []string) string {
 	terms := make([]string, len(values))
 	for i, v := range values {
@@ -69,15 +69,15 @@ type listPage[T any] struct {
 	Total     int `json:"totalResults"`
 }
 
-var errShort = errors.New("the list of users ends before its total")
+var errShort = errors.New("incomplete list of users")
 
 func (c *Client) users(ctx context.Context, filter string, count int, into map[string]User) error {
 	query := url.Values{"filter": {filter}, "attributes": {"id,userName,origin"}}
 	return pages(ctx, c, query, count, func(u User) { into[u.ID] = u })
 }
 
-// pages reads all pages of a list of users. The server may make pages smaller
-// than asked for.
+// pages reads all pages of a list of users. Pages may be smaller than
+// requested.
 func pages[T any](ctx context.Context, c *Client, query url.Values, count int, each func(T)) error {
 	for start := 1; ; {
 		query.Set("startIndex", strconv.Itoa(start))

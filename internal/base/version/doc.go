@@ -1,4 +1,4 @@
-// Package version says which Ingot this is.
+// Package version identifies the build.
 //
 // Imports: the standard library only.
 package version

@@ -17,10 +17,10 @@ var stamped string
 // A program that the Makefile did not build takes them from its build information.
 var Version = cmp.Or(stamped, built(debug.ReadBuildInfo))
 
-// DataFormat is the version of the data directory's layout: which files and
-// folders it holds and what they mean. It goes up by one when a server can no
-// longer use a directory as the version before it left it; the schema of the
-// database has its own version, kept by its migrations.
+// DataFormat is the version of the data directory's layout: its files and
+// folders and their meaning. It is incremented when a server can no longer use
+// a directory of the previous version; the database schema has its own version,
+// managed by its migrations.
 const DataFormat = 1
 
 // release matches the versions of tags, and no pseudo-version: that has more dashes.

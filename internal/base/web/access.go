@@ -8,8 +8,8 @@ import (
 	"ingot/internal/base/token"
 )
 
-// Access is the authorization decision of a route. The zero value refuses
-// everything.
+// Access is the authorization decision of a route. The zero value rejects every
+// request.
 type Access struct {
 	kind   accessKind
 	scopes []string
@@ -25,14 +25,14 @@ const (
 	bearer
 )
 
-// Public lets everybody in; reason says why that is right.
+// Public allows every request; reason justifies it.
 func Public(reason string) Access { return Access{kind: public, reason: reason} }
 
-// Own leaves authentication to the handler because it is not by bearer token;
-// reason says by what.
+// Own leaves authentication to the handler because it does not use a bearer
+// token; reason says what it uses.
 func Own(reason string) Access { return Access{kind: own, reason: reason} }
 
-// Scope demands a valid token that carries at least one of scopes.
+// Scope requires a valid token with at least one of scopes.
 func Scope(scopes ...string) Access {
 	if len(scopes) == 0 {
 		panic("web: Scope without a scope; use Token")
@@ -40,11 +40,12 @@ func Scope(scopes ...string) Access {
 	return Access{kind: bearer, scopes: scopes}
 }
 
-// Token demands a valid token; reason says how the handler decides further.
+// Token requires a valid token; reason says how the handler authorizes the
+// request.
 func Token(reason string) Access { return Access{kind: bearer, reason: reason} }
 
-// BearerToken returns the token of the Authorization header. The scheme's
-// case does not matter: cf writes "bearer", others "Bearer".
+// BearerToken returns the token of the Authorization header. The scheme is
+// case-insensitive: cf sends "bearer", others "Bearer".
 func BearerToken(r *http.Request) (string, bool) {
 	scheme, raw, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") || raw == "" || strings.Contains(raw, " ") {
@@ -76,7 +77,8 @@ func (a Access) decide(r *http.Request, v *token.Verifier) (*http.Request, error
 	}
 }
 
-// Insufficient is the refusal of a caller who is known but may not do it.
+// Insufficient returns the error for an authenticated caller without
+// permission.
 func Insufficient(scopes ...string) *fault.Error {
 	e := fault.New(fault.Forbidden, "You are not authorized to perform the requested action").WithKind("insufficient_scope")
 	e.Need = scopes

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the proxies in front of the server. Only their
-// X-Forwarded-For is believed: a client could name any address there.
+// Proxies are the networks of trusted proxies in front of the server. Only
+// their X-Forwarded-For header is used, because a client could send any
+// address.
 type Proxies []netip.Prefix
 
-// ParseProxies reads addresses and networks with commas between them.
+// ParseProxies parses a comma-separated list of addresses and networks.
 func ParseProxies(list string) (Proxies, error) {
 	var out Proxies
 	for word := range strings.SplitSeq(list, ",") {
@@ -42,9 +43,9 @@ func (p Proxies) has(a netip.Addr) bool {
 	return false
 }
 
-// Client returns the address that a request comes from: that of the connection,
-// or, when a trusted proxy made it, the last address of X-Forwarded-For that is
-// not a trusted proxy itself. It is the zero Addr when the connection has none.
+// Client returns the client address of a request: that of the connection, or,
+// when a trusted proxy made it, the last address in X-Forwarded-For that is not
+// a trusted proxy itself. It is the zero Addr when the connection has none.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -65,8 +66,8 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return from
 }
 
-// AddressKey is the part of an address that one client cannot change at will:
-// of IPv6 it usually has a whole /64.
+// AddressKey returns the part of an address that a client cannot change at
+// will: for IPv6 the /64 prefix.
 func AddressKey(a netip.Addr) string {
 	if a.Is6() {
 		if prefix, err := a.Prefix(64); err == nil {

@@ -10,12 +10,12 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// DecodeJSON reads the whole body as one JSON value into v. Unknown members
-// are ignored; use DecodeStrict where they must be refused. The error names
-// the member that is wrong.
+// DecodeJSON decodes the whole body as one JSON value into v. Unknown fields
+// are ignored; use DecodeStrict to reject them. The error names the invalid
+// field.
 func DecodeJSON(r *http.Request, v any) error { return decode(r, v, false) }
 
-// DecodeStrict is DecodeJSON that refuses unknown members.
+// DecodeStrict is like DecodeJSON, but rejects unknown fields.
 func DecodeStrict(r *http.Request, v any) error { return decode(r, v, true) }
 
 func decode(r *http.Request, v any, strict bool) error {
@@ -66,7 +66,7 @@ func parseFault(err error) error {
 	}
 }
 
-// kindName says in JSON's words what was expected.
+// kindName returns the JSON name of the expected type.
 func kindName(e *json.UnmarshalTypeError) string {
 	switch e.Type.Kind().String() {
 	case "string":

@@ -1,15 +1,15 @@
-// Package web is the plumbing under every HTTP face of Ingot: the route table
+// Package web is the foundation of every HTTP API of Ingot: the route table
 // with its authorization decisions, request ids, limits, panic recovery, and
-// the one place where errors become responses.
+// the mapping of errors to responses.
 //
 //	Server ─▶ Pipeline (request id, recovery, access log) ─▶ Mux ─▶ route:
 //	          limits ─▶ Access decision ─▶ handler ─▶ error to body
 //
-// A route cannot be registered without an Access, and nothing outside this
-// package may make a router of its own (package archtest checks it), so that no
-// route escapes the decision.
+// A route cannot be registered without an Access, and no other package may create
+// a router (package archtest checks this), so that no route lacks an authorization
+// decision.
 //
-// It must not know any service.
+// It must not import any service.
 //
 // Imports: base/background, base/fault, base/logging, base/token,
 // github.com/go-chi/chi/v5, github.com/go-chi/chi/v5/middleware,

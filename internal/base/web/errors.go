@@ -15,29 +15,29 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Format is the shape of error bodies of one API.
+// Format is the format of an API's error bodies.
 type Format int
 
-// The formats in use.
 const (
 	// FormatV3 is Cloud Foundry's {"errors":[{code,title,detail}]}.
 	FormatV3 Format = iota
 	// FormatNotifications is the notification service's {"errors":["…"]}.
 	FormatNotifications
-	// FormatNotificationsV2 is the same with the words of its second version.
+	// FormatNotificationsV2 is the same with the messages of its second
+	// version.
 	FormatNotificationsV2
 	// FormatOAuth is RFC 6749's {"error","error_description"}, as UAA writes it.
 	FormatOAuth
 )
 
-// meaning is what a code becomes on the wire.
+// meaning is the response for an error code.
 type meaning struct {
 	status int
 	number int    // Cloud Foundry's error number
 	oauth  string // UAA's error word
 }
 
-// meanings is the one table from codes to responses.
+// meanings maps error codes to responses.
 var meanings = map[fault.Code]meaning{
 	fault.Internal:               {http.StatusInternalServerError, 10001, "server_error"},
 	fault.BadRequest:             {http.StatusBadRequest, 1004, "invalid_request"},
@@ -73,12 +73,12 @@ var meanings = map[fault.Code]meaning{
 	fault.InsufficientStorage:    {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }
 
-// Number is Cloud Foundry's number of a code, for errors that are stored and
-// shown later.
+// Number returns Cloud Foundry's number for a code, for errors that are stored
+// and shown later.
 func Number(c fault.Code) int { return meanings[c].number }
 
-// WriteError answers the request with err. An error that carries no code is
-// written to the log under an id and shown as nothing but that id.
+// WriteError writes the response for err. An error without a code is logged
+// with an id, and the response contains only that id.
 func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logger, err error) {
 	e := explain(r.Context(), log, err)
 	m, ok := meanings[e.Code]
@@ -99,7 +99,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logg
 	WriteJSON(w, m.status, body(f, m, e))
 }
 
-// explain finds what the user may know of err.
+// explain returns what the user may see of err.
 func explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 	var tooLarge *http.MaxBytesError
 	var e *fault.Error
@@ -142,8 +142,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 	}
 }
 
-// notificationsMessage is the one message of the notification service, whose
-// clients look for these words when the token is at fault.
+// notificationsMessage returns the message in the notification service's
+// format, whose clients look for these words when a token is rejected.
 func notificationsMessage(f Format, e *fault.Error) string {
 	const header = "Authorization header is invalid: "
 	switch {
@@ -157,7 +157,7 @@ func notificationsMessage(f Format, e *fault.Error) string {
 	return strings.Join(e.Messages(), ", ")
 }
 
-// challenge tells the client how to authenticate (RFC 6750, RFC 7617).
+// challenge returns the WWW-Authenticate header (RFC 6750, RFC 7617).
 func challenge(f Format, e *fault.Error) string {
 	if f == FormatOAuth && e.Kind == "invalid_client" {
 		return `Basic realm="oauth"`
@@ -168,13 +168,13 @@ func challenge(f Format, e *fault.Error) string {
 	return `Bearer realm="oauth"`
 }
 
-// WriteJSON writes v with status.
+// WriteJSON writes v as JSON with the given status.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	// The status is out: a client that went away is not our failure.
+	// The status is already sent; nothing can be done if the client is gone.
 	_ = json.NewEncoder(w).Encode(v)
 }
 

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// headWriter answers a HEAD request with the handler of GET: it keeps the
-// status and the headers and drops the body. net/http drops a body by itself;
-// what it cannot do is end a handler whose answer has no end, such as a stream
-// of events. Such a handler flushes, and its context ends then.
+// headWriter answers a HEAD request with the handler for GET: it keeps the
+// status and the headers and discards the body. net/http discards the body
+// itself, but cannot stop a handler whose response never ends, such as an event
+// stream. Such a handler flushes; then its context is canceled.
 type headWriter struct {
 	http.ResponseWriter
 	end context.CancelFunc
@@ -19,13 +19,13 @@ func newHead(w http.ResponseWriter, r *http.Request) (*headWriter, *http.Request
 	return &headWriter{w, end}, r.WithContext(ctx)
 }
 
-// FlushError sends the head and ends the handler's context.
+// FlushError sends the headers and cancels the handler's context.
 func (h *headWriter) FlushError() error {
 	defer h.end()
 	return http.NewResponseController(h.ResponseWriter).Flush()
 }
 
-// Flush is FlushError for handlers that know http.Flusher only.
+// Flush is FlushError for handlers that use http.Flusher.
 func (h *headWriter) Flush() { _ = h.FlushError() }
 
 func (h *headWriter) done() { h.end() }

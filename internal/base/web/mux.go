@@ -15,11 +15,11 @@ import (
 	"ingot/internal/base/token"
 )
 
-// Handler answers a request or returns the error to answer with. It must not
-// return an error after it began to write.
+// Handler handles a request, or returns the error to respond with. It must not
+// return an error after it started to write.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Route is one row of the route table.
+// Route is an entry of the route table.
 type Route struct {
 	Method  string
 	Pattern string
@@ -30,14 +30,14 @@ type Route struct {
 	Reason   string   // given at registration
 }
 
-// Limits bound what one request may take.
+// Limits are the limits of a request.
 type Limits struct {
 	Body  int64         // bytes of the request body
 	Read  time.Duration // until the body has arrived
 	Write time.Duration // until the answer is written; 0 means no limit
 }
 
-// DefaultLimits suit JSON requests.
+// DefaultLimits are for JSON requests.
 var DefaultLimits = Limits{Body: 1 << 20, Read: 30 * time.Second, Write: 60 * time.Second}
 
 // Mux is the route table of one host name.
@@ -47,13 +47,14 @@ type Mux struct {
 	metrics *Metrics
 	routes  []Route
 	strict  bool // a path with a trailing slash is another one
-	// Room, if set, is asked before a request to a route of Group.Storing is
-	// served; its error is the answer. Set it before the first request.
+	// Room, if set, is called before a request to a route of Group.Storing is
+	// handled; its error is the response. It must be set before the first
+	// request.
 	Room func() error
 }
 
-// NewMux returns an empty table. What matches no route is answered in the
-// given format.
+// NewMux returns an empty table. Requests that match no route are answered in
+// the given error format.
 func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
 	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications || f == FormatNotificationsV2}
 	m.chi.NotFound(func(w http.ResponseWriter, r *http.Request) {
@@ -65,15 +66,15 @@ func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
 	return m
 }
 
-// ServeHTTP answers from the table. A trailing slash is ignored, as Cloud
-// Controller and UAA do and the notification service does not, unless the table
-// has the path with it.
+// ServeHTTP handles a request with the matching route. A trailing slash is
+// ignored, as in Cloud Controller and UAA but not in the notification service,
+// unless a route has it.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.chi.ServeHTTP(w, m.withoutSlash(r))
 }
 
 // withoutSlash returns r, routed by its path without trailing slashes when no
-// route has them. The path that handlers see stays as it was sent.
+// route has them. Handlers see the original path.
 func (m *Mux) withoutSlash(r *http.Request) *http.Request {
 	path := r.URL.RawPath
 	if path == "" {
@@ -92,13 +93,13 @@ func (m *Mux) withoutSlash(r *http.Request) *http.Request {
 func (m *Mux) Routes() []Route { return m.routes }
 
 // Group returns a view of the table for one API: its error format, its token
-// verifier and a name for metrics.
+// verifier and its name in metrics.
 func (m *Mux) Group(name string, f Format, v *token.Verifier) *Group {
 	return m.LateGroup(name, f, func() *token.Verifier { return v })
 }
 
-// LateGroup is Group for an API that stays while the authorization server may
-// become known: each request asks for the verifier.
+// LateGroup is like Group for an API that may start before the authorization
+// server is known: each request asks for the verifier.
 func (m *Mux) LateGroup(name string, f Format, v func() *token.Verifier) *Group {
 	return &Group{mux: m, name: name, format: f, verifier: v, limits: DefaultLimits}
 }
@@ -114,16 +115,16 @@ type Group struct {
 	storing  bool
 }
 
-// WithHeaders returns a Group whose answers all carry these headers, refusals
-// too.
+// WithHeaders returns a Group whose responses, including errors, have these
+// headers.
 func (g *Group) WithHeaders(headers map[string]string) *Group {
 	c := *g
 	c.headers = headers
 	return &c
 }
 
-// Storing returns a Group for routes that store much: they are refused while
-// there is no room, see Mux.Room.
+// Storing returns a Group for routes that store much data: their requests are
+// rejected while disk space is low, see Mux.Room.
 func (g *Group) Storing() *Group {
 	c := *g
 	c.storing = true
@@ -137,7 +138,8 @@ func (g *Group) Within(l Limits) *Group {
 	return &c
 }
 
-// Handle registers a route with its decision. A GET route also answers HEAD.
+// Handle registers a route with its authorization decision. A GET route also
+// answers HEAD.
 func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 	if access.kind == refuse {
 		panic("web: " + method + " " + pattern + " has no authorization decision")
@@ -178,14 +180,15 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 		return
 	}
 	if errors.Is(err, token.ErrAudience) && (g.format == FormatNotifications || g.format == FormatNotificationsV2) {
-		// Its clients know this as a missing scope: an audience follows from scopes.
+		// Its clients expect a missing scope here: an audience follows from
+		// scopes.
 		err = Insufficient(access.scopes...)
 	}
 	WriteError(w, r, g.format, g.mux.log, err)
 }
 
-// limit sets the bounds of the request. Deadlines are set every time because
-// the connection remembers those of the request before.
+// limit sets the limits of the request. Deadlines are set every time because
+// the connection keeps those of the previous request.
 func (g *Group) limit(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && g.limits.Body > 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, g.limits.Body)
@@ -202,10 +205,10 @@ func deadline(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// clientGone reports that nobody is left to answer.
+// clientGone reports whether the client has disconnected.
 func clientGone(r *http.Request, err error) bool {
 	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
 }
 
-// Param returns a variable of the route's pattern.
+// Param returns a path parameter of the route.
 func Param(r *http.Request, name string) string { return chi.URLParam(r, name) }

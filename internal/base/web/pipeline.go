@@ -16,8 +16,8 @@ import (
 // RequestIDHeader carries the id of a request through every component.
 const RequestIDHeader = "X-Vcap-Request-Id"
 
-// Pipeline wraps next with what every request needs: an id that is in each
-// log line and in the answer, recovery from panics, and the access log.
+// Pipeline wraps next with what every request needs: an id, which is in every
+// log line and in the response, panic recovery, and the access log.
 func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(RequestIDHeader)
@@ -28,7 +28,7 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 		w.Header().Set(RequestIDHeader, id)
 		r = r.WithContext(logging.With(r.Context(), "request_id", id))
 
-		// Whoever knows better sets others; what matches no route has these.
+		// Routes may set other limits; requests that match no route have these.
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(deadline(DefaultLimits.Read))
 		_ = control.SetWriteDeadline(deadline(DefaultLimits.Write))
@@ -41,7 +41,7 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 					panic(p)
 				}
 				err := background.Recovered("request", p)
-				log.ErrorContext(r.Context(), "panic in a handler", "panic", p, "stack", string(err.Stack))
+				log.ErrorContext(r.Context(), "handler panicked", "panic", p, "stack", string(err.Stack))
 				if ww.Status() == 0 {
 					WriteError(ww, r, f, log, fault.New(fault.Internal, "panic"))
 				}
@@ -54,7 +54,7 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 	})
 }
 
-// validRequestID accepts what other Cloud Foundry components send, and nothing
+// validRequestID accepts the ids of other Cloud Foundry components, but nothing
 // that could forge a log line.
 func validRequestID(id string) bool {
 	if id == "" || len(id) > 128 {

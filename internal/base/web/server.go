@@ -21,10 +21,10 @@ type Server struct {
 	grace    time.Duration
 }
 
-// NewServer returns a server of h on l. Reads and writes are bounded by each
-// route's Limits; headers and idle connections are bounded here.
+// NewServer returns a server of h on l. Reads and writes are limited by each
+// route's Limits; headers and idle connections are limited here.
 func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
-	// HTTP/2 without TLS, by clients that know: gRPC, and proxies in front.
+	// Unencrypted HTTP/2 with prior knowledge: gRPC, and proxies in front.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -44,7 +44,7 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 	}
 }
 
-// Start begins to serve.
+// Start starts serving.
 func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		closing, end := context.WithCancel(work)
@@ -53,14 +53,15 @@ func (s *Server) Start(ctx context.Context) error {
 		s.http.BaseContext = func(net.Listener) context.Context { return base }
 		spawn(func() {
 			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-				s.log.Error("the server ended", "address", s.listener.Addr(), "error", err)
+				s.log.Error("server failed", "address", s.listener.Addr(), "error", err)
 			}
 		})
 		return nil
 	})
 }
 
-// Stop stops to accept, lets requests under way finish for a while, and ends.
+// Stop stops accepting connections, waits a limited time for requests to
+// finish, and closes the server.
 func (s *Server) Stop() {
 	s.HaltGently(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.grace)
@@ -69,15 +70,15 @@ func (s *Server) Stop() {
 			_ = s.http.Close()
 		}
 	})
-	// A listener that never served is closed here.
+	// The listener of a server that was never started is closed here.
 	_ = s.listener.Close()
 }
 
 type closingKey struct{}
 
-// Closing returns a context that ends when the server of a request begins to
-// stop. Answers without an end of their own, a stream of events, end then: the
-// server would wait for them.
+// Closing returns a context that is canceled when the server of a request
+// begins to stop. Endless responses, such as event streams, have to end then,
+// because the server waits for them.
 func Closing(request context.Context) context.Context {
 	if closing, ok := request.Value(closingKey{}).(context.Context); ok {
 		return closing
@@ -85,7 +86,7 @@ func Closing(request context.Context) context.Context {
 	return request
 }
 
-// Listen opens a TCP address and explains what is wrong when it cannot.
+// Listen listens on a TCP address. Its error names the flag to change.
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package check asks any service broker whether it keeps to the Open Service
-// Broker API, version 2.17, and reports what it finds by section of the
+// Package check tests any service broker for conformance with the Open Service
+// Broker API, version 2.17, and reports violations by section of the
 // specification.
 //
-// It behaves as a platform does: it reads the catalog, makes instances and
-// bindings of one plan of each offering, changes and removes them, and sends
-// what a platform must never get away with. What it made it removes again.
+// It acts as a platform: it reads the catalog, creates instances and
+// bindings of one plan of each offering, updates and deletes them, and sends
+// requests that a broker must reject. It deletes everything it created.
 //
-// It must know nothing of the broker it checks.
+// It must not depend on the broker it checks.
 //
 // Imports: the standard library only.
 package check

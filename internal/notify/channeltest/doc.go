@@ -1,4 +1,5 @@
-// Package channeltest holds the contract of notify.Channel as tests.
+// Package channeltest is the conformance suite for implementations of
+// notify.Channel.
 //
 // Only tests import it.
 //

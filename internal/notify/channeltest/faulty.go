@@ -16,7 +16,7 @@ type faultyChannel struct {
 }
 
 func (c faultyChannel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(int, notify.Result)) {
-	if err := c.Strike(ctx, "deliver"); err != nil {
+	if err := c.Inject(ctx, "deliver"); err != nil {
 		for i := range batch {
 			done(i, notify.Result{Verdict: notify.Temporary, Reason: err.Error()})
 		}

@@ -1,26 +1,26 @@
-// Package delivery moves accepted sends to their end: it finds the recipients of
-// large audiences, delivers messages, tries again what was refused for now, and
-// tells webhooks what became of them.
+// Package delivery processes accepted sends: it expands large audiences into
+// messages, renders and delivers messages, retries temporary failures, and calls
+// webhooks with the results.
 //
-//	expander   Store.ClaimExpansions ─▶ Directory.Page ─▶ Store.Extend        a chunk a turn, many sends side by side
+//	expander   Store.ClaimExpansions ─▶ Directory.Page ─▶ Store.Extend        one chunk per turn, many sends concurrently
 //	dispatcher Store.Claim ─▶ batch: addresses, unsubscribes, suppressions,
-//	                                 template ─▶ Channel.Deliver ─┐           several batches in flight
-//	finisher   Store.Finish ◀── pending ◀── journal ◀─────────────┘ done()    many outcomes a transaction
+//	                                 template ─▶ Channel.Deliver ─┐           several batches concurrently
+//	finisher   Store.Finish ◀── pending ◀── journal ◀─────────────┘ done()    many outcomes per transaction
 //	caller     Store.Callbacks ─▶ POST ─▶ Store.FinishCallback
 //
-// Nothing is lost: a message is leased, not removed, until its outcome is
-// committed. Little is doubled: before done returns, the number of a message that
-// was accepted by the next hop is in the journal, a file beside the database.
-// What the journal holds when the process starts is recorded as delivered before
-// anything is claimed. So a process that is killed doubles at most the messages
-// that were accepted while nobody had heard of it yet, one a connection. When the
-// journal cannot be written (a full disk), done waits for the database instead.
-// The journal outlives the process, not the machine's power: it is not synced.
+// No message is lost: a message is leased, not removed, until its outcome is
+// committed. Duplicates are rare: before done returns, the number of a message
+// that the next hop accepted is in the journal, a file beside the database. At
+// startup, the messages in the journal are recorded as delivered before anything
+// is claimed. So a process that is killed sends again at most the messages whose
+// acceptance it had not yet processed, one per connection. When the journal
+// cannot be written (a full disk), done waits for the database instead. The
+// journal survives the process but not a power cut: it is not synced.
 //
-// What cannot be rendered is parked: failed, visible, and replayable. Nothing that
-// a client or a template holds ends the process.
+// A message that cannot be rendered is parked: it has failed, is listed, and can
+// be replayed. No input from a client or a template can crash the process.
 //
-// It must not import a store, a face, mail, or the platform.
+// It must not import a store, an HTTP API, mail, or the platform.
 //
 // Imports: base/background, base/safedial, notify, notify/template,
 // github.com/prometheus/client_golang/prometheus.

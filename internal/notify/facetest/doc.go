@@ -1,6 +1,6 @@
-// Package facetest is the notification service for tests of its HTTP faces: the
-// real store and service, a directory of made-up users, and no delivery. Every
-// answer is checked against the service's own OpenAPI description.
+// Package facetest runs the notification service for tests of its HTTP APIs: the
+// real store and service, a directory of fake users, and no delivery. Every
+// response is validated against the service's own OpenAPI description.
 //
 // Only tests import it.
 //

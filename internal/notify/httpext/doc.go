@@ -1,9 +1,9 @@
-// Package httpext is what the notification service offers beyond its two
-// versions, under both: a client's own sends and messages, replays, previews of
-// templates, webhooks, the list of suppressed addresses, the page on which a
-// recipient unsubscribes, and the OpenAPI description of all of it.
+// Package httpext serves the part of the notification service's HTTP API that both
+// of its versions share and that Cloud Foundry's does not have: a client's own
+// sends and messages, replays, template previews, webhooks, the suppression list,
+// the unsubscribe page, and the OpenAPI descriptions.
 //
-// It must not import a store, delivery, mail or the other faces.
+// It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/token, base/web, notify, notify/template,
 // github.com/google/uuid.

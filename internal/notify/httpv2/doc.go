@@ -1,12 +1,11 @@
-// Package httpv2 is version 2 of the notification service's HTTP API: what a
-// client reaches that sends X-NOTIFICATIONS-VERSION: 2. Senders have campaign
-// types, and campaigns of a type go to users, spaces, organizations and
-// addresses.
+// Package httpv2 serves version 2 of the notification service's HTTP API: requests
+// with X-NOTIFICATIONS-VERSION: 2. Senders have campaign types, and a campaign of
+// a type goes to users, spaces, organizations or addresses.
 //
-// Everything belongs to the client of the token; what belongs to another is not
-// found.
+// Every resource belongs to the client of the token; to other clients it does not
+// exist.
 //
-// It must not import a store, delivery, mail or the other faces.
+// It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/token, base/web, notify, notify/template,
 // github.com/google/uuid.

@@ -4,9 +4,10 @@
 //	                       └──────────────▶ mailbox   without a mail server
 //	                                dsn ◀──────────── bounces
 //
-// address checks addresses for everybody, mailtest is a server for tests.
+// Package address parses mail addresses for all of them; mailtest is a mail server
+// for tests.
 //
-// It must not import a face, a store or another adapter.
+// It must not import an HTTP API, a store or another adapter.
 //
 // Imports: base/background, notify, notify/mail/address, notify/mail/compose,
 // notify/mail/dkim, notify/mail/smtp.

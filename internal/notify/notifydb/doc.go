@@ -1,43 +1,42 @@
-// Package notifydb is the store of the notification service on SQLite and
-// PostgreSQL: it implements notify.Store, and brings the tables it needs.
+// Package notifydb implements notify.Store, the store of the notification
+// service, on SQLite and PostgreSQL, with its schema migrations.
 //
-// What a message costs decides how fast the service is, so its life is three
-// things: its row is inserted, many at a time; it is claimed, which writes
-// nothing to it; and it is finished, many at a time.
+// The cost per message decides the throughput of the service, so a message takes
+// three steps: its row is inserted, in batches; it is claimed, which does not
+// write to the row; and it is finished, in batches.
 //
-//	accept.go   calls of Accept that come together are one transaction
-//	extend.go   large audiences, a chunk at a time, nobody twice
-//	claim.go    what is due, from three lanes
-//	leases.go   who holds what: in memory on SQLite, where this process is the
-//	            only one; on PostgreSQL a row for each claim
+//	accept.go   concurrent calls of Accept share one transaction
+//	extend.go   large audiences, in chunks, without duplicate recipients
+//	claim.go    due messages, from three priority queues
+//	leases.go   which worker holds which message: in memory on SQLite, where this
+//	            process is the only one; on PostgreSQL one row per claim
 //	finish.go   outcomes
 //
-// Only messages that wait are in an index, by lane and due time, so neither
-// what is done nor what is not due yet slows a claim down.
+// Only waiting messages are indexed, by queue and due time, so neither finished
+// messages nor those that are not due yet slow down a claim.
 //
-// Counts of a send to many are kept in rows of their own (notify_counts), in
-// shards, of which each transaction takes another: no two workers wait for the
-// same row. The few messages of a small send are counted when asked for. How
-// many messages wait at all is kept the same way (notify_backlog).
+// Counters of a large send are stored in their own rows (notify_counts), sharded so
+// that no two workers wait for the same row. The messages of a small send are
+// counted on demand. The total of waiting messages is kept the same way
+// (notify_backlog).
 //
-// What the contract of notify.Store leaves open, here is so:
+// Where the contract of notify.Store leaves a choice, this implementation does the
+// following:
 //
-//   - Text that no database can hold (a NUL byte, or no UTF-8) is the name of
-//     nothing: looking it up is ErrNotFound, storing it fault.Unprocessable.
-//   - Addresses are the same whatever their case, when recipients that came
-//     twice are left out.
-//   - NextDue counts a message that is held from the end of its lease on.
-//   - A replayed message begins anew: it has no attempts, and goes before bulk
-//     mail.
-//   - A message that was claimed and is finished after its lease ended is
-//     finished all the same.
-//   - Deleting a sender deletes its campaign types; deleting a webhook deletes
-//     what was to be told to it.
-//   - A send that was purged is, for an idempotency key that outlives it, known
-//     by its number only.
+//   - Text that no database can store (a NUL byte, or invalid UTF-8) matches
+//     nothing: looking it up returns ErrNotFound, storing it fault.Unprocessable.
+//   - Addresses are compared without case when duplicate recipients are removed.
+//   - NextDue counts a leased message from the end of its lease on.
+//   - A replayed message starts over: it has no attempts, and takes precedence over
+//     bulk mail.
+//   - A message that is finished after its lease expired is finished nevertheless.
+//   - Deleting a sender deletes its campaign types; deleting a webhook deletes its
+//     pending calls.
+//   - When a send is purged before its idempotency key, the key returns only the
+//     number of the send.
 //
-// It must not import a driver, another store, or anything that faces users.
-// Nobody but system and tests imports it.
+// It must not import a driver, another store, or an HTTP API. Only system and
+// tests import it.
 //
 // Imports: base/background, base/db, base/fault, notify.
 package notifydb

@@ -1,11 +1,10 @@
-// Package storetest holds the suite that every notify.Store must pass, whatever
-// it keeps its data in. It is the contract of notify.Store in a form that can
-// fail: what is stored comes back whole, nobody gets a message that another
-// holds, nothing accepted is lost and nothing is counted twice.
+// Package storetest is the conformance suite for implementations of notify.Store:
+// stored data is returned unchanged, no message is claimed by two workers, no
+// accepted message is lost, and none is counted twice.
 //
-// The suite asks for an empty store for each of its parts and runs them all in
-// parallel. Stores are given a clock that only the suite moves, and can be
-// opened again as after a crash.
+// The suite requests an empty store for each of its tests and runs them all in
+// parallel. Stores get a clock that only the suite moves, and can be
+// reopened as after a crash.
 //
 // It must not import a store or a database: those import it. Only tests may
 // import it.

@@ -1,15 +1,15 @@
-// Package template turns a notification's template and values into a message
+// Package template renders a notification's template and values to a message
 // body, and removes active content from HTML.
 //
-//	source ── scan ──▶ parse tree ── compile ──▶ program          (at save time: Check)
+//	source ── scan ──▶ parse tree ── compile ──▶ program          (when it is saved: Check)
 //	program + values ──▶ the path taken, and the values printed on it
-//	path ──▶ skeleton: the HTML of this path with a slot for each value, cleaned once and kept
-//	skeleton + values ──▶ HTML, each value escaped for the place its slot is in
+//	path ──▶ skeleton: the HTML of this path with a slot for each value, sanitized once and cached
+//	skeleton + values ──▶ HTML, each value escaped for the context of its slot
 //
-// The language is a part of Go's template language that cannot loop, call, or
-// reach anything but the values: see compile.go. The HTML of callers and of
-// templates passes the same cleaner (clean.go), which is an allow-list over
-// tokens; what it allows is written as it came, so that layout stays.
+// The language is a subset of Go's template language without loops, calls, or
+// access to anything but the values: see compile.go. HTML from callers and from
+// templates passes the same sanitizer (clean.go), an allow-list over
+// tokens; allowed tokens are written unchanged, so that the layout is preserved.
 //
 // It must not do I/O.
 //

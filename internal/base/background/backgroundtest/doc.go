@@ -1,4 +1,4 @@
-// Package backgroundtest holds the conformance suite of background.Service.
+// Package backgroundtest is the conformance suite of background.Service.
 //
 // Only tests import it.
 //

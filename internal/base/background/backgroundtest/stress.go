@@ -11,10 +11,10 @@ import (
 	"ingot/internal/base/background"
 )
 
-// Stress starts and stops services made by make from many goroutines at once,
-// in random order, and checks what the contract promises: Start either works
-// or says that Stop came first, Stop returns with the work ended, and both may
-// be repeated.
+// Stress starts and stops services from many goroutines at once, in random
+// order, and checks the contract: Start either succeeds or returns ErrStopped
+// because Stop was called first, Stop returns after all work has ended, and
+// both may be called repeatedly.
 func Stress(t *testing.T, newService func(t *testing.T) background.Service) {
 	t.Helper()
 

@@ -20,7 +20,7 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// Dialects are the engines that Each runs on.
+// Dialects are the databases that Each uses.
 var Dialects = []db.Dialect{db.SQLite, db.Postgres}
 
 // Each runs f as parallel sub-tests "sqlite" and "postgres", each with its own
@@ -104,8 +104,8 @@ func admin(t testing.TB, server, statement string) {
 	}
 }
 
-// started is the private server of this process. It is never stopped: it ends
-// with the process.
+// started is the private server of this process. It is not stopped explicitly:
+// it exits with the process.
 var started = sync.OnceValues(func() (*pgproc.Server, error) { return pgproc.Start(context.Background()) })
 
 func postgres(t testing.TB) string {

@@ -1,7 +1,8 @@
-// Package address checks mail addresses and writes them for mail servers.
+// Package address parses mail addresses, validates them, and formats them for
+// SMTP.
 //
-// It must not import anything else of this module, so that whoever reads an
-// address, a face or a channel, reads it by the same rules.
+// It must not import any other package of this module, so that HTTP APIs and
+// channels can share its rules.
 //
 // Imports: golang.org/x/net/idna.
 package address

@@ -1,11 +1,11 @@
-// Package mailbox catches mail instead of sending it, and shows it on a web
-// page: what a newcomer who has no mail server sees of a notification.
+// Package mailbox stores outgoing mail instead of sending it, and shows it on a
+// web page, for installations without a mail server.
 //
-// The newest messages are kept, each in a file of its own, bounded in number
-// and bytes. What is in them was written by strangers: pages run no script, and
-// the HTML of a message is shown in a frame that can do nothing.
+// The newest messages are kept, each in its own file, limited in number
+// and bytes. Their content is untrusted: pages run no script, and
+// the HTML of a message is shown in a sandboxed frame.
 //
-// It must not import a face or how mail is sent.
+// It must not import another HTTP API or a package that sends mail.
 //
 // Imports: base/fault, base/web, notify, notify/mail/compose.
 package mailbox

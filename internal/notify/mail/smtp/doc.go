@@ -1,24 +1,25 @@
-// Package smtp sends messages to a mail server, many over few connections.
+// Package smtp is an SMTP client that sends many messages over a few pooled
+// connections.
 //
 //	Client.Deliver ── queue ──▶ worker ── conn ──▶ server
 //	                    ▲          │
-//	                    └ not sent ┘    a worker a connection; what a lost
-//	                                    connection had not sent goes back
+//	                    └ not sent ┘    one worker per connection; messages that a
+//	                                    lost connection had not sent are requeued
 //
-// A connection that may pipeline sends the envelope of the next message behind
-// the content of the present one, one round trip a message:
+// With PIPELINING, a connection sends the envelope of the next message right after
+// the content of the current one, which needs one round trip per message:
 //
 //	C: MAIL₁ RCPT₁ DATA                  S: 250 250 354
 //	C: content₁ .  MAIL₂ RCPT₂ DATA      S: 250 (done₁ is called here) 250 250 354
 //	C: content₂ .  …
 //
-// The content of the next message is not transmitted before done was called
-// for the one before. Every wait has a deadline. A server that hangs, talks
-// nonsense or goes away costs at most the message whose content it had, and that
-// one is tried again later; several such failures in a row open a breaker, and
-// the rest is postponed without another try.
+// The content of the next message is not sent before done was called for the
+// previous one. Every wait has a deadline. A server that hangs, sends invalid
+// replies or disconnects affects at most the message whose content it had
+// received, and that message is retried later; several such failures in a row open
+// a circuit breaker, and the other messages are postponed without another attempt.
 //
-// It must not import how messages are made or kept.
+// It must not import packages that make or store messages.
 //
 // Imports: base/background, notify, notify/mail/compose,
 // github.com/sony/gobreaker/v2.

@@ -1,6 +1,6 @@
 // Package pgproc runs a private PostgreSQL server for tests: a fresh data
-// directory, a socket that only its owner can reach, no TCP, and nothing left
-// behind when the process that started it ends, however it ends.
+// directory, a socket that only its owner can reach, no TCP. The server and its
+// files are removed when the process that started it exits, for whatever reason.
 //
 // It must not be imported by anything but dbtest and its programs.
 //

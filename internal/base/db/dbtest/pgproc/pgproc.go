@@ -20,7 +20,8 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// URLVariable names a server to use in place of a private one.
+// URLVariable is the environment variable with the URL of a server to use
+// instead of a private one.
 const URLVariable = "INGOT_TEST_POSTGRES_URL"
 
 const (
@@ -32,18 +33,18 @@ const (
 type Server struct {
 	// URL is for the superuser, on the database "postgres".
 	URL string
-	// Dir holds all it has on disk.
+	// Dir holds all files of the server.
 	Dir string
 
-	leash  *os.File // while it is open, the server lives
+	pipe   *os.File // the server stops when it is closed
 	keeper *exec.Cmd
 }
 
-// keeper is the program that owns the server. It waits on descriptor 3, a pipe
-// whose other end is held by us alone: when we end, in whatever way, the pipe
-// closes, and the keeper stops the server and removes its directory. It has its
-// own session, so that a signal to our group does not end it before its work is
-// done.
+// keeper is the shell script that owns the server. It waits on descriptor 3, a
+// pipe whose other end is held by this process: when the process exits, for
+// whatever reason, the pipe is closed, and the script stops the server and
+// removes its directory. It has its own session, so that a signal to the
+// process group does not kill it.
 const keeper = `
 cd "$DIR" || exit 1
 {
@@ -69,7 +70,7 @@ done
 cd / && rm -rf "$DIR"
 `
 
-// Start starts a server and waits until it answers.
+// Start starts a server and waits until it is ready.
 func Start(ctx context.Context) (*Server, error) {
 	bin, err := daemon.Postgres()
 	if err != nil {
@@ -103,7 +104,7 @@ func Start(ctx context.Context) (*Server, error) {
 		Scheme: "postgres", User: url.User("postgres"), Path: "/postgres",
 		RawQuery: url.Values{"host": {dir}, "sslmode": {"disable"}}.Encode(),
 	}
-	s := &Server{URL: address.String(), Dir: dir, leash: ours, keeper: cmd}
+	s := &Server{URL: address.String(), Dir: dir, pipe: ours, keeper: cmd}
 	if err := s.await(ctx); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		s.Stop()
@@ -112,15 +113,15 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// Stop ends the server and waits until nothing is left of it. Without it, the
-// same happens when the process ends.
+// Stop stops the server and waits until its directory is removed. Otherwise
+// this happens when the process exits.
 func (s *Server) Stop() {
-	s.leash.Close()
+	s.pipe.Close()
 	s.keeper.Wait() //nolint:errcheck // its exit status says nothing
 }
 
-// Pause stops the server as an operator would who restarts it: connections
-// break, and new ones are refused until Resume.
+// Pause stops the server as in a restart: connections break, and new ones are
+// refused until Resume.
 func (s *Server) Pause(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.Dir, "pause"), nil, 0o644); err != nil { //nolint:gosec // read by the server's own user
 		return err
@@ -143,7 +144,7 @@ func (s *Server) Pause(ctx context.Context) error {
 	})
 }
 
-// Resume starts the server again and waits until it answers.
+// Resume starts the server again and waits until it is ready.
 func (s *Server) Resume(ctx context.Context) error {
 	if err := os.Remove(filepath.Join(s.Dir, "pause")); err != nil {
 		return err
@@ -177,12 +178,12 @@ func (s *Server) await(ctx context.Context) error {
 			return conn.Close(ctx)
 		}
 		if _, statErr := os.Stat(filepath.Join(s.Dir, "ended")); statErr == nil {
-			return errors.New("it ended at once")
+			return errors.New("exited immediately")
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("it does not answer: %w", err)
+			return fmt.Errorf("not ready: %w", err)
 		}
 	}
 }
@@ -204,8 +205,8 @@ func settings(dir string) []string {
 
 func makeDir(owner *syscall.Credential) (string, error) {
 	parent := os.TempDir()
-	// Another user may not get into our own temporary directory, and the path of
-	// a socket has to be shorter than 108 bytes.
+	// Another user may not be able to enter our temporary directory, and the
+	// path of a socket has to be shorter than 108 bytes.
 	if owner != nil || len(parent) > 50 {
 		parent = "/tmp"
 	}

@@ -4,9 +4,9 @@
 //
 //	go run ./internal/base/db/dbtest/pgserver -- go test ./...
 //
-// The command finds the server in INGOT_TEST_POSTGRES_URL. Signals are passed on
-// to it, and its exit code is ours. When the variable is set already, no server
-// is started; nor when INGOT_TEST_NO_POSTGRES is 1.
+// The command finds the server's URL in INGOT_TEST_POSTGRES_URL. Signals are
+// forwarded to it, and pgserver exits with its exit code. No server is started
+// when the variable is already set, or when INGOT_TEST_NO_POSTGRES is 1.
 package main
 
 import (
@@ -31,7 +31,7 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: pgserver -- COMMAND [ARGUMENT…]")
 		return 2
 	}
-	// From here on, so that a signal during the start ends the server too.
+	// From here on, so that a signal during the start stops the server too.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 

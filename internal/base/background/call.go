@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// ErrHung means that a call did not return although its context has ended. It is
-// left to itself: what it holds is lost until it returns.
-var ErrHung = errors.New("it does not answer")
+// ErrHung means that a call did not return although its context is done. The
+// call is abandoned: its resources are not released until it returns.
+var ErrHung = errors.New("no response")
 
-// Call calls f and waits for its answer, but not for longer than grace after ctx
-// has ended. A panic of f is an error. It is for calls of what may hang whatever
-// its context says: file systems, kernels, code of others.
+// Call calls f and waits for its result, but at most for grace after ctx is
+// done. A panic in f is returned as an error. It is for calls that may ignore
+// their context: file systems, the kernel, third-party code.
 func Call[T any](ctx context.Context, name string, grace time.Duration, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -41,7 +41,7 @@ func Call[T any](ctx context.Context, name string, grace time.Duration, f func()
 	}
 }
 
-// Within is Call for a function that has nothing but an error to answer.
+// Within is like Call for a function that returns only an error.
 func Within(ctx context.Context, name string, grace time.Duration, f func() error) error {
 	_, err := Call(ctx, name, grace, func() (struct{}, error) { return struct{}{}, f() })
 	return err

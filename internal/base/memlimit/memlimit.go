@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// Server is the bound of a server, in bytes: heap, stacks and what the runtime
-// itself needs. The program's code and the caches of SQLite come on top.
+// Server is the memory limit of a server, in bytes: heap, stacks and the
+// runtime's own memory. The program's code and the caches of SQLite come on
+// top.
 const Server = 40 << 20
 
-// Keep bounds the memory of this process, until stop. Use it only where the user
-// gave no bound of his own with GOMEMLIMIT or GOGC.
+// Keep limits the memory of this process until stop is called. Use it only
+// where the user did not set GOMEMLIMIT or GOGC.
 func Keep(small int64) (stop func()) {
 	k := &keeper{small: small}
 	k.adjust()
@@ -27,11 +28,11 @@ type keeper struct {
 	over  bool
 }
 
-// cycle is garbage from the beginning, so that each collection finds it. It is
-// no tiny object: those share a block with others that live on.
+// cycle is unreachable from the start, so that each collection finds it. It is
+// not a tiny object, because those share a block with others that stay alive.
 type cycle struct{ of *keeper }
 
-// watch adjusts the bound after each collection.
+// watch adjusts the limit after each collection.
 func (k *keeper) watch() {
 	runtime.SetFinalizer(&cycle{k}, func(c *cycle) {
 		if c.of.adjust() {
@@ -40,7 +41,8 @@ func (k *keeper) watch() {
 	})
 }
 
-// adjust sets the bound by what is in use now, and returns false after the end.
+// adjust sets the limit according to the current usage. It returns false after
+// end.
 func (k *keeper) adjust() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,15 +60,14 @@ func (k *keeper) end() {
 	debug.SetMemoryLimit(math.MaxInt64)
 }
 
-// usage is what a process has, in bytes.
+// usage is the memory of a process, in bytes.
 type usage struct {
-	live  int64 // the heap that the last collection left
-	other int64 // beside the heap's objects, and not given back
+	live  int64 // live heap after the last collection
+	other int64 // memory outside the heap that was not returned to the system
 }
 
-// limit is small, or more where what is in use needs it: a third above that, and
-// the more is in use the nearer to twice, which is the usual pace of the
-// collector.
+// limit returns small, or more if the live heap needs it: a third above it, and
+// approaching twice its size as it grows, which is Go's default.
 func limit(small int64, u usage) int64 {
 	return max(small, u.other+u.live+max(u.live/3, u.live-small/2))
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// ErrStopped is returned by Start when Stop came first.
+// ErrStopped is returned by Start after Stop was called.
 var ErrStopped = errors.New("stopped before it was started")
 
-// Service is a long-running part.
+// Service is a long-running part of the server.
 type Service interface {
-	// Start begins the work and returns when the part is ready for use, or
-	// with the reason why it never will be; then nothing is left running.
-	// Calling it again while running changes nothing. ctx bounds the start
-	// only; the work goes on until Stop.
+	// Start starts the work. It returns nil when the part is ready for use, or
+	// an error when it could not start; then nothing is left running. Calling
+	// it again while running has no effect. ctx applies to the start only; the
+	// work continues until Stop.
 	Start(ctx context.Context) error
-	// Stop ends the work and waits for it. It is idempotent.
+	// Stop stops the work and waits for it. It is idempotent.
 	Stop()
 }
 
@@ -31,14 +31,13 @@ type Part struct {
 	stopped bool
 }
 
-// Launch moves from new to running. setup is called once, with a context that
-// ends at Stop, and starts the goroutines of the part through the given
-// function; the part is running when setup returns nil. When setup fails the
-// goroutines it started are ended before Launch returns, and the part is as
-// new.
+// Launch changes the state from new to running. It calls setup once, with a
+// context that is canceled by Stop; setup starts the part's goroutines with
+// spawn. The part is running when setup returns nil. When setup fails, Launch
+// stops the goroutines that were started, and the part is new again.
 //
-// A goroutine that panics is started again, after a rest that grows with every
-// panic in a row, until Stop. Work that must not be done twice recovers by itself,
+// A goroutine that panics is restarted, after a pause that grows with every
+// consecutive panic, until Stop. Work that must not be repeated has to recover
 // with Do.
 func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spawn func(func())) error) error {
 	p.mu.Lock()
@@ -69,8 +68,8 @@ func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spaw
 	return nil
 }
 
-// Halt moves to stopped: it ends the work context, calls teardown once if the
-// part was running, and waits for all goroutines.
+// Halt changes the state to stopped: it cancels the work context, calls
+// teardown once if the part was running, and waits for all goroutines.
 func (p *Part) Halt(teardown func()) {
 	p.halt(func() {
 		p.cancel()
@@ -80,8 +79,8 @@ func (p *Part) Halt(teardown func()) {
 	})
 }
 
-// HaltGently is Halt for parts that let work under way finish: teardown runs
-// before the work context ends.
+// HaltGently is like Halt, but calls teardown before it cancels the work
+// context, so that work in progress can finish.
 func (p *Part) HaltGently(teardown func()) {
 	p.halt(func() {
 		Safely(nameOf(teardown), teardown)
@@ -104,7 +103,8 @@ func (p *Part) halt(end func()) {
 	p.running = false
 }
 
-// Group is a Service made of others: they start in order and stop in reverse.
+// Group is a Service that consists of other services, which start in order and
+// stop in reverse order.
 type Group struct {
 	mu      sync.Mutex
 	parts   []Service
@@ -112,10 +112,11 @@ type Group struct {
 	stopped bool
 }
 
-// NewGroup returns a group of parts.
+// NewGroup returns a Group of the given services.
 func NewGroup(parts ...Service) *Group { return &Group{parts: parts} }
 
-// Start starts the parts in order. When one fails those before it are stopped.
+// Start starts the services in order. When one fails, those already started are
+// stopped.
 func (g *Group) Start(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +133,7 @@ func (g *Group) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the parts in reverse order.
+// Stop stops the services in reverse order.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,9 +147,9 @@ func (g *Group) stopLocked() {
 	}
 }
 
-// Every returns a Service that calls f at once and then once an interval,
-// until stopped. f logs its own failures; what it does is tested by calling it.
-// After a panic of f the next call is later when the interval is short.
+// Every returns a Service that calls f immediately and then once per interval,
+// until stopped. f has to log its own errors. After a panic of f, the next call
+// is delayed if the interval is short.
 func Every(interval time.Duration, f func(context.Context)) Service {
 	return &periodic{interval: interval, f: f}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// New returns a logger that writes to w: readable lines when human, JSON
+// New returns a logger that writes to w: readable lines if human is true, JSON
 // otherwise.
 func New(w io.Writer, human bool, level slog.Leveler) *slog.Logger {
 	var h slog.Handler
@@ -24,7 +24,8 @@ func New(w io.Writer, human bool, level slog.Leveler) *slog.Logger {
 
 type contextKey struct{}
 
-// With returns ctx with an attribute that stands in every line logged with it.
+// With returns ctx with an attribute that is added to every line logged with
+// it.
 func With(ctx context.Context, key, value string) context.Context {
 	old, _ := ctx.Value(contextKey{}).([]slog.Attr)
 	attrs := make([]slog.Attr, len(old), len(old)+1)
@@ -50,8 +51,8 @@ func (h contextHandler) WithGroup(n string) slog.Handler {
 	return contextHandler{h.Handler.WithGroup(n)}
 }
 
-// secretKeys are attribute names whose values are never written, whoever logs
-// them. It is a net below the rule, not the rule.
+// secretKeys are attribute names whose values are always redacted. This is a
+// safety net: callers must not log secrets in the first place.
 var secretKeys = []string{"password", "secret", "token", "authorization", "credentials", "cookie", "passcode"}
 
 func redact(a slog.Attr) slog.Attr {

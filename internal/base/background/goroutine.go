@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Go calls f in a goroutine of its own. A panic of f ends that goroutine and
-// nothing else. Whoever waits for f has to hear of its end also then: deferred
+// Go calls f in a new goroutine. A panic in f ends only that goroutine. A
+// caller that waits for f has to be notified also in this case: deferred
 // functions of f run, and Async delivers an error.
 func Go(name string, f func()) {
 	go Safely(name, f)
 }
 
-// Async calls f in a goroutine of its own and delivers its error, or that it
-// panicked. The channel has room for it: it need not be read.
+// Async calls f in a new goroutine and delivers its error, or a *PanicError.
+// The channel is buffered and need not be read.
 func Async(name string, f func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- Do(name, f) }()
 	return result
 }
 
-// AfterFunc is time.AfterFunc for a function that may panic.
+// AfterFunc is like time.AfterFunc, but recovers from panics in f.
 func AfterFunc(name string, d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() { Safely(name, f) })
 }
 
-// OnDone is context.AfterFunc for a function that may panic.
+// OnDone is like context.AfterFunc, but recovers from panics in f.
 func OnDone(ctx context.Context, name string, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { Safely(name, f) })
 }
 
-// WaitGroup is a sync.WaitGroup whose goroutines may panic: they count as ended
-// then. The zero value is ready.
+// WaitGroup is like sync.WaitGroup, but recovers from panics in its goroutines.
+// The zero value is ready to use.
 type WaitGroup struct{ wg sync.WaitGroup }
 
-// Go calls f in a goroutine of its own.
+// Go calls f in a new goroutine.
 func (w *WaitGroup) Go(name string, f func()) {
 	w.wg.Add(1)
 	go func() {
@@ -45,8 +45,8 @@ func (w *WaitGroup) Go(name string, f func()) {
 	}()
 }
 
-// Try calls f in a goroutine of its own and stores its error, or that it
-// panicked, before Wait returns.
+// Try calls f in a new goroutine and stores its error, or a *PanicError, in err
+// before Wait returns.
 func (w *WaitGroup) Try(name string, err *error, f func() error) {
 	w.wg.Add(1)
 	go func() {
@@ -55,7 +55,7 @@ func (w *WaitGroup) Try(name string, err *error, f func() error) {
 	}()
 }
 
-// Loop calls the function Loop in a goroutine of its own.
+// Loop calls the function Loop in a new goroutine.
 func (w *WaitGroup) Loop(ctx context.Context, name string, f func()) {
 	w.wg.Add(1)
 	go func() {
@@ -64,23 +64,23 @@ func (w *WaitGroup) Loop(ctx context.Context, name string, f func()) {
 	}()
 }
 
-// Add counts work that is done elsewhere, as that of sync.WaitGroup.
+// Add adds n to the counter, like sync.WaitGroup.Add.
 func (w *WaitGroup) Add(n int) { w.wg.Add(n) }
 
-// Done ends what Add counted.
+// Done decrements the counter.
 func (w *WaitGroup) Done() { w.wg.Done() }
 
-// Wait waits for all.
+// Wait waits until the counter is zero.
 func (w *WaitGroup) Wait() { w.wg.Wait() }
 
-// Between panics in a row a loop rests, so that one that always panics costs
-// nothing worth mentioning.
+// Loops pause between consecutive panics, so that a loop that always panics
+// uses little CPU time.
 const (
 	restFirst = 100 * time.Millisecond
 	restMost  = 30 * time.Second
 )
 
-// rest is how long a loop rests after panics in a row.
+// rest returns the pause after a number of consecutive panics.
 func rest(panics int) time.Duration {
 	if panics <= 0 {
 		return 0
@@ -88,8 +88,9 @@ func rest(panics int) time.Duration {
 	return min(restFirst<<min(panics-1, 20), restMost)
 }
 
-// Loop calls f until it returns, or ctx ends. When f panics it is called again
-// after a rest, which doubles with every panic in a row from 100 ms to 30 s.
+// Loop calls f until it returns or ctx is done. When f panics, it is called
+// again after a pause that doubles with every consecutive panic from 100 ms to
+// 30 s.
 func Loop(ctx context.Context, name string, f func()) {
 	for n := 0; ; {
 		began := time.Now()
@@ -106,7 +107,7 @@ func Loop(ctx context.Context, name string, f func()) {
 	}
 }
 
-// pause waits, and reports whether it was long enough before ctx ended.
+// pause waits for d and reports whether that time passed before ctx was done.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -118,13 +119,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// GoLoop calls Loop in a goroutine of its own.
+// GoLoop calls Loop in a new goroutine.
 func GoLoop(ctx context.Context, name string, f func()) {
 	go Loop(ctx, name, f)
 }
 
-// Feed calls f in a goroutine of its own and closes the pipe that it writes to
-// with its error, or with that it panicked. The channel is closed after that.
+// Feed calls f in a new goroutine and then closes the pipe writer with the
+// error of f, or with a *PanicError. The returned channel is closed after that.
 func Feed(name string, w *io.PipeWriter, f func() error) (done <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {
