@@ -33,6 +33,31 @@ type App struct {
 	Features map[string]bool
 }
 
+// The features of an app that matter here. The last two give it its services in
+// files.
+const (
+	FeatureSSH               = "ssh"
+	FeatureServiceBindingK8s = "service-binding-k8s"
+	FeatureFileBasedVCAP     = "file-based-vcap-services"
+)
+
+// HasFeature reports whether a feature is on: as the user set it, or by default,
+// which is on for ssh alone.
+func (a *App) HasFeature(name string) bool {
+	enabled, set := a.Features[name]
+	return enabled || !set && name == FeatureSSH
+}
+
+// FileBased is the feature by which an app has its services in files, or "".
+func (a *App) FileBased() string {
+	for _, f := range []string{FeatureServiceBindingK8s, FeatureFileBasedVCAP} {
+		if a.HasFeature(f) {
+			return f
+		}
+	}
+	return ""
+}
+
 // CheckType is a kind of health or readiness check.
 type CheckType string
 

@@ -3,8 +3,6 @@ package actions
 import (
 	"fmt"
 	"maps"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,40 +27,6 @@ func (p *Platform) RecordApp(tx platform.Tx, kind string, by Actor, app *platfor
 		return err
 	}
 	return p.Record(tx, kind, by, t, data)
-}
-
-// CheckAppName says what is wrong with the name of an app.
-func CheckAppName(name string) error {
-	switch {
-	case strings.TrimSpace(name) == "":
-		return fault.Invalid("Name can't be blank")
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return fault.Invalid("Name must not contain control characters")
-	}
-	return nil
-}
-
-var envName = regexp.MustCompile(`^[^=\x00]+$`)
-
-// CheckEnv says what is wrong with environment variables a user sets.
-func CheckEnv(env map[string]string) error {
-	var problems []string
-	for name := range env {
-		switch {
-		case name == "" || !envName.MatchString(name):
-			problems = append(problems, fmt.Sprintf("Environment variable name %q must not be empty or contain '='", name))
-		case strings.HasPrefix(name, "VCAP_"):
-			problems = append(problems, "Env cannot start with VCAP_: "+name)
-		case strings.HasPrefix(name, "VMC"):
-			problems = append(problems, "Env cannot start with VMC_: "+name)
-		case name == "PORT":
-			problems = append(problems, "Env cannot set PORT")
-		}
-	}
-	slices.Sort(problems)
-	return fault.Invalid(problems...)
 }
 
 // CheckBuildpacks refuses names nobody has and addresses that are none.
@@ -103,10 +67,10 @@ func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
 
 // CreateApp stores an app with its web process.
 func (p *Platform) CreateApp(tx platform.Tx, by Actor, app *platform.App) error {
-	if err := CheckAppName(app.Name); err != nil {
+	if err := platform.CheckAppName(app.Name); err != nil {
 		return err
 	}
-	if err := CheckEnv(app.Env); err != nil {
+	if err := platform.CheckEnv(app.Env); err != nil {
 		return err
 	}
 	if err := p.CheckLifecycle(tx, &app.Lifecycle); err != nil {
@@ -156,14 +120,14 @@ func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process 
 
 // UpdateApp stores a changed app.
 func (p *Platform) UpdateApp(tx platform.Tx, by Actor, app *platform.App, request map[string]any) error {
-	if err := CheckAppName(app.Name); err != nil {
+	if err := platform.CheckAppName(app.Name); err != nil {
 		return err
 	}
-	if err := CheckEnv(app.Env); err != nil {
+	if err := platform.CheckEnv(app.Env); err != nil {
 		return err
 	}
-	if app.Features[FeatureFileBasedVCAP] && app.Features[FeatureServiceBindingK8s] {
-		return fault.Invalid("'" + FeatureFileBasedVCAP + "' and '" + FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
+	if app.Features[platform.FeatureFileBasedVCAP] && app.Features[platform.FeatureServiceBindingK8s] {
+		return fault.Invalid("'" + platform.FeatureFileBasedVCAP + "' and '" + platform.FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
 	}
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
@@ -348,18 +312,4 @@ func (p *Platform) syncBuildpackSidecars(tx platform.Tx, app *platform.App, d *p
 		}
 	}
 	return nil
-}
-
-// WithoutPasswords shows buildpacks: addresses may carry credentials, and more
-// people see an app than may use them.
-func WithoutPasswords(buildpacks []string) []string {
-	out := make([]string, 0, len(buildpacks))
-	for _, b := range buildpacks {
-		if u, err := url.Parse(b); err == nil && u.User != nil {
-			u.User = url.User("***")
-			b = u.String()
-		}
-		out = append(out, b)
-	}
-	return out
 }

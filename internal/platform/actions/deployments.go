@@ -87,7 +87,7 @@ func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App,
 	}
 	o := d.Options
 	before := demandOf(app, web)
-	if _, err := (Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).apply(web); err != nil {
+	if _, err := (platform.Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).Apply(web); err != nil {
 		return err
 	}
 	// The sidecars of the droplet have to fit into the memory that comes with it.

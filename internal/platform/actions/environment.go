@@ -38,7 +38,7 @@ func PlaceOf(tx platform.Tx, app *platform.App) (*Place, error) {
 		if err != nil {
 			return nil, err
 		}
-		place.URIs = append(place.URIs, RouteURL(r, d))
+		place.URIs = append(place.URIs, platform.RouteURL(r, d))
 	}
 	return place, nil
 }
@@ -94,7 +94,7 @@ func (p *Platform) runEnvironment(tx platform.Tx, place *Place, application map[
 		}
 	}
 	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	if err := p.addVCAP(tx, env, place, application, FileBased(place.App) == ""); err != nil {
+	if err := p.addVCAP(tx, env, place, application, place.App.FileBased() == ""); err != nil {
 		return nil, err
 	}
 	database, err := DatabaseURL(tx, place.App)

@@ -13,7 +13,7 @@ func (p *MetadataPatch) Apply(m *platform.Metadata) error {
 	if p == nil {
 		return nil
 	}
-	if err := CheckMetadata(p.Labels, p.Annotations); err != nil {
+	if err := platform.CheckMetadata(p.Labels, p.Annotations); err != nil {
 		return err
 	}
 	merge := func(dest *map[string]string, patch map[string]*string) {

@@ -1,37 +1,20 @@
 package actions
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
-// Scale is a change of the size of a process; nil leaves a value alone.
-type Scale struct {
-	Instances *int
-	MemoryMB  *int
-	DiskMB    *int
-	LogRate   *int64
-}
-
-// MaxInstances bounds the instances of a process. Lists of them are made in
-// memory.
-const MaxInstances = 10_000
-
-// maxMegabytes bounds the memory and the disk of an instance.
-const maxMegabytes = 1 << 31
-
 // ScaleProcess changes how many instances there are and what each may use. The
 // number takes effect at once, the rest with the next start.
-func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, s Scale, manifest bool) error {
+func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, s platform.Scale, manifest bool) error {
 	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
 		return err
 	}
 	before, instances := demandOf(app, process), process.Instances
-	request, err := s.apply(process)
+	request, err := s.Apply(process)
 	if err != nil {
 		return err
 	}
@@ -51,40 +34,6 @@ func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, pro
 		data[ManifestTriggered] = true
 	}
 	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
-}
-
-// apply changes a process and returns what was asked for.
-func (s Scale) apply(process *platform.Process) (map[string]any, error) {
-	request := map[string]any{}
-	if s.Instances != nil {
-		if *s.Instances < 0 || *s.Instances > MaxInstances {
-			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", MaxInstances))
-		}
-		process.Instances = *s.Instances
-		request["instances"] = *s.Instances
-	}
-	if s.MemoryMB != nil {
-		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
-			return nil, fault.Invalid("Memory in mb must be greater than 0")
-		}
-		process.MemoryMB = *s.MemoryMB
-		request["memory_in_mb"] = *s.MemoryMB
-	}
-	if s.DiskMB != nil {
-		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
-			return nil, fault.Invalid("Disk in mb must be greater than 0")
-		}
-		process.DiskMB = *s.DiskMB
-		request["disk_in_mb"] = *s.DiskMB
-	}
-	if s.LogRate != nil {
-		if *s.LogRate < -1 {
-			return nil, fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
-		}
-		process.LogRate = *s.LogRate
-		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
-	}
-	return request, nil
 }
 
 // SidecarsOf returns the sidecars that run beside a process.
@@ -128,29 +77,6 @@ func sidecarMemory(sidecars []*platform.Sidecar) int {
 	return sum
 }
 
-// ValidEndpoint reports whether an http check can ask for it.
-func ValidEndpoint(path string) bool {
-	return strings.HasPrefix(path, "/") && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
-}
-
-// CheckHealth says what is wrong with a health or readiness check.
-func CheckHealth(h platform.HealthCheck, what string) error {
-	var problems []string
-	if !slices.Contains([]platform.CheckType{platform.CheckPort, platform.CheckProcess, platform.CheckHTTP}, h.Type) {
-		problems = append(problems, what+` type must be "port", "process", or "http"`)
-	}
-	if h.Type == platform.CheckHTTP && !ValidEndpoint(h.Endpoint) {
-		problems = append(problems, what+" endpoint must be a valid URI path")
-	}
-	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
-		if n < 0 {
-			problems = append(problems, what+" "+name+" must be greater than or equal to 1")
-		}
-	}
-	slices.Sort(problems)
-	return fault.Invalid(problems...)
-}
-
 // UpdateProcess stores a process whose command or checks changed.
 func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, request map[string]any) error {
 	if err := whileDeploying(tx, process, fault.DeployingUpdate, "Cannot update this process while a deployment is in flight."); err != nil {
@@ -159,10 +85,10 @@ func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 	if len([]rune(process.Command)) > 4096 {
 		return fault.Invalid("Command must be between 1 and 4096 characters")
 	}
-	if err := CheckHealth(process.Health, "Health check"); err != nil {
+	if err := platform.CheckHealth(process.Health, "Health check"); err != nil {
 		return err
 	}
-	if err := CheckHealth(process.Readiness, "Readiness health check"); err != nil {
+	if err := platform.CheckHealth(process.Readiness, "Readiness health check"); err != nil {
 		return err
 	}
 	if err := tx.Processes().Update(process); err != nil {

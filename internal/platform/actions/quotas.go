@@ -1,9 +1,6 @@
 package actions
 
 import (
-	"fmt"
-	"strings"
-
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -28,35 +25,9 @@ func (p *Platform) EnsureDefaultQuota(tx platform.Tx) (*platform.OrganizationQuo
 	return quota, err
 }
 
-// checkQuota says what is wrong with the name and the limits of a quota.
-func checkQuota(name string, l platform.Limits) error {
-	var problems []string
-	add := func(wrong bool, problem string) {
-		if wrong {
-			problems = append(problems, problem)
-		}
-	}
-	add(strings.TrimSpace(name) == "", "Name is too short (minimum is 1 character)")
-	add(len([]rune(name)) > 250, "Name is too long (maximum is 250 characters)")
-	for _, limit := range []struct {
-		value *int
-		name  string
-	}{
-		{l.MemoryMB, "Apps Total memory in mb"}, {l.ProcessMemoryMB, "Apps Per process memory in mb"}, {l.Instances, "Apps Total instances"}, {l.Tasks, "Apps Per app tasks"},
-		{l.ServiceInstances, "Services Total service instances"}, {l.ServiceKeys, "Services Total service keys"},
-		{l.Routes, "Routes Total routes"}, {l.ReservedPorts, "Routes Total reserved ports"}, {l.Domains, "Domains Total domains"},
-	} {
-		add(limit.value != nil && *limit.value < 0, limit.name+" must be greater than or equal to 0")
-		add(limit.value != nil && *limit.value > maxMegabytes, fmt.Sprintf("%s must be less than or equal to %d", limit.name, maxMegabytes))
-	}
-	add(l.LogRate != nil && *l.LogRate < 0, "Apps Log rate limit in bytes per second must be greater than or equal to 0")
-	add(l.Routes != nil && l.ReservedPorts != nil && *l.ReservedPorts > *l.Routes, "Routes Total reserved ports must be less than or equal to total routes")
-	return fault.Invalid(problems...)
-}
-
 // CreateOrganizationQuota stores a quota and applies it.
 func (p *Platform) CreateOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
-	if err := checkQuota(q.Name, q.Limits); err != nil {
+	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Organization", q.Name, tx.OrganizationQuotas().Insert(q)); err != nil {
@@ -75,7 +46,7 @@ func quotaConflict(kind, name string, err error) error {
 // UpdateOrganizationQuota stores a changed quota. What its organizations use
 // already may be more than it allows; they cannot use more still.
 func (p *Platform) UpdateOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota) error {
-	if err := checkQuota(q.Name, q.Limits); err != nil {
+	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Organization", q.Name, tx.OrganizationQuotas().Update(q)); err != nil {
@@ -138,7 +109,7 @@ func (p *Platform) DeleteOrganizationQuota(tx platform.Tx, q *platform.Organizat
 
 // CreateSpaceQuota stores a quota of an organization and applies it to spaces.
 func (p *Platform) CreateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota, spaces []*platform.Space) error {
-	if err := checkQuota(q.Name, q.Limits); err != nil {
+	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Space", q.Name, tx.SpaceQuotas().Insert(q)); err != nil {
@@ -149,7 +120,7 @@ func (p *Platform) CreateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota, spac
 
 // UpdateSpaceQuota stores a changed quota.
 func (p *Platform) UpdateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota) error {
-	if err := checkQuota(q.Name, q.Limits); err != nil {
+	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Space", q.Name, tx.SpaceQuotas().Update(q)); err != nil {

@@ -2,7 +2,6 @@ package actions
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -18,36 +17,6 @@ func routeTarget(tx platform.Tx, r *platform.Route) (Target, error) {
 	return Target{GUID: r.GUID, Type: "route", Name: r.Host, SpaceGUID: s.GUID, OrgGUID: s.OrgGUID}, nil
 }
 
-// CheckDomainName says what is wrong with the name of a new domain.
-func CheckDomainName(name string) error {
-	switch {
-	case name == "":
-		return fault.Invalid("Name can't be blank")
-	case len(name) < 3 || len(name) > 253:
-		return fault.Invalid("Name must be between 3 and 253 characters")
-	case !strings.Contains(name, "."):
-		return fault.Invalid("Name must contain at least one \".\"")
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return fault.Invalid("Name must be a name, not an address")
-	}
-	for _, label := range strings.Split(name, ".") {
-		if !validHostLabel(label) {
-			return fault.Invalid("Name does not comply with RFC 1035 standards")
-		}
-	}
-	return nil
-}
-
-func validHostLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	return !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
-	})
-}
-
 // CreateDomain stores a domain whose name no other one has or is part of in a
 // way that would let somebody take over names of others. It is shared with orgs.
 func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, orgs ...string) error {
@@ -55,7 +24,7 @@ func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, or
 		return err
 	}
 	d.Name = strings.ToLower(d.Name)
-	if err := CheckDomainName(d.Name); err != nil {
+	if err := platform.CheckDomainName(d.Name); err != nil {
 		return err
 	}
 	if err := p.checkSystemNames(by, d.Name); err != nil {
@@ -202,7 +171,7 @@ func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Doma
 		case d.Internal:
 		case d.OrgGUID == "":
 			return d, nil
-		case own == nil && UsableIn(d, orgGUID):
+		case own == nil && platform.UsableIn(d, orgGUID):
 			own = d
 		}
 	}
@@ -212,67 +181,14 @@ func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Doma
 	return own, nil
 }
 
-// UsableIn reports whether routes of an organization may use the domain.
-func UsableIn(d *platform.Domain, orgGUID string) bool {
-	return d.OrgGUID == "" || d.OrgGUID == orgGUID || slices.Contains(d.SharedOrgs, orgGUID)
-}
-
-// CheckRoute says what is wrong with a new route on a domain.
-func CheckRoute(r *platform.Route, d *platform.Domain) error {
-	switch {
-	case r.Port != 0:
-		return fault.Invalid("Routes with protocol 'http' do not support ports.")
-	case r.Host == "*" && d.OrgGUID == "" && r.Path != "":
-		return fault.Invalid("Wildcard hosts with a path are not supported on shared domains")
-	case r.Host == "" && d.OrgGUID == "":
-		return fault.Invalid("Missing host. Routes in shared domains must have a host defined.")
-	case r.Host != "" && r.Host != "*" && !validHostLabel(r.Host):
-		return fault.Invalid("Host must be either \"*\" or contain only alphanumeric characters, \"_\", or \"-\"")
-	case len(r.Host)+1+len(d.Name) > 253:
-		return fault.Invalid("Host combined with domain name must be no more than 253 characters")
-	case d.Internal && r.Host == "*":
-		return fault.Invalid("Wildcard host names are not supported for internal domains.")
-	case d.Internal && r.Path != "":
-		return fault.Invalid("Paths are not supported for internal domains.")
-	}
-	return checkPath(r.Path)
-}
-
-func checkPath(path string) error {
-	switch {
-	case path == "":
-		return nil
-	case path == "/":
-		return fault.Invalid("Path cannot be a single slash")
-	case !strings.HasPrefix(path, "/"):
-		return fault.Invalid("Path must start with a slash")
-	case strings.Contains(path, "?"):
-		return fault.Invalid("Path cannot contain a question mark")
-	case len(path) > 128:
-		return fault.Invalid("Path must be less than 128 characters")
-	case strings.ContainsAny(path, " #\\%") || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c > '~' }) || strings.Contains(path, "//"):
-		return fault.Invalid("Path is not a valid path of a URL")
-	}
-	return nil
-}
-
-// RouteURL is how people write the route.
-func RouteURL(r *platform.Route, d *platform.Domain) string {
-	url := d.Name
-	if r.Host != "" {
-		url = r.Host + "." + url
-	}
-	return url + r.Path
-}
-
 // CreateRoute stores a route; an equal one anywhere is an error. Its host stays
 // as it is written; wherever hosts are compared, A is a.
 func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *platform.Domain) error {
 	r.Protocol = "http"
-	if err := CheckRoute(r, d); err != nil {
+	if err := platform.CheckRoute(r, d); err != nil {
 		return err
 	}
-	if p.isReserved(strings.TrimSuffix(RouteURL(r, d), r.Path)) {
+	if p.isReserved(strings.TrimSuffix(platform.RouteURL(r, d), r.Path)) {
 		return fault.Invalid("Route conflicts with a reserved system route.")
 	}
 	if r.Host != "" {
@@ -312,7 +228,7 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 // that has a route of it: whoever had a path of it would get requests that are
 // meant for the others.
 func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Domain) error {
-	address := strings.ToLower(strings.TrimSuffix(RouteURL(r, d), r.Path))
+	address := strings.ToLower(strings.TrimSuffix(platform.RouteURL(r, d), r.Path))
 	all, _, err := tx.Domains().List(platform.Query{})
 	if err != nil {
 		return err
@@ -330,7 +246,7 @@ func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Do
 			return err
 		}
 		for _, o := range routes {
-			if PathKey(o.Path) == PathKey(r.Path) {
+			if platform.PathKey(o.Path) == platform.PathKey(r.Path) {
 				return fault.New(fault.Unprocessable, "%s", routeTaken(o, other))
 			}
 			if o.SpaceGUID != r.SpaceGUID && other.OrgGUID == "" {
@@ -340,10 +256,6 @@ func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Do
 	}
 	return nil
 }
-
-// PathKey is the path of a route as the router compares it: two routes of a host
-// with one key are one address.
-func PathKey(path string) string { return strings.ToLower(strings.TrimRight(path, "/")) }
 
 func routeTaken(r *platform.Route, d *platform.Domain) string {
 	switch {

@@ -2,30 +2,12 @@ package actions
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
-
-// The features of an app that give it its services in files.
-const (
-	FeatureFileBasedVCAP     = "file-based-vcap-services"
-	FeatureServiceBindingK8s = "service-binding-k8s"
-)
-
-// FileBased is the feature by which an app has its services in files, or "".
-func FileBased(app *platform.App) string {
-	for _, f := range []string{FeatureServiceBindingK8s, FeatureFileBasedVCAP} {
-		if app.Features[f] {
-			return f
-		}
-	}
-	return ""
-}
 
 // bound is a service instance that an app can use.
 type bound struct {
@@ -176,8 +158,8 @@ func DatabaseURL(tx platform.Tx, app *platform.App) (string, error) {
 // them so: one file, or a folder for every binding as servicebinding.io says.
 func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	switch FileBased(app) {
-	case FeatureFileBasedVCAP:
+	switch app.FileBased() {
+	case platform.FeatureFileBasedVCAP:
 		services, err := VCAPServices(tx, app)
 		if err != nil {
 			return nil, err
@@ -185,7 +167,7 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 		text, err := json.Marshal(services)
 		files["vcap_services"] = text
 		return files, err
-	case FeatureServiceBindingK8s:
+	case platform.FeatureServiceBindingK8s:
 		all, err := boundTo(tx, app)
 		if err != nil {
 			return nil, err
@@ -204,7 +186,7 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 func (b *bound) files(to map[string][]byte) error {
 	dir := b.name()
 	if !fileName(dir) {
-		return fault.New(fault.Unprocessable, "the service binding %q cannot be a folder: give the binding a name of letters, digits, '-' and '.', or switch off the feature %s", dir, FeatureServiceBindingK8s)
+		return fault.New(fault.Unprocessable, "the service binding %q cannot be a folder: give the binding a name of letters, digits, '-' and '.', or switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
 	}
 	content := map[string]any{}
 	for k, v := range b.binding.Credentials {
@@ -219,7 +201,7 @@ func (b *bound) files(to map[string][]byte) error {
 	content["type"], content["provider"] = b.label(), b.label()
 	for k, v := range content {
 		if !fileName(k) {
-			return fault.New(fault.Unprocessable, "the credential %q of the service binding %q cannot be a file: switch off the feature %s", k, dir, FeatureServiceBindingK8s)
+			return fault.New(fault.Unprocessable, "the credential %q of the service binding %q cannot be a file: switch off the feature %s", k, dir, platform.FeatureServiceBindingK8s)
 		}
 		path := dir + "/" + k
 		if _, taken := to[path]; taken {
@@ -270,19 +252,6 @@ func DrainsOf(tx platform.Tx, appGUID string) ([]Drain, error) {
 		}
 	}
 	return out, nil
-}
-
-// CheckServiceURL says what is wrong with an address of a user-provided
-// service; empty ones are allowed.
-func CheckServiceURL(name, text string, schemes ...string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name, strings.Join(schemes, ":// or ")+"://"))
-	}
-	return nil
 }
 
 // dropBindings removes the bindings of an app, route or instance that no broker
@@ -454,18 +423,6 @@ func forgetOrganization(tx platform.Tx, guid string) error {
 		if err := tx.ServicePlans().Update(plan); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// CheckBindingName says what is wrong with the name of a binding; it may be
-// empty.
-func CheckBindingName(name string) error {
-	switch {
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fault.Invalid("Name must not contain control characters")
 	}
 	return nil
 }

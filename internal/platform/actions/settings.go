@@ -24,7 +24,7 @@ func (p *Platform) SetFeatureFlag(tx platform.Tx, f *platform.FeatureFlag) error
 
 // SetEnvGroup stores an environment variable group.
 func (p *Platform) SetEnvGroup(tx platform.Tx, g *platform.EnvGroup) error {
-	if err := CheckEnv(g.Var); err != nil {
+	if err := platform.CheckEnv(g.Var); err != nil {
 		return err
 	}
 	g.Updated = p.Now()

@@ -3,45 +3,10 @@ package actions
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
-
-// CheckSidecar says what is wrong with a sidecar by itself.
-func CheckSidecar(s *platform.Sidecar) error {
-	var problems []string
-	switch {
-	case s.Name == "":
-		problems = append(problems, "Name can't be blank")
-	case len([]rune(s.Name)) > 255:
-		problems = append(problems, "Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(s.Name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		problems = append(problems, "Name must not contain control characters")
-	}
-	switch {
-	case s.Command == "":
-		problems = append(problems, "Command can't be blank")
-	case len([]rune(s.Command)) > 4096:
-		problems = append(problems, "Command is too long (maximum is 4096 characters)")
-	}
-	if len(s.ProcessTypes) == 0 {
-		problems = append(problems, "Process types must have at least 1 process_type")
-	}
-	for i, t := range s.ProcessTypes {
-		switch {
-		case t == "" || len([]rune(t)) > 255:
-			problems = append(problems, "Process types must be 1 to 255 characters long")
-		case slices.Contains(s.ProcessTypes[:i], t):
-			problems = append(problems, "Process types must not contain duplicates: "+t)
-		}
-	}
-	if s.MemoryMB < 0 {
-		problems = append(problems, "Memory in mb must be greater than 0")
-	}
-	return fault.Invalid(problems...)
-}
 
 // checkSidecarMemory holds that the sidecars of a process leave something for
 // it. without is left out of the sum: the sidecar as it was.
@@ -74,7 +39,7 @@ func (p *Platform) checkSidecarMemory(tx platform.Tx, s *platform.Sidecar, witho
 // CreateSidecar stores a sidecar of a user.
 func (p *Platform) CreateSidecar(tx platform.Tx, by Actor, app *platform.App, s *platform.Sidecar) error {
 	s.AppGUID, s.Origin = app.GUID, "user"
-	if err := CheckSidecar(s); err != nil {
+	if err := platform.CheckSidecar(s); err != nil {
 		return err
 	}
 	if s.MemoryMB > 0 {
@@ -91,7 +56,7 @@ func (p *Platform) CreateSidecar(tx platform.Tx, by Actor, app *platform.App, s 
 
 // UpdateSidecar stores a changed sidecar.
 func (p *Platform) UpdateSidecar(tx platform.Tx, by Actor, app *platform.App, s *platform.Sidecar, checkMemory bool) error {
-	if err := CheckSidecar(s); err != nil {
+	if err := platform.CheckSidecar(s); err != nil {
 		return err
 	}
 	if checkMemory {

@@ -1,11 +1,7 @@
 package actions
 
 import (
-	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
@@ -15,34 +11,9 @@ const (
 	// maxWaiting is how many tasks may wait for their turn, of all apps
 	// together.
 	maxWaiting = 1000
-	// maxTaskName is how many bytes the name of a task may have: with what is
-	// put before it, it is the source of lines, which the log bounds.
-	maxTaskName = 255
-	// maxCommand is how long the command of a task may be.
-	maxCommand = 4096
 	// tasksKept is how long tasks that are over can be asked for.
 	tasksKept = 31 * 24 * time.Hour
 )
-
-func checkTask(t *platform.Task) error {
-	var problems []string
-	add := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
-	add(strings.TrimSpace(t.Name) == "", "Name can't be blank")
-	add(len(t.Name) > maxTaskName, "Name is too long (maximum is %d bytes)", maxTaskName)
-	add(!utf8.ValidString(t.Name), "Name must be valid UTF-8")
-	add(strings.ContainsFunc(t.Name, unicode.IsControl), "Name must not contain control characters")
-	add(strings.TrimSpace(t.Command) == "", "Command can't be blank")
-	add(len([]rune(t.Command)) > maxCommand, "Command must be shorter than %d characters", maxCommand+1)
-	add(strings.ContainsRune(t.Command, 0), "Command must not contain NUL characters")
-	add(t.MemoryMB <= 0 || t.MemoryMB > maxMegabytes, "Memory in mb must be greater than 0")
-	add(t.DiskMB <= 0 || t.DiskMB > maxMegabytes, "Disk in mb must be greater than 0")
-	add(t.LogRate < -1, "Log rate limit in bytes per second must be greater than or equal to -1")
-	return fault.Invalid(problems...)
-}
 
 // TaskShare is how many of the places for tasks one organization may hold: three
 // quarters, so that none can keep all others out.
@@ -83,7 +54,7 @@ func taskRoom(tx platform.Tx, app *platform.App) error {
 // CreateTask stores a task that is to be run. Its droplet is the app's unless it
 // names one.
 func (p *Platform) CreateTask(tx platform.Tx, by Actor, app *platform.App, t *platform.Task) error {
-	if err := checkTask(t); err != nil {
+	if err := platform.CheckTask(t); err != nil {
 		return err
 	}
 	if err := taskDroplet(tx, app, t); err != nil {

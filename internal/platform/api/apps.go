@@ -312,15 +312,12 @@ func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// appFeatures are the switches of an app, with their defaults.
-var appFeatures = []struct {
-	name, description string
-	enabled           bool
-}{
-	{"ssh", "Enable SSHing into the app.", true},
-	{"revisions", "Enable versioning of an application", false},
-	{"service-binding-k8s", "Enable k8s service bindings for the app", false},
-	{"file-based-vcap-services", "Enable file-based VCAP service bindings for the app", false},
+// appFeatures are the switches of an app.
+var appFeatures = []struct{ name, description string }{
+	{platform.FeatureSSH, "Enable SSHing into the app."},
+	{"revisions", "Enable versioning of an application"},
+	{platform.FeatureServiceBindingK8s, "Enable k8s service bindings for the app"},
+	{platform.FeatureFileBasedVCAP, "Enable file-based VCAP service bindings for the app"},
 }
 
 // absentFeatures are those of Cloud Foundry that clients ask for and that cannot
@@ -329,22 +326,11 @@ var absentFeatures = map[string]string{"revisions": "The feature 'revisions' is 
 
 func appFeature(app *platform.App, name string) (featureBody, error) {
 	for _, f := range appFeatures {
-		if f.name != name {
-			continue
+		if f.name == name {
+			return featureBody{f.name, f.description, app.HasFeature(name) && absentFeatures[name] == ""}, nil
 		}
-		enabled, set := app.Features[name]
-		if !set || absentFeatures[name] != "" {
-			enabled = f.enabled
-		}
-		return featureBody{f.name, f.description, enabled}, nil
 	}
 	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
-}
-
-// SSHAllowed tells whether an app's own switch lets ssh in.
-func SSHAllowed(app *platform.App) bool {
-	f, err := appFeature(app, "ssh")
-	return err == nil && f.Enabled
 }
 
 func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
@@ -416,14 +402,13 @@ func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		own, err := appFeature(app, "ssh")
 		reason := ""
 		switch {
 		case a.sshAddress == "":
 			reason = "Disabled globally"
 		case !space.SSHAllowed:
 			reason = "Disabled for space " + space.Name
-		case !own.Enabled:
+		case !app.HasFeature(platform.FeatureSSH):
 			reason = "Disabled for app"
 		}
 		return map[string]any{"enabled": reason == "", "reason": reason}, err
@@ -449,7 +434,7 @@ func presentLifecycle(l platform.Lifecycle) lifecycleBody {
 	if l.Type != "buildpack" {
 		return lifecycleBody{l.Type, map[string]any{}}
 	}
-	return lifecycleBody{l.Type, map[string]any{"buildpacks": actions.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
+	return lifecycleBody{l.Type, map[string]any{"buildpacks": platform.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}
 }
 
 func presentApp(req *request, app *platform.App) appBody {

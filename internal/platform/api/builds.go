@@ -65,7 +65,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		warning = actions.SidecarWarning(build.Lifecycle, deref(sidecars))
+		warning = platform.SidecarWarning(build.Lifecycle, deref(sidecars))
 		return build, nil
 	})
 	if err == nil {

@@ -97,7 +97,7 @@ func (b *checkRequest) apply(h *platform.HealthCheck) error {
 		if b.Type != nil && h.Type != platform.CheckHTTP {
 			return fault.Invalid("Health check type must be \"http\" to set a health check endpoint")
 		}
-		if !actions.ValidEndpoint(*b.Data.Endpoint) {
+		if !platform.ValidEndpoint(*b.Data.Endpoint) {
 			return fault.Invalid("Health check endpoint must be a valid URI path")
 		}
 		// Without a type it is kept for the day on which the check is one of http.
@@ -185,7 +185,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		}
 		appGUID = app.GUID
 		return process, a.platform.ScaleProcess(req.tx, req.caller.actor(), app, process,
-			actions.Scale{Instances: body.Instances.get(), MemoryMB: body.MemoryMB.get(), DiskMB: body.DiskMB.get(), LogRate: body.LogRate.get()}, false)
+			platform.Scale{Instances: body.Instances.get(), MemoryMB: body.MemoryMB.get(), DiskMB: body.DiskMB.get(), LogRate: body.LogRate.get()}, false)
 	})
 	if err == nil {
 		a.signals.AppsChanged(appGUID)

@@ -74,17 +74,17 @@ func (a *API) mergeOptions(req *request, have map[string]string, patch map[strin
 		return nil, err
 	}
 	var problems []string
-	if unknown := actions.UnknownRouteOptions(patch, hash); len(unknown) > 0 {
+	if unknown := platform.UnknownRouteOptions(patch, hash); len(unknown) > 0 {
 		problems = append(problems, "Unknown field(s): '"+strings.Join(unknown, "', '")+"'")
 	}
-	allowed := actions.LoadBalancings(hash)
-	if v := patch[actions.OptionLoadBalancing]; v != nil {
+	allowed := platform.LoadBalancings(hash)
+	if v := patch[platform.OptionLoadBalancing]; v != nil {
 		if text, ok := v.(string); !ok || !slices.Contains(allowed, text) {
 			problems = append(problems, "Loadbalancing must be one of '"+strings.Join(allowed, ", ")+"' if present")
 		}
 	}
 	if hash && len(problems) == 0 {
-		problems = actions.CheckRouteOptions(patch)
+		problems = platform.CheckRouteOptions(patch)
 	}
 	for i := range problems {
 		problems[i] = "Options " + problems[i]
@@ -92,7 +92,7 @@ func (a *API) mergeOptions(req *request, have map[string]string, patch map[strin
 	if err := fault.Invalid(problems...); err != nil {
 		return nil, err
 	}
-	return actions.MergeRouteOptions(have, patch)
+	return platform.MergeRouteOptions(have, patch)
 }
 
 func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
@@ -119,7 +119,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Invalid domain. Ensure that the domain exists and you have access to it.")
 		}
-		if !actions.UsableIn(d, s.OrgGUID) {
+		if !platform.UsableIn(d, s.OrgGUID) {
 			return nil, fault.Invalid("Invalid domain. Domain '" + d.Name + "' is not available in organization.")
 		}
 		route := &platform.Route{SpaceGUID: s.GUID, DomainGUID: d.GUID}
@@ -261,7 +261,7 @@ func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 			b.Options = map[string]string{}
 		}
 		if d := byGUID[r.DomainGUID]; d != nil {
-			b.URL = actions.RouteURL(r, d)
+			b.URL = platform.RouteURL(r, d)
 		}
 		return b
 	}), nil

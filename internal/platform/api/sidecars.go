@@ -6,7 +6,6 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/listing"
 )
 
@@ -75,7 +74,7 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 		}
 		s := &platform.Sidecar{}
 		body.apply(s)
-		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
 		return s, a.platform.CreateSidecar(req.tx, req.caller.actor(), app, s)
 	})
 }
@@ -101,7 +100,7 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(s)
-		warning = actions.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
 		return s, a.platform.UpdateSidecar(req.tx, req.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
 	})
 }

@@ -20,7 +20,7 @@ type runningBody struct {
 
 // runningOf returns one row for each wanted instance of each process.
 func runningOf(req *request, items []*platform.Process) (map[string][]runningBody, error) {
-	rows, err := instanceRows(req.tx, items)
+	rows, err := actions.InstancesOf(req.tx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -45,101 +45,6 @@ func seconds(now, since time.Time) int64 {
 		return 0
 	}
 	return int64(max(0, now.Sub(since)) / time.Second)
-}
-
-// instanceRows returns the instances of processes by index; nil stands for one
-// that is wanted and not there. Those of a stopped app are wanted as soon as it
-// starts, and are down until then, as clients expect.
-func instanceRows(tx platform.Tx, items []*platform.Process) (map[string][]*platform.Instance, error) {
-	found, _, err := tx.Instances().List(platform.Query{Where: []platform.Cond{platform.InStrings("process_guid", guidsOf(items, func(p *platform.Process) string { return p.GUID }))}})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]*platform.Instance{}
-	version := map[string]string{}
-	for _, process := range items {
-		out[process.GUID] = make([]*platform.Instance, process.Instances)
-		version[process.GUID] = process.Version
-	}
-	rolling, err := deploying(tx, items)
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range found {
-		rows := out[one.ProcessGUID]
-		if one.Index >= len(rows) {
-			continue
-		}
-		if rolling[one.ProcessGUID] {
-			rows[one.Index] = inService(rows[one.Index], one, version[one.ProcessGUID])
-			continue
-		}
-		if one.Version == version[one.ProcessGUID] {
-			rows[one.Index] = one
-			continue
-		}
-		// One of an older version is about to go, even if nobody has told it
-		// yet. As RUNNING or CRASHED it would tell a client that the restart it
-		// has just asked for is over.
-		if gone := one.State == platform.InstanceCrashed || one.State == platform.InstanceDown; !gone && rows[one.Index] == nil {
-			going := *one
-			going.State = platform.InstanceStopping
-			rows[one.Index] = &going
-		}
-	}
-	return out, nil
-}
-
-// deploying are the processes, by guid, whose instances a deployment replaces.
-func deploying(tx platform.Tx, items []*platform.Process) (map[string]bool, error) {
-	var apps []string
-	for _, process := range items {
-		if process.Type == platform.WebProcess {
-			apps = append(apps, process.AppGUID)
-		}
-	}
-	out := map[string]bool{}
-	if len(apps) == 0 {
-		return out, nil
-	}
-	active, _, err := tx.Deployments().List(platform.Where("status", platform.DeploymentActive).And(platform.InStrings("app_guid", apps)))
-	for _, d := range active {
-		out[d.AppGUID] = true // which is the guid of the web process
-	}
-	return out, err
-}
-
-// inService is the one of two instances at an index that does the work, while
-// one replaces the other: one that runs, and the newer if both do.
-func inService(x, y *platform.Instance, version string) *platform.Instance {
-	worth := func(i *platform.Instance) (n int) {
-		switch {
-		case i == nil:
-			return -1
-		case i.State == platform.InstanceRunning:
-			n = 4
-		case i.State != platform.InstanceStopping:
-			n = 2
-		}
-		if i.Version == version {
-			n++
-		}
-		return n
-	}
-	if worth(y) > worth(x) {
-		return y
-	}
-	return x
-}
-
-// InstanceAt returns the instance that counts at an index of a process, as in
-// its stats; nil if there is none.
-func InstanceAt(tx platform.Tx, process *platform.Process, index int) (*platform.Instance, error) {
-	rows, err := instanceRows(tx, []*platform.Process{process})
-	if all := rows[process.GUID]; err == nil && index >= 0 && index < len(all) {
-		return all[index], nil
-	}
-	return nil, err
 }
 
 func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
@@ -167,7 +72,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 		if process, err = a.processOf(req); err != nil {
 			return err
 		}
-		all, err := instanceRows(tx, []*platform.Process{process})
+		all, err := actions.InstancesOf(tx, []*platform.Process{process})
 		rows = all[process.GUID]
 		return err
 	})

@@ -12,7 +12,6 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 // Route is an entry of the route table.
@@ -119,7 +118,7 @@ type mapping struct {
 
 // address tells routes apart as the router does. No host has a slash.
 func (m *mapping) address() string {
-	return strings.ToLower(m.route.Host) + "/" + actions.PathKey(m.route.Path)
+	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
 
 var (

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
 )
 
@@ -53,10 +52,10 @@ func (c *Config) serviceVariables(app *platform.App) map[string]string {
 	if dir == "" {
 		dir = "{{home}}/" + bindingsDir
 	}
-	switch actions.FileBased(app) {
-	case actions.FeatureServiceBindingK8s:
+	switch app.FileBased() {
+	case platform.FeatureServiceBindingK8s:
 		return map[string]string{"SERVICE_BINDING_ROOT": dir}
-	case actions.FeatureFileBasedVCAP:
+	case platform.FeatureFileBasedVCAP:
 		return map[string]string{"VCAP_SERVICES_FILE_PATH": dir + "/vcap_services"}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
 			return err
 		}
-		request["lifecycle"] = map[string]any{"buildpacks": actions.WithoutPasswords(app.Lifecycle.Buildpacks), "stack": app.Lifecycle.Stack}
+		request["lifecycle"] = map[string]any{"buildpacks": platform.WithoutPasswords(app.Lifecycle.Buildpacks), "stack": app.Lifecycle.Stack}
 	}
 	labels, annotations := merge(&app.Labels, m.Metadata.Labels), merge(&app.Annotations, m.Metadata.Annotations)
 	if labels || annotations {
@@ -214,14 +214,14 @@ func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.P
 			return err
 		}
 	}
-	scale := actions.Scale{
+	scale := platform.Scale{
 		Instances: changedInt(want.Instances, process.Instances), MemoryMB: changedInt(want.MemoryMB, process.MemoryMB),
 		DiskMB: changedInt(want.DiskMB, process.DiskMB),
 	}
 	if want.LogRate != nil && *want.LogRate != process.LogRate {
 		scale.LogRate = want.LogRate
 	}
-	if scale == (actions.Scale{}) {
+	if scale == (platform.Scale{}) {
 		return nil
 	}
 	return a.Platform.ScaleProcess(tx, a.Actor, app, process, scale, true)
@@ -369,7 +369,7 @@ func (a *Applier) resolve(tx platform.Tx, text string) (host string, domain *pla
 		host = first
 		domain, err = tx.Domains().First(platform.Where("name", rest))
 	}
-	if fault.Is(err, fault.NotFound) || err == nil && !actions.UsableIn(domain, a.Space.OrgGUID) {
+	if fault.Is(err, fault.NotFound) || err == nil && !platform.UsableIn(domain, a.Space.OrgGUID) {
 		return "", nil, "", noDomain(text)
 	}
 	return host, domain, path, err
@@ -404,7 +404,7 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 	if missing {
 		route = &platform.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path}
 	}
-	options, err := actions.MergeRouteOptions(route.Options, want.Options)
+	options, err := platform.MergeRouteOptions(route.Options, want.Options)
 	if err != nil {
 		return prefixed("Route '"+want.URL+"': ", err)
 	}
@@ -420,7 +420,7 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 		}
 	}
 	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
-		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + actions.RouteURL(route, domain) + "' belongs to another space")
+		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + platform.RouteURL(route, domain) + "' belongs to another space")
 	}
 	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
 		route.Options = options

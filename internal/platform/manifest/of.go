@@ -9,7 +9,6 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 func asFault(err error, e **fault.Error) bool { return errors.As(err, e) }
@@ -125,7 +124,7 @@ func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) 
 		if err != nil {
 			return nil, err
 		}
-		one := yaml.MapSlice{{Key: "route", Value: actions.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}}
+		one := yaml.MapSlice{{Key: "route", Value: platform.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}}
 		if len(r.Options) > 0 {
 			one = append(one, yaml.MapItem{Key: "options", Value: r.Options})
 		}

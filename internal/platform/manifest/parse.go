@@ -13,7 +13,6 @@ import (
 	"ingot/internal/base/fault"
 	known "ingot/internal/base/manifestkeys"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 // MaxBytes bounds a manifest; maxExpanded bounds it with all its aliases
@@ -192,7 +191,7 @@ func (p *parser) app(entry any) *App {
 	app.Name = name
 	switch {
 	case name != "":
-		p.check(actions.CheckAppName(name))
+		p.check(platform.CheckAppName(name))
 	case raw["name"] == nil || raw["name"] == "":
 		p.bad("Name must not be empty")
 	}
@@ -301,7 +300,7 @@ func (p *parser) env(raw map[string]any) map[string]string {
 	for k, v := range in {
 		out[k] = text(v)
 	}
-	p.check(actions.CheckEnv(out))
+	p.check(platform.CheckEnv(out))
 	return out
 }
 
@@ -359,7 +358,7 @@ func (p *parser) metadata(raw map[string]any) (m Metadata) {
 		return out
 	}
 	m = Metadata{Labels: read("labels"), Annotations: read("annotations")}
-	p.check(actions.CheckMetadata(m.Labels, m.Annotations))
+	p.check(platform.CheckMetadata(m.Labels, m.Annotations))
 	return m
 }
 
@@ -391,7 +390,7 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			}
 			s.ProcessTypes = append(s.ProcessTypes, kind)
 		}
-		inner.check(actions.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}))
+		inner.check(platform.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}))
 		if v, ok := keys["memory"]; ok && v != nil {
 			mb, err := megabytes(v)
 			if err != nil {
@@ -457,11 +456,11 @@ func (p *parser) routes(app *App, raw map[string]any) {
 
 // routeOptions checks the options of a route; null removes one.
 func (p *parser) routeOptions(route string, options map[string]any) map[string]any {
-	for _, k := range actions.UnknownRouteOptions(options, p.hash) {
-		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(actions.RouteOptionNames(p.hash), ", "))
+	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
+		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(platform.RouteOptionNames(p.hash), ", "))
 	}
-	if v := options[actions.OptionLoadBalancing]; v != nil {
-		allowed := actions.LoadBalancings(p.hash)
+	if v := options[platform.OptionLoadBalancing]; v != nil {
+		allowed := platform.LoadBalancings(p.hash)
 		switch value, ok := v.(string); {
 		case !ok:
 			p.bad("Invalid value for 'loadbalancing' for Route '%s'; Valid values are: '%s'", route, strings.Join(allowed, ", "))
@@ -470,7 +469,7 @@ func (p *parser) routeOptions(route string, options map[string]any) map[string]a
 		}
 	}
 	if p.hash {
-		for _, problem := range actions.CheckRouteOptions(options) {
+		for _, problem := range platform.CheckRouteOptions(options) {
 			p.bad("Route '%s': %s", route, problem)
 		}
 	}

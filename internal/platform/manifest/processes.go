@@ -9,7 +9,6 @@ import (
 
 	known "ingot/internal/base/manifestkeys"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 // processes reads the list, and the app's own keys for web where the list does
@@ -91,8 +90,8 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 		out.User = &user
 	}
 	out.Instances = p.number(keys, "instances", 0)
-	if out.Instances != nil && *out.Instances > actions.MaxInstances {
-		p.bad("Instances must be less than or equal to %d", actions.MaxInstances)
+	if out.Instances != nil && *out.Instances > platform.MaxInstances {
+		p.bad("Instances must be less than or equal to %d", platform.MaxInstances)
 	}
 	for _, size := range []struct {
 		key, what string

@@ -285,7 +285,7 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return p.ScaleProcess(tx, by, app, process, actions.Scale{MemoryMB: &mb}, false)
+					return p.ScaleProcess(tx, by, app, process, platform.Scale{MemoryMB: &mb}, false)
 				})
 			},
 			"droplet": func(r *rapid.T) {

@@ -102,7 +102,7 @@ func (s *Services) checkBind(tx platform.Tx, r Bind, b *platform.ServiceBinding)
 	case !i.Last.Exists():
 		return fault.New(fault.Unprocessable, "The service instance '%s' was not created: its last operation is '%s %s'.", i.Name, i.Last.Type, i.Last.State)
 	}
-	if err := actions.CheckBindingName(r.Name); err != nil {
+	if err := platform.CheckBindingName(r.Name); err != nil {
 		return err
 	}
 	switch r.Type {

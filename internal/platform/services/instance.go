@@ -98,10 +98,10 @@ func (s *Services) checkProvided(tx platform.Tx, i *platform.ServiceInstance) er
 	if err := CheckInstance(i); err != nil {
 		return err
 	}
-	if err := actions.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https", "https-batch"); err != nil {
+	if err := platform.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https", "https-batch"); err != nil {
 		return err
 	}
-	if err := actions.CheckServiceURL("Route service url", i.RouteServiceURL, "https"); err != nil {
+	if err := platform.CheckServiceURL("Route service url", i.RouteServiceURL, "https"); err != nil {
 		return err
 	}
 	return s.checkName(tx, i, i.Name)

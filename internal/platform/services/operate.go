@@ -8,7 +8,6 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services/osb"
 )
 
@@ -125,7 +124,7 @@ func (c *scene) readBound(tx platform.Tx) error {
 		if err != nil {
 			return err
 		}
-		c.route = actions.RouteURL(route, domain)
+		c.route = platform.RouteURL(route, domain)
 	}
 	return nil
 }

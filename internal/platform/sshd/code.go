@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/platform"
 )
 
 // User is who owns a one-time code.
@@ -23,15 +24,12 @@ type User struct {
 	Scopes []string
 }
 
-// Place is what the platform knows of an instance and of a user there.
-type Place struct {
+// Target is an instance that a user wants to enter, with all that decides
+// whether they may.
+type Target struct {
 	AppGUID string
-	// Visible means that the user may know of the app at all; Developer that
-	// he has the role in its space.
-	Visible   bool
-	Developer bool
-	// Suspended means that the organization is.
-	Suspended bool
+	// Standing is the user's in the space of the app.
+	Standing platform.Standing
 	// SpaceAllows and AppAllows are the switches for ssh.
 	SpaceAllows bool
 	AppAllows   bool
@@ -49,9 +47,9 @@ type Platform interface {
 	// Identify checks an access token and says whose it is. A token that is
 	// not valid is fault.InvalidToken or Unauthenticated.
 	Identify(ctx context.Context, accessToken string) (User, error)
-	// Place looks up an instance. A process that does not exist is
-	// fault.NotFound; an instance that does not is a Place without InstanceID.
-	Place(ctx context.Context, u User, processGUID string, index int) (Place, error)
+	// Target looks up an instance. A process that does not exist is
+	// fault.NotFound; an instance that does not is a Target without InstanceID.
+	Target(ctx context.Context, u User, processGUID string, index int) (Target, error)
 }
 
 // CodeOptions are what CodeAuthorizer needs.
@@ -77,9 +75,6 @@ const (
 	defaultClient = "ssh-proxy"
 	maxCode       = 1024
 	maxAnswer     = 1 << 20
-
-	scopeAdmin = "cloud_controller.admin"
-	scopeWrite = "cloud_controller.write"
 )
 
 // NewCodeAuthorizer returns an Authorizer for one-time codes.
@@ -121,41 +116,39 @@ func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string
 		return s, err
 	}
 	s.UserGUID, s.UserName = u.GUID, u.Name
-	p, err := a.o.Platform.Place(ctx, u, processGUID, index)
+	t, err := a.o.Platform.Target(ctx, u, processGUID, index)
 	if err != nil {
 		return s, err
 	}
-	s.AppGUID = p.AppGUID
-	if err := mayEnter(u, p); err != nil {
+	s.AppGUID = t.AppGUID
+	if err := mayEnter(u, t); err != nil {
 		return s, err
 	}
-	s.InstanceID, s.Env = p.InstanceID, p.Env
+	s.InstanceID, s.Env = t.InstanceID, t.Env
 	return s, nil
 }
 
 // mayEnter is the rule: space developers and administrators, where ssh is
 // allowed, into instances that run.
-func mayEnter(u User, p Place) error {
-	admin := slices.Contains(u.Scopes, scopeAdmin)
+func mayEnter(u User, t Target) error {
 	switch {
-	case admin:
-	case !p.Visible && !p.Developer:
+	case !t.Standing.Grants(platform.ReadSpace):
 		return fault.New(fault.NotFound, "the user cannot see this app")
-	case !slices.Contains(u.Scopes, scopeWrite):
-		return fault.New(fault.Forbidden, "the token has not the scope %s", scopeWrite)
-	case !p.Developer:
+	case !t.Standing.Admin && !slices.Contains(u.Scopes, platform.ScopeWrite):
+		return fault.New(fault.Forbidden, "the token has not the scope %s", platform.ScopeWrite)
+	case !t.Standing.Grants(platform.OpenShell):
 		return fault.New(fault.Forbidden, "the user is no developer of the space")
-	case p.Suspended:
+	case t.Standing.Check(platform.OpenShell) != nil:
 		return fault.New(fault.Forbidden, "the organization is suspended")
 	}
 	switch {
-	case !p.SpaceAllows:
+	case !t.SpaceAllows:
 		return fault.New(fault.FeatureDisabled, "ssh is disabled for the space; cf allow-space-ssh allows it")
-	case !p.AppAllows:
+	case !t.AppAllows:
 		return fault.New(fault.FeatureDisabled, "ssh is disabled for the app; cf enable-ssh enables it")
-	case !p.Started:
+	case !t.Started:
 		return fault.New(fault.Unprocessable, "the app is stopped; cf start starts it")
-	case p.InstanceID == "" || !p.Running:
+	case t.InstanceID == "" || !t.Running:
 		return fault.New(fault.Unprocessable, "the instance does not run; cf app shows how it is")
 	}
 	return nil

@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/platform"
 	"ingot/internal/platform/sshd"
 )
 
-// facts is a platform that knows one place.
+// facts is a platform that knows one instance.
 type facts struct {
-	user  sshd.User
-	place sshd.Place
-	err   error
+	user   sshd.User
+	target sshd.Target
+	err    error
 }
 
 func (f facts) Identify(_ context.Context, token string) (sshd.User, error) {
@@ -27,11 +28,11 @@ func (f facts) Identify(_ context.Context, token string) (sshd.User, error) {
 	return f.user, nil
 }
 
-func (f facts) Place(_ context.Context, u sshd.User, process string, index int) (sshd.Place, error) {
+func (f facts) Target(_ context.Context, u sshd.User, process string, index int) (sshd.Target, error) {
 	if u.GUID != f.user.GUID || process != theProcess || index != 2 {
-		return sshd.Place{}, fault.New(fault.NotFound, "no such process")
+		return sshd.Target{}, fault.New(fault.NotFound, "no such process")
 	}
-	return f.place, f.err
+	return f.target, f.err
 }
 
 // authServer answers as the token endpoint does.
@@ -77,11 +78,11 @@ func TestCodeAuthorizer(t *testing.T) {
 	writer := sshd.User{GUID: "u", Name: "anna", Scopes: []string{"openid", "cloud_controller.read", "cloud_controller.write"}}
 	admin := sshd.User{GUID: "a", Name: "admin", Scopes: []string{"cloud_controller.admin"}}
 	reader := sshd.User{GUID: "r", Scopes: []string{"cloud_controller.read"}}
-	fine := sshd.Place{
-		AppGUID: theApp, Visible: true, Developer: true, SpaceAllows: true, AppAllows: true, Started: true, Running: true,
+	fine := sshd.Target{
+		AppGUID: theApp, Standing: platform.Standing{Roles: []platform.RoleType{platform.SpaceDeveloper}}, SpaceAllows: true, AppAllows: true, Started: true, Running: true,
 		InstanceID: theInstance, Env: []string{"A=b"},
 	}
-	without := func(change func(*sshd.Place)) sshd.Place {
+	without := func(change func(*sshd.Target)) sshd.Target {
 		p := fine
 		change(&p)
 		return p
@@ -96,8 +97,10 @@ func TestCodeAuthorizer(t *testing.T) {
 		want   fault.Code
 		reason string
 	}{
-		{"Developer", "good", facts{user: writer, place: fine}, 2, ok, ""},
-		{"Admin", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.Visible, p.Developer, p.Suspended = false, false, true })}, 2, ok, ""},
+		{"Developer", "good", facts{user: writer, target: fine}, 2, ok, ""},
+		{"Admin", "good", facts{user: admin, target: without(func(p *sshd.Target) {
+			p.Standing = platform.Standing{Authority: platform.Authority{Admin: true}, Suspended: true}
+		})}, 2, ok, ""},
 		{"WrongCode", "bad", facts{}, 2, fault.Unauthenticated, "one-time code"},
 		{"NoCode", "", facts{}, 2, fault.Unauthenticated, "one-time code"},
 		{"LongCode", strings.Repeat("x", 2000), facts{}, 2, fault.Unauthenticated, "one-time code"},
@@ -107,17 +110,19 @@ func TestCodeAuthorizer(t *testing.T) {
 		{"NoJSON", "no json", facts{}, 2, failure, "invalid character"},
 		{"Redirect", "redirect", facts{}, 2, failure, "307"},
 		{"Down", "down", facts{}, 2, failure, "503"},
-		{"NoProcess", "good", facts{user: writer, place: fine}, 3, fault.NotFound, "no such process"},
+		{"NoProcess", "good", facts{user: writer, target: fine}, 3, fault.NotFound, "no such process"},
 		{"StoreFails", "good", facts{user: writer, err: broken}, 2, failure, "database"},
-		{"Invisible", "good", facts{user: writer, place: without(func(p *sshd.Place) { p.Visible, p.Developer = false, false })}, 2, fault.NotFound, "cannot see"},
-		{"NoScope", "good", facts{user: reader, place: fine}, 2, fault.Forbidden, "scope"},
-		{"NoDeveloper", "good", facts{user: writer, place: without(func(p *sshd.Place) { p.Developer = false })}, 2, fault.Forbidden, "developer"},
-		{"Suspended", "good", facts{user: writer, place: without(func(p *sshd.Place) { p.Suspended = true })}, 2, fault.Forbidden, "suspended"},
-		{"Space", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.SpaceAllows = false })}, 2, fault.FeatureDisabled, "space"},
-		{"App", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.AppAllows = false })}, 2, fault.FeatureDisabled, "app"},
-		{"Stopped", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.Started = false })}, 2, fault.Unprocessable, "stopped"},
-		{"Starting", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.Running = false })}, 2, fault.Unprocessable, "does not run"},
-		{"NoInstance", "good", facts{user: admin, place: without(func(p *sshd.Place) { p.InstanceID = "" })}, 2, fault.Unprocessable, "does not run"},
+		{"Invisible", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Standing.Roles = []platform.RoleType{platform.OrgAuditor} })}, 2, fault.NotFound, "cannot see"},
+		{"NoScope", "good", facts{user: reader, target: fine}, 2, fault.Forbidden, "scope"},
+		{"NoDeveloper", "good", facts{user: writer, target: without(func(p *sshd.Target) {
+			p.Standing.Roles = []platform.RoleType{platform.SpaceSupporter, platform.OrgManager}
+		})}, 2, fault.Forbidden, "developer"},
+		{"Suspended", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Standing.Suspended = true })}, 2, fault.Forbidden, "suspended"},
+		{"Space", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.SpaceAllows = false })}, 2, fault.FeatureDisabled, "space"},
+		{"App", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.AppAllows = false })}, 2, fault.FeatureDisabled, "app"},
+		{"Stopped", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Started = false })}, 2, fault.Unprocessable, "stopped"},
+		{"Starting", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Running = false })}, 2, fault.Unprocessable, "does not run"},
+		{"NoInstance", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.InstanceID = "" })}, 2, fault.Unprocessable, "does not run"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,6 @@
 // It must not import engines, the store, the authorization server or a face:
 // they are handed in as small interfaces.
 //
-// Imports: base/background, base/fault, base/logging, platform/engine,
-// golang.org/x/crypto/ssh.
+// Imports: base/background, base/fault, base/logging, base/token, platform,
+// platform/actions, platform/engine, golang.org/x/crypto/ssh.
 package sshd

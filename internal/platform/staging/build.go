@@ -19,7 +19,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/actions"
+	"ingot/internal/platform"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/engine"
@@ -95,13 +95,13 @@ func (b *build) remove(ctx context.Context) {
 // start chooses and fetches buildpacks and starts the instance.
 func (b *build) start(ctx context.Context) error {
 	req := b.req
-	if n := len(req.Lifecycle.Buildpacks); n > 0 && actions.IsJava(req.Lifecycle.Buildpacks[n-1]) {
+	if n := len(req.Lifecycle.Buildpacks); n > 0 && platform.IsJava(req.Lifecycle.Buildpacks[n-1]) {
 		// No need to build anything to know this.
-		if err := refuseWithout(actions.Redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
+		if err := refuseWithout(platform.Redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
 			return err
 		}
 	}
-	if text := actions.SidecarWarning(req.Lifecycle, req.Sidecars); text != "" {
+	if text := platform.SidecarWarning(req.Lifecycle, req.Sidecars); text != "" {
 		warn(req.Log, text)
 	}
 	scratch, err := b.scratch()
@@ -289,7 +289,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	if err := b.startable(ctx, result); err != nil {
 		return Result{}, err
 	}
-	if text := actions.SidecarWarning(b.req.Lifecycle, allSidecars(b.req.Sidecars, result.Sidecars)[len(b.req.Sidecars):]); text != "" {
+	if text := platform.SidecarWarning(b.req.Lifecycle, allSidecars(b.req.Sidecars, result.Sidecars)[len(b.req.Sidecars):]); text != "" {
 		warn(b.req.Log, text) // of those that the buildpack added just now
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")

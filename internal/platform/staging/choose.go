@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/engine"
@@ -60,7 +59,7 @@ func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch 
 }
 
 func (s *Stager) named(ctx context.Context, name string, installed []platform.Buildpack, req Request, c *converter, scratch string) (chosen, error) {
-	if actions.IsURL(name) {
+	if platform.IsURL(name) {
 		return s.custom(ctx, name, req.Log, c, scratch)
 	}
 	i := slices.IndexFunc(installed, func(p platform.Buildpack) bool { return p.Name == name })

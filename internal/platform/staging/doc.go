@@ -21,7 +21,7 @@
 // CheckSidecars. A custom buildpack asks for the same by the line
 // "needs_sidecar_memory: true" in its manifest.yml, or in the
 // deps/INDEX/config.yml that it writes. Of any other buildpack that is given by
-// its URL nothing is known: staging warns, see actions.SidecarWarning.
+// its URL nothing is known: staging warns, see platform.SidecarWarning.
 //
 // What comes from an application (the package, the droplet, result.json) is a
 // stranger's: archives pass through package archive, everything is bounded.

@@ -21,7 +21,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/safedial"
-	"ingot/internal/platform/actions"
+	"ingot/internal/platform"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/staging/lifecycle"
@@ -33,9 +33,9 @@ import (
 func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *converter, scratch string) (chosen, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return chosen{}, failure(StagingError, "The buildpack %s is no address that can be used: it has to begin with https:// (or http://) and name a zip file or a git repository", actions.Redacted(name))
+		return chosen{}, failure(StagingError, "The buildpack %s is no address that can be used: it has to begin with https:// (or http://) and name a zip file or a git repository", platform.Redacted(name))
 	}
-	shown := actions.Redacted(name)
+	shown := platform.Redacted(name)
 	say(log, "Downloading %s...", shown)
 	ctx, cancel := context.WithTimeout(ctx, s.config.FetchTimeout)
 	defer cancel()

@@ -7,7 +7,6 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/staging/lifecycle"
 )
 
@@ -27,7 +26,7 @@ func CheckSidecars(buildpacks []platform.DropletBuildpack, executionMetadata str
 		}
 	}
 	for _, b := range buildpacks {
-		if actions.IsJava(b.Name) || strings.EqualFold(b.BuildpackName, "java") {
+		if platform.IsJava(b.Name) || strings.EqualFold(b.BuildpackName, "java") {
 			who = b.Name
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 // parseSelector reads a label selector: k, !k, k=v, k==v, k!=v, k in (a,b),
@@ -53,7 +52,7 @@ func parseRequirement(s string) (platform.LabelRequirement, error) {
 		}
 		inner, ok := strings.CutPrefix(strings.TrimSpace(rest), "(")
 		inner, closed := strings.CutSuffix(inner, ")")
-		if !ok || !closed || !actions.ValidLabelKey(strings.TrimSpace(key)) {
+		if !ok || !closed || !platform.ValidLabelKey(strings.TrimSpace(key)) {
 			return platform.LabelRequirement{}, bad
 		}
 		req := platform.LabelRequirement{Key: strings.TrimSpace(key), Op: set.op}
@@ -67,7 +66,7 @@ func parseRequirement(s string) (platform.LabelRequirement, error) {
 		op   platform.LabelOp
 	}{{"!=", platform.LabelNotIn}, {"==", platform.LabelIn}, {"=", platform.LabelIn}} {
 		if key, value, ok := strings.Cut(s, pair.word); ok {
-			if !actions.ValidLabelKey(strings.TrimSpace(key)) {
+			if !platform.ValidLabelKey(strings.TrimSpace(key)) {
 				return platform.LabelRequirement{}, bad
 			}
 			return platform.LabelRequirement{Key: strings.TrimSpace(key), Op: pair.op, Values: []string{strings.TrimSpace(value)}}, nil
@@ -77,7 +76,7 @@ func parseRequirement(s string) (platform.LabelRequirement, error) {
 	if key, ok := strings.CutPrefix(s, "!"); ok {
 		req = platform.LabelRequirement{Key: key, Op: platform.LabelAbsent}
 	}
-	if !actions.ValidLabelKey(req.Key) {
+	if !platform.ValidLabelKey(req.Key) {
 		return platform.LabelRequirement{}, bad
 	}
 	return req, nil

@@ -1,4 +1,4 @@
-package actions
+package platform
 
 import (
 	"net/url"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"ingot/internal/platform"
 )
 
 // IsURL reports whether a buildpack is named by where it is.
@@ -36,7 +34,7 @@ func Redacted(name string) string {
 // required then: whether the app leaves any to its sidecars is not known here.
 // Java apps, and those of buildpacks that say that they need it, are refused by
 // package staging instead.
-func SidecarWarning(l platform.Lifecycle, sidecars []platform.Sidecar) string {
+func SidecarWarning(l Lifecycle, sidecars []Sidecar) string {
 	i := slices.IndexFunc(l.Buildpacks, IsURL)
 	if i < 0 || slices.ContainsFunc(l.Buildpacks, IsJava) {
 		return ""
@@ -57,4 +55,18 @@ func SidecarWarning(l platform.Lifecycle, sidecars []platform.Sidecar) string {
 	return "The " + noun + " " + strings.Join(names, ", ") + " " + has + " no memory, which is required with a custom buildpack (" + Redacted(l.Buildpacks[i]) + "): " +
 		"the app may take all the memory of its instance and leave none. " +
 		"Set `memory` of each sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and push again."
+}
+
+// WithoutPasswords shows buildpacks: addresses may carry credentials, and more
+// people see an app than may use them.
+func WithoutPasswords(buildpacks []string) []string {
+	out := make([]string, 0, len(buildpacks))
+	for _, b := range buildpacks {
+		if u, err := url.Parse(b); err == nil && u.User != nil {
+			u.User = url.User("***")
+			b = u.String()
+		}
+		out = append(out, b)
+	}
+	return out
 }

@@ -1,0 +1,184 @@
+package platform
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"ingot/internal/base/fault"
+)
+
+// CheckAppName says what is wrong with the name of an app.
+func CheckAppName(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return fault.Invalid("Name can't be blank")
+	case len([]rune(name)) > 255:
+		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return fault.Invalid("Name must not contain control characters")
+	}
+	return nil
+}
+
+var envName = regexp.MustCompile(`^[^=\x00]+$`)
+
+// CheckEnv says what is wrong with environment variables a user sets.
+func CheckEnv(env map[string]string) error {
+	var problems []string
+	for name := range env {
+		switch {
+		case name == "" || !envName.MatchString(name):
+			problems = append(problems, fmt.Sprintf("Environment variable name %q must not be empty or contain '='", name))
+		case strings.HasPrefix(name, "VCAP_"):
+			problems = append(problems, "Env cannot start with VCAP_: "+name)
+		case strings.HasPrefix(name, "VMC"):
+			problems = append(problems, "Env cannot start with VMC_: "+name)
+		case name == "PORT":
+			problems = append(problems, "Env cannot set PORT")
+		}
+	}
+	slices.Sort(problems)
+	return fault.Invalid(problems...)
+}
+
+// CheckSidecar says what is wrong with a sidecar by itself.
+func CheckSidecar(s *Sidecar) error {
+	var problems []string
+	switch {
+	case s.Name == "":
+		problems = append(problems, "Name can't be blank")
+	case len([]rune(s.Name)) > 255:
+		problems = append(problems, "Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(s.Name, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		problems = append(problems, "Name must not contain control characters")
+	}
+	switch {
+	case s.Command == "":
+		problems = append(problems, "Command can't be blank")
+	case len([]rune(s.Command)) > 4096:
+		problems = append(problems, "Command is too long (maximum is 4096 characters)")
+	}
+	if len(s.ProcessTypes) == 0 {
+		problems = append(problems, "Process types must have at least 1 process_type")
+	}
+	for i, t := range s.ProcessTypes {
+		switch {
+		case t == "" || len([]rune(t)) > 255:
+			problems = append(problems, "Process types must be 1 to 255 characters long")
+		case slices.Contains(s.ProcessTypes[:i], t):
+			problems = append(problems, "Process types must not contain duplicates: "+t)
+		}
+	}
+	if s.MemoryMB < 0 {
+		problems = append(problems, "Memory in mb must be greater than 0")
+	}
+	return fault.Invalid(problems...)
+}
+
+// ValidEndpoint reports whether an http check can ask for it.
+func ValidEndpoint(path string) bool {
+	return strings.HasPrefix(path, "/") && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// CheckHealth says what is wrong with a health or readiness check.
+func CheckHealth(h HealthCheck, what string) error {
+	var problems []string
+	if !slices.Contains([]CheckType{CheckPort, CheckProcess, CheckHTTP}, h.Type) {
+		problems = append(problems, what+` type must be "port", "process", or "http"`)
+	}
+	if h.Type == CheckHTTP && !ValidEndpoint(h.Endpoint) {
+		problems = append(problems, what+" endpoint must be a valid URI path")
+	}
+	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
+		if n < 0 {
+			problems = append(problems, what+" "+name+" must be greater than or equal to 1")
+		}
+	}
+	slices.Sort(problems)
+	return fault.Invalid(problems...)
+}
+
+const (
+	// maxTaskName is how many bytes the name of a task may have: with what is
+	// put before it, it is the source of lines, which the log bounds.
+	maxTaskName = 255
+	// maxCommand is how long the command of a task may be.
+	maxCommand = 4096
+)
+
+// CheckTask says what is wrong with a task by itself.
+func CheckTask(t *Task) error {
+	var problems []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	add(strings.TrimSpace(t.Name) == "", "Name can't be blank")
+	add(len(t.Name) > maxTaskName, "Name is too long (maximum is %d bytes)", maxTaskName)
+	add(!utf8.ValidString(t.Name), "Name must be valid UTF-8")
+	add(strings.ContainsFunc(t.Name, unicode.IsControl), "Name must not contain control characters")
+	add(strings.TrimSpace(t.Command) == "", "Command can't be blank")
+	add(len([]rune(t.Command)) > maxCommand, "Command must be shorter than %d characters", maxCommand+1)
+	add(strings.ContainsRune(t.Command, 0), "Command must not contain NUL characters")
+	add(t.MemoryMB <= 0 || t.MemoryMB > maxMegabytes, "Memory in mb must be greater than 0")
+	add(t.DiskMB <= 0 || t.DiskMB > maxMegabytes, "Disk in mb must be greater than 0")
+	add(t.LogRate < -1, "Log rate limit in bytes per second must be greater than or equal to -1")
+	return fault.Invalid(problems...)
+}
+
+// CheckQuota says what is wrong with the name and the limits of a quota.
+func CheckQuota(name string, l Limits) error {
+	var problems []string
+	add := func(wrong bool, problem string) {
+		if wrong {
+			problems = append(problems, problem)
+		}
+	}
+	add(strings.TrimSpace(name) == "", "Name is too short (minimum is 1 character)")
+	add(len([]rune(name)) > 250, "Name is too long (maximum is 250 characters)")
+	for _, limit := range []struct {
+		value *int
+		name  string
+	}{
+		{l.MemoryMB, "Apps Total memory in mb"}, {l.ProcessMemoryMB, "Apps Per process memory in mb"}, {l.Instances, "Apps Total instances"}, {l.Tasks, "Apps Per app tasks"},
+		{l.ServiceInstances, "Services Total service instances"}, {l.ServiceKeys, "Services Total service keys"},
+		{l.Routes, "Routes Total routes"}, {l.ReservedPorts, "Routes Total reserved ports"}, {l.Domains, "Domains Total domains"},
+	} {
+		add(limit.value != nil && *limit.value < 0, limit.name+" must be greater than or equal to 0")
+		add(limit.value != nil && *limit.value > maxMegabytes, fmt.Sprintf("%s must be less than or equal to %d", limit.name, maxMegabytes))
+	}
+	add(l.LogRate != nil && *l.LogRate < 0, "Apps Log rate limit in bytes per second must be greater than or equal to 0")
+	add(l.Routes != nil && l.ReservedPorts != nil && *l.ReservedPorts > *l.Routes, "Routes Total reserved ports must be less than or equal to total routes")
+	return fault.Invalid(problems...)
+}
+
+// CheckServiceURL says what is wrong with an address of a user-provided
+// service; empty ones are allowed.
+func CheckServiceURL(name, text string, schemes ...string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name, strings.Join(schemes, ":// or ")+"://"))
+	}
+	return nil
+}
+
+// CheckBindingName says what is wrong with the name of a binding; it may be
+// empty.
+func CheckBindingName(name string) error {
+	switch {
+	case len([]rune(name)) > 255:
+		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fault.Invalid("Name must not contain control characters")
+	}
+	return nil
+}

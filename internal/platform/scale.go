@@ -1,0 +1,56 @@
+package platform
+
+import (
+	"fmt"
+
+	"ingot/internal/base/fault"
+)
+
+// Scale is a change of the size of a process; nil leaves a value alone.
+type Scale struct {
+	Instances *int
+	MemoryMB  *int
+	DiskMB    *int
+	LogRate   *int64
+}
+
+// MaxInstances bounds the instances of a process. Lists of them are made in
+// memory.
+const MaxInstances = 10_000
+
+// maxMegabytes bounds the memory and the disk of an instance.
+const maxMegabytes = 1 << 31
+
+// Apply changes a process and returns what was asked for.
+func (s Scale) Apply(process *Process) (map[string]any, error) {
+	request := map[string]any{}
+	if s.Instances != nil {
+		if *s.Instances < 0 || *s.Instances > MaxInstances {
+			return nil, fault.Invalid(fmt.Sprintf("Instances must be greater than or equal to 0 and at most %d", MaxInstances))
+		}
+		process.Instances = *s.Instances
+		request["instances"] = *s.Instances
+	}
+	if s.MemoryMB != nil {
+		if *s.MemoryMB <= 0 || *s.MemoryMB > maxMegabytes {
+			return nil, fault.Invalid("Memory in mb must be greater than 0")
+		}
+		process.MemoryMB = *s.MemoryMB
+		request["memory_in_mb"] = *s.MemoryMB
+	}
+	if s.DiskMB != nil {
+		if *s.DiskMB <= 0 || *s.DiskMB > maxMegabytes {
+			return nil, fault.Invalid("Disk in mb must be greater than 0")
+		}
+		process.DiskMB = *s.DiskMB
+		request["disk_in_mb"] = *s.DiskMB
+	}
+	if s.LogRate != nil {
+		if *s.LogRate < -1 {
+			return nil, fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
+		}
+		process.LogRate = *s.LogRate
+		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate
+	}
+	return request, nil
+}
