@@ -398,7 +398,7 @@ func (s *System) routes(b *building, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {

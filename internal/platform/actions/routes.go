@@ -256,6 +256,7 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	if err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	if err := routeFits(tx, r.SpaceGUID); err != nil {
 		return err
 	}
@@ -265,6 +266,15 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	}
 	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
 }
+
+// UpdateRoute stores the changed options and metadata of a route.
+func (p *Platform) UpdateRoute(tx platform.Tx, r *platform.Route) error {
+	announceRoute(tx, r.GUID)
+	return tx.Routes().Update(r)
+}
+
+// announceRoute has the route table look at routes again.
+func announceRoute(tx platform.Tx, guids ...string) { tx.Announce(platform.Changes{Routes: guids}) }
 
 // sameAddress refuses a route that the router could not tell from another: on
 // the same domain, or on another, for www.example.org is host www of example.org
@@ -332,6 +342,7 @@ func (p *Platform) DeleteRoute(tx platform.Tx, by Actor, r *platform.Route) erro
 	if err := tx.Routes().Delete(r.GUID); err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	return p.Record(tx, "audit.route.delete-request", by, target, nil)
 }
 
@@ -406,7 +417,14 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 	if err := tx.Destinations().Insert(d); err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	return p.recordMapping(tx, "audit.app.map-route", by, r, d)
+}
+
+// UpdateDestination stores the changed protocol of a destination.
+func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination) error {
+	announceRoute(tx, d.RouteGUID)
+	return tx.Destinations().Update(d)
 }
 
 // RemoveDestination takes one destination from a route.
@@ -414,6 +432,7 @@ func (p *Platform) RemoveDestination(tx platform.Tx, by Actor, r *platform.Route
 	if err := tx.Destinations().Delete(d.GUID); err != nil {
 		return err
 	}
+	announceRoute(tx, d.RouteGUID)
 	return p.recordMapping(tx, "audit.app.unmap-route", by, r, d)
 }
 

@@ -220,7 +220,6 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	guid := web.Param(r, "guid")
 	defer a.signals.AppsChanged(guid)
-	defer a.signals.RoutesChanged()
 	return a.conclude(w, r, "app.delete", func(p *presenter) (*platform.Job, error) {
 		app, err := a.appFor(p)
 		if err != nil {

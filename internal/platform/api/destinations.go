@@ -206,7 +206,7 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 			return nil, err
 		}
 		return a.destinationsBody(p, route, nil)
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+	})
 }
 
 // checkDestinationApps refuses apps that do not exist or are elsewhere.
@@ -266,8 +266,8 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		d.Protocol = protocol
 		b := presentDestination(d)
 		b.Links = links{"destinations": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID))}
-		return b, p.tx.Destinations().Update(d)
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+		return b, a.platform.UpdateDestination(p.tx, d)
+	})
 }
 
 func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
@@ -282,5 +282,5 @@ func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
 			return nil, fault.Invalid("Weighted destinations cannot be deleted individually.")
 		}
 		return nil, a.platform.RemoveDestination(p.tx, p.caller.actor(), route, d)
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+	})
 }

@@ -193,17 +193,13 @@ func (a *API) updateDomain(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
-	err := a.finish(w, r, "domain.delete", func(p *presenter) error {
+	return a.finish(w, r, "domain.delete", func(p *presenter) error {
 		d, err := a.domainFor(p)
 		if err != nil {
 			return err
 		}
 		return a.platform.DeleteDomain(p.tx, p.caller.actor(), d)
 	})
-	if err == nil {
-		a.signals.RoutesChanged()
-	}
-	return err
 }
 
 // routeReservations tells whether somebody, anywhere, has the route.

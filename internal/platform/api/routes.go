@@ -159,7 +159,6 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return answer(a, w, r, routes, http.StatusOK, func(p *presenter) (*platform.Route, error) {
 		route, err := a.routeFor(p)
 		if err != nil {
@@ -173,12 +172,11 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.apply(&route.Metadata); err != nil {
 			return nil, err
 		}
-		return route, p.tx.Routes().Update(route)
+		return route, a.platform.UpdateRoute(p.tx, route)
 	})
 }
 
 func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return a.conclude(w, r, "route.delete", func(p *presenter) (*platform.Job, error) {
 		route, err := a.routeFor(p)
 		if err != nil {

@@ -178,9 +178,6 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.S
 		a.accepted(w, r, job)
 		return nil
 	}
-	if made.RouteGUID != "" {
-		a.signals.RoutesChanged(made.RouteGUID)
-	}
 	if made.AppGUID != "" {
 		a.signals.AppsChanged(made.AppGUID) // its log may have a drain now
 	}
@@ -212,7 +209,7 @@ func (a *API) patchBinding(w http.ResponseWriter, r *http.Request, get func(p *p
 		if err := body.Metadata.apply(&b.Metadata); err != nil {
 			return nil, err
 		}
-		return b, p.tx.ServiceBindings().Update(b)
+		return b, a.platform.UpdateBinding(p.tx, b)
 	})
 }
 
@@ -221,7 +218,7 @@ func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), roles ...platform.RoleType) error {
-	var route, app string
+	var app string
 	err := a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
 		b, err := get(p)
 		if err != nil {
@@ -230,12 +227,9 @@ func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *present
 		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, roles...); err != nil {
 			return nil, err
 		}
-		route, app = b.RouteGUID, b.AppGUID
+		app = b.AppGUID
 		return a.services.Unbind(p.tx, p.caller.actor(), b)
 	})
-	if err == nil && route != "" {
-		a.signals.RoutesChanged(route)
-	}
 	if err == nil && app != "" {
 		a.signals.AppsChanged(app)
 	}

@@ -200,7 +200,6 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	}
 	var instance *platform.ServiceInstance
 	var job *platform.Job
-	var routes []string
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
 		i, err := a.serviceInstanceFor(p)
@@ -225,14 +224,10 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			i.Tags = *body.Tags
 		}
 		body.provides(i)
-		routes, err = a.services.UpdateUserProvided(tx, p.caller.actor(), i)
-		return err
+		return a.services.UpdateUserProvided(tx, p.caller.actor(), i)
 	})
 	if err != nil {
 		return err
-	}
-	if len(routes) > 0 {
-		a.signals.RoutesChanged(routes...)
 	}
 	if job != nil {
 		a.accepted(w, r, job)
@@ -267,7 +262,7 @@ func (a *API) updateManaged(p *presenter, i *platform.ServiceInstance, body *ser
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	defer func() { a.signals.AppsChanged(); a.signals.RoutesChanged() }()
+	defer a.signals.AppsChanged()
 	return a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
 		i, err := a.serviceInstanceFor(p)
 		if err != nil {

@@ -118,7 +118,7 @@ func (a *API) spaceFor(p *presenter, roles ...platform.RoleType) (*platform.Spac
 
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
-	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	defer func() { a.signals.AppsChanged(gone...) }()
 	return a.conclude(w, r, "space.delete", func(p *presenter) (*platform.Job, error) {
 		space, err := a.spaceFor(p, platform.OrgManager)
 		if err != nil {
