@@ -7,8 +7,8 @@ SHELL         := bash
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
-VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
-GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.Version=$(VERSION)'
+VERSION  := $(shell scripts/version)
+GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -18,10 +18,18 @@ run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 # Starts a throw-away PostgreSQL server for the command that follows.
 with_postgres = go run ./internal/base/db/dbtest/pgserver --
 
-# Every package but the end-to-end tests, which need the built programs, and the
-# container engine's, which start hundreds of containers and want the machine.
-packages   = $$(go list ./... | grep -vE '^ingot/(e2e|internal/platform/engine/container)')
+# Every package of the product but the container engine's, whose tests start
+# hundreds of containers and want the machine.
+packages   = $$(go list ./... | grep -v '^ingot/internal/platform/engine/container')
 containers = ./internal/platform/engine/container
+
+# The Go modules: the product, and what is built and tested with it but not part
+# of it. `go -C DIR` runs the go tool in one of them.
+modules = . samples e2e bench
+
+# $(call each,COMMAND) shows and runs a command in the folder of each module.
+each = @for dir in $(modules); do \
+	printf '  %s: %s\n' "$$dir" '$(strip $(1))'; (cd "$$dir" && $(1)) || exit 1; done
 
 # A line for every file that git would see, to tell whether a test run changed any.
 # Files that cannot be read (deleted but still tracked) have none.
@@ -59,7 +67,7 @@ deb: build ## a Debian package of what was built, with a systemd unit
 	@scripts/deb
 
 ##@ Check
-.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tree-save tree-check
+.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tidy tree-save tree-check
 
 TEST_STEPS := setup-test tree-save fmt-check vet lint test-unit test-e2e fuzz tree-check
 
@@ -75,10 +83,12 @@ test: ## everything that has to pass before a change goes in
 test-unit: ## unit and integration tests, race detector on (ARGS="-run Name")
 	$(call run,$(with_postgres) go test -race -shuffle=on $(ARGS) $(packages))
 	$(call run,go test -race $(ARGS) $(containers))
+	$(call run,$(with_postgres) go -C samples test -race -shuffle=on $(ARGS) ./...)
+	$(call run,go -C bench test -race -shuffle=on $(ARGS) ./...)
 
 test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf client
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go test -count=1 -timeout 30m $(ARGS) ./e2e/...)
+		go -C e2e test -count=1 -timeout 30m $(ARGS) ./...)
 
 fuzz: ## every fuzz test for FUZZTIME, 1s each unless told
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
@@ -87,7 +97,7 @@ soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of eac
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
 	$(call run,INGOT_SOAK=1 go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		$(with_postgres) go test -count=1 -timeout 3h -run Soak $(ARGS) ./e2e/...)
+		$(with_postgres) go -C e2e test -count=1 -timeout 3h -run Soak $(ARGS) ./...)
 	$(call run,FUZZTIME=5m scripts/fuzz)
 
 flake: build .tools/bin/cf ## e2e tests many times on a busy machine (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
@@ -95,16 +105,19 @@ flake: build .tools/bin/cf ## e2e tests many times on a busy machine (RUN=TestTa
 		RUN='$(RUN)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
 
 lint: .tools/bin/golangci-lint ## the linters of .golangci.yml
-	$(call run,.tools/bin/golangci-lint run ./...)
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint run ./...)
 
 vet:
-	$(call run,go vet ./...)
+	$(call each,go vet ./...)
 
 fmt: .tools/bin/golangci-lint ## format the Go source
-	$(call run,.tools/bin/golangci-lint fmt ./...)
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt ./...)
 
 fmt-check: .tools/bin/golangci-lint
-	$(call run,.tools/bin/golangci-lint fmt --diff ./...)
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt --diff ./...)
+
+tidy: ## go mod tidy in every module, after a dependency changed
+	$(call each,go mod tidy)
 
 # The state at the start and at the end of `make test` are compared, so that local
 # edits are fine and a test that writes into the tree is not.
@@ -121,7 +134,8 @@ tree-check:
 .PHONY: bench
 
 bench: build ## benchmarks (ARGS are theirs)
-	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) go run ./bench $(ARGS))
+	$(call run,go -C bench build -o $(CURDIR)/bin/bench .)
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) bin/bench $(ARGS))
 
 ##@ Housekeeping
 .PHONY: setup setup-test clean

@@ -1,7 +1,9 @@
 // Bench measures Ingot as its users meet it: the built program, started as a
 // process, spoken to over HTTP.
 //
-//	go run ./bench [-run REGEXP] [-json FILE] [-profile DIR] [-short]
+//	make bench ARGS="[-run REGEXP] [-json FILE] [-profile DIR] [-short]"
+//
+// or the same flags with `go run .` in this folder, which is a module of its own.
 //
 // It is a list of sections, one file each, registered in sections (main.go).
 // A section reports figures. Each stands beside a peer or a limit that was

@@ -36,7 +36,7 @@ type peer struct {
 // and waits until it answers.
 func (r *Report) startPeers(ctx context.Context, app, host string) (all []*peer, err error) {
 	stock := filepath.Join(r.Scratch, "stockproxy")
-	if err := goBuild(ctx, "-s -w", stock, "ingot/bench/testdata/stockproxy"); err != nil {
+	if err := goBuild(ctx, moduleDir(), "-s -w", stock, "./testdata/stockproxy"); err != nil {
 		return nil, err
 	}
 	for _, kind := range []struct {

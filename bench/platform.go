@@ -462,7 +462,7 @@ func topOf(text string) string {
 
 var (
 	typeArguments = regexp.MustCompile(`\[.*\]`)
-	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(web|system)\.|github\.com/go-chi/)`)
+	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(base/web|system)\.|github\.com/go-chi/)`)
 )
 
 // demoApp builds the program that is pushed: static and stripped.
@@ -471,7 +471,7 @@ func (r *Report) demoApp(ctx context.Context) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	return path, goBuild(ctx, "-s -w", path, "ingot/bench/testdata/app")
+	return path, goBuild(ctx, moduleDir(), "-s -w", path, "./testdata/app")
 }
 
 // upload is the body of a package's upload, made beforehand.

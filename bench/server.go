@@ -34,12 +34,12 @@ func binary(ctx context.Context, dir string) (string, error) {
 		}
 		return path, nil
 	}
-	version := "dev"
-	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
-		version = strings.TrimSpace(string(out))
+	out, err := exec.CommandContext(ctx, filepath.Join(moduleDir(), "..", "scripts", "version")).Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/version: %w", err)
 	}
 	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
-		err := goBuild(ctx, "-s -w -X ingot/internal/base/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
+		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.stamped="+strings.TrimSpace(string(out)), filepath.Join(dir, name), "./cmd/"+name)
 		if err != nil {
 			return "", err
 		}
@@ -47,8 +47,19 @@ func binary(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(dir, "ingot"), nil
 }
 
-func goBuild(ctx context.Context, linkerFlags, path, pkg string) error {
+// moduleDir returns the folder of this module, from the root of the repository or
+// from there.
+func moduleDir() string {
+	if _, err := os.Stat(filepath.Join("bench", "go.mod")); err == nil {
+		return "bench"
+	}
+	return "."
+}
+
+// goBuild builds a package of the module in dir.
+func goBuild(ctx context.Context, dir, linkerFlags, path, pkg string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags, "-o", path, pkg)
+	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

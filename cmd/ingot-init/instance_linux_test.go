@@ -165,7 +165,7 @@ func TestBurst(t *testing.T) {
 	s := spec(actor(t, "web", fmt.Sprintf("lines %d", count)))
 	s.OneOff = true
 	dir := t.TempDir()
-	if err := initproto.WriteSpec(dir, s); err != nil {
+	if err := writeSpec(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "--records", "-", dir)
@@ -206,7 +206,7 @@ func TestBurst(t *testing.T) {
 	if lines != count || peak > 16<<10 {
 		t.Errorf("%d lines, %d kB", lines, peak)
 	}
-	if state, err := initproto.ReadState(dir); err != nil || state.Phase != initproto.Ended {
+	if state, err := readState(dir); err != nil || state.Phase != initproto.Ended {
 		t.Errorf("%+v, %v", state, err)
 	}
 }

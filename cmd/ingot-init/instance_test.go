@@ -59,7 +59,7 @@ func TestCodependence(t *testing.T) {
 			s.OneOff = test.oneOff
 			i := start(t, s)
 			i.untilAll("v0 ready", fmt.Sprintf("o%d up", test.ends))
-			state, err := initproto.ReadState(i.dir)
+			state, err := readState(i.dir)
 			if err != nil || state.Phase != initproto.Running || !state.Ready {
 				t.Fatalf("%+v, %v", state, err)
 			}
@@ -176,7 +176,7 @@ func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	if !slices.Equal(out, []string{"up", "last", "Exit status 4"}) {
 		t.Errorf("%q", out)
 	}
-	state, err := initproto.ReadState(i.dir)
+	state, err := readState(i.dir)
 	if err != nil || state.Phase != initproto.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -355,7 +355,7 @@ func TestHealth(t *testing.T) {
 		for range 3 {
 			i.signal(syscall.SIGUSR1)
 			i.until("v0 not-ready (HTTP status 500)")
-			if state, err := initproto.ReadState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
+			if state, err := readState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
 				t.Errorf("%+v, %v", state, err)
 			}
 			i.signal(syscall.SIGUSR1)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -159,7 +160,7 @@ type instance struct {
 func start(t *testing.T, s initproto.Spec, change ...func(*exec.Cmd)) *instance {
 	t.Helper()
 	i := &instance{t: t, dir: t.TempDir()}
-	if err := initproto.WriteSpec(i.dir, s); err != nil {
+	if err := writeSpec(i.dir, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(i.dir, initproto.RecordsDir), 0o755); err != nil {
@@ -293,7 +294,7 @@ func (i *instance) end() initproto.Exit {
 			i.t.Fatalf("record %d has number %d", n, rec.Seq)
 		}
 	}
-	state, err := initproto.ReadState(i.dir)
+	state, err := readState(i.dir)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -325,4 +326,20 @@ func (i *instance) lines(kind initproto.Kind, member int) []string {
 		}
 	}
 	return lines
+}
+
+func writeSpec(dir string, s initproto.Spec) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, initproto.SpecFile), content, 0o600)
+}
+
+func readState(dir string) (s initproto.State, err error) {
+	content, err := os.ReadFile(filepath.Join(dir, initproto.StateFile))
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(content, &s)
 }

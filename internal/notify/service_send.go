@@ -71,9 +71,6 @@ func (s *Service) IDs() *IDs { return s.o.IDs }
 // RateLimit is what the client may still ask for.
 func (s *Service) RateLimit(client string) RateLimit { return s.gates.state(client, s.o.Now()) }
 
-// Kick wakes the delivery, after a face changed the queue by itself.
-func (s *Service) Kick() { s.o.Kick() }
-
 // Send checks a request and accepts it: afterwards its messages reach an end
 // whatever happens to the process.
 func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {

@@ -59,14 +59,6 @@ func (j *JSON[T]) Scan(src any) error {
 	return json.Unmarshal(text, &j.V)
 }
 
-// EscapeLike makes s match itself inside a LIKE pattern written with
-// ESCAPE '\':
-//
-//	WHERE name LIKE ? ESCAPE '\'   with   EscapeLike(prefix) + "%"
-func EscapeLike(s string) string { return likeEscaper.Replace(s) }
-
-var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
 // arguments turns every argument into one of nil, int64, float64, bool and
 // string, so that both drivers see the same and neither stores a type that the
 // other does not have.

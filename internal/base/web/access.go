@@ -43,17 +43,6 @@ func Scope(scopes ...string) Access {
 // Token demands a valid token; reason says how the handler decides further.
 func Token(reason string) Access { return Access{kind: bearer, reason: reason} }
 
-// Kind names the decision, for the route table and its tests.
-func (a Access) Kind() string {
-	return [...]string{"refuse", "public", "own", "token"}[a.kind]
-}
-
-// Scopes lists the scopes of which one is needed.
-func (a Access) Scopes() []string { return a.scopes }
-
-// Reason is the justification given at registration.
-func (a Access) Reason() string { return a.reason }
-
 // BearerToken returns the token of the Authorization header. The scheme's
 // case does not matter: cf writes "bearer", others "Bearer".
 func BearerToken(r *http.Request) (string, bool) {

@@ -144,13 +144,4 @@ func (f *File) sum(buffer []byte) error {
 // onlyReader hides that a file can write itself, so that the buffer is used.
 type onlyReader struct{ io.Reader }
 
-// Total is the size of all files together.
-func Total(files []File) int64 {
-	var n int64
-	for _, f := range files {
-		n += f.Size
-	}
-	return n
-}
-
 func crc(b []byte) uint32 { return crc32.ChecksumIEEE(b) }

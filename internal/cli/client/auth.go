@@ -54,9 +54,6 @@ func (c *Client) current() Tokens {
 	return c.tokens
 }
 
-// LoggedIn tells whether there is a login at all.
-func (c *Client) LoggedIn() bool { return c.current().Access != "" }
-
 // early is how long before its end a token is renewed.
 const early = time.Minute
 

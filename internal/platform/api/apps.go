@@ -129,10 +129,10 @@ func applyLifecycle(l *lifecycleRequest, to *platform.Lifecycle) {
 }
 
 type appRequest struct {
-	Name          *string            `json:"name"`
-	Environment   map[string]*string `json:"environment_variables"`
-	Lifecycle     *lifecycleRequest  `json:"lifecycle"`
-	Metadata      *metadataPatch     `json:"metadata"`
+	Name          *string                `json:"name"`
+	Environment   map[string]*string     `json:"environment_variables"`
+	Lifecycle     *lifecycleRequest      `json:"lifecycle"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Space relation `json:"space"`
 	} `json:"relationships"`
@@ -159,7 +159,7 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 		}
 		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
 		applyLifecycle(body.Lifecycle, &app.Lifecycle)
-		if err := body.Metadata.apply(&app.Metadata); err != nil {
+		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
 		return app, a.platform.CreateApp(p.tx, p.caller.actor(), app)
@@ -210,7 +210,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 			}
 			request["lifecycle"] = presentLifecycle(app.Lifecycle)
 		}
-		if err := body.Metadata.apply(&app.Metadata); err != nil {
+		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
 		return app, a.platform.UpdateApp(p.tx, p.caller.actor(), app, request)

@@ -26,9 +26,9 @@ func (a *API) organizationRoutes(g *web.Group) {
 }
 
 type organizationRequest struct {
-	Name      *string        `json:"name"`
-	Suspended *bool          `json:"suspended"`
-	Metadata  *metadataPatch `json:"metadata"`
+	Name      *string                `json:"name"`
+	Suspended *bool                  `json:"suspended"`
+	Metadata  *actions.MetadataPatch `json:"metadata"`
 }
 
 func (b *organizationRequest) apply(o *platform.Organization) error {
@@ -38,7 +38,7 @@ func (b *organizationRequest) apply(o *platform.Organization) error {
 	if b.Suspended != nil {
 		o.Suspended = *b.Suspended
 	}
-	if err := b.Metadata.apply(&o.Metadata); err != nil {
+	if err := b.Metadata.Apply(&o.Metadata); err != nil {
 		return err
 	}
 	return validateName(o.Name)

@@ -121,11 +121,11 @@ func (b *checkRequest) apply(h *platform.HealthCheck) error {
 
 func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Command   optional[string]    `json:"command"`
-		User      optional[string]    `json:"user"`
-		Health    loose[checkRequest] `json:"health_check"`
-		Readiness loose[checkRequest] `json:"readiness_health_check"`
-		Metadata  *metadataPatch      `json:"metadata"`
+		Command   optional[string]       `json:"command"`
+		User      optional[string]       `json:"user"`
+		Health    loose[checkRequest]    `json:"health_check"`
+		Readiness loose[checkRequest]    `json:"readiness_health_check"`
+		Metadata  *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Readiness.value.apply(&process.Readiness); err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&process.Metadata); err != nil {
+		if err := body.Metadata.Apply(&process.Metadata); err != nil {
 			return nil, err
 		}
 		return process, a.platform.UpdateProcess(p.tx, p.caller.actor(), app, process, request)

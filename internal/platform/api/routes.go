@@ -55,11 +55,11 @@ func (a *API) routeRoutes(g *web.Group) {
 }
 
 type routeRequest struct {
-	Host          *string        `json:"host"`
-	Path          *string        `json:"path"`
-	Port          *int           `json:"port"`
-	Options       map[string]any `json:"options"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Host          *string                `json:"host"`
+	Path          *string                `json:"path"`
+	Port          *int                   `json:"port"`
+	Options       map[string]any         `json:"options"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships struct {
 		Space  relation `json:"space"`
 		Domain relation `json:"domain"`
@@ -134,7 +134,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if route.Options, err = a.mergeOptions(p, nil, body.Options); err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&route.Metadata); err != nil {
+		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
 		return route, a.platform.CreateRoute(p.tx, p.caller.actor(), route, d)
@@ -153,8 +153,8 @@ func (a *API) routeFor(p *presenter) (*platform.Route, error) {
 
 func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Options  map[string]any `json:"options"`
-		Metadata *metadataPatch `json:"metadata"`
+		Options  map[string]any         `json:"options"`
+		Metadata *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -169,10 +169,10 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		}
-		if err := body.Metadata.apply(&route.Metadata); err != nil {
+		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
-		return route, a.platform.UpdateRoute(p.tx, route)
+		return route, a.platform.UpdateRoute(p.tx, p.caller.actor(), route)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services"
 )
 
@@ -69,7 +70,7 @@ type serviceInstanceRequest struct {
 	Maintenance     *struct {
 		Version string `json:"version"`
 	} `json:"maintenance_info"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Space relation `json:"space"`
 		Plan  relation `json:"service_plan"`
@@ -138,7 +139,7 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if body.Tags != nil {
 			i.Tags = *body.Tags
 		}
-		return i, body.Metadata.apply(&i.Metadata)
+		return i, body.Metadata.Apply(&i.Metadata)
 	}
 	if body.Type == platform.ServiceUserProvided {
 		return answer(a, w, r, serviceInstances, http.StatusCreated, func(p *presenter) (*platform.ServiceInstance, error) {
@@ -206,7 +207,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if err != nil {
 			return err
 		}
-		if err := body.Metadata.apply(&i.Metadata); err != nil {
+		if err := body.Metadata.Apply(&i.Metadata); err != nil {
 			return err
 		}
 		instance = i

@@ -107,11 +107,11 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		s, _, err := a.sidecarFor(p)
+		s, app, err := a.sidecarFor(p)
 		if err != nil {
 			return nil, err
 		}
-		return nil, p.tx.Sidecars().Delete(s.GUID)
+		return nil, a.platform.DeleteSidecar(p.tx, p.caller.actor(), app, s)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 var spaces = resource[platform.Space, spaceBody]{
@@ -38,8 +39,8 @@ func (a *API) spaceRoutes(g *web.Group) {
 }
 
 type spaceRequest struct {
-	Name          *string        `json:"name"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Name          *string                `json:"name"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Organization relation `json:"organization"`
 	} `json:"relationships"`
@@ -49,7 +50,7 @@ func (b *spaceRequest) apply(s *platform.Space) error {
 	if b.Name != nil {
 		s.Name = *b.Name
 	}
-	if err := b.Metadata.apply(&s.Metadata); err != nil {
+	if err := b.Metadata.Apply(&s.Metadata); err != nil {
 		return err
 	}
 	return validateName(s.Name)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,15 +153,14 @@ type Controller struct {
 	lost   atomic.Uint64
 	usage  usageCache
 
-	mu       sync.Mutex
-	work     context.Context //nolint:containedctx // from Start to Stop
-	open     bool            // tasks may begin
-	adopted  bool            // apps may be looked at
-	tasks    sync.WaitGroup
-	apps     map[string]*app
-	orphans  map[string]bool // being stopped
-	evicting bool            // nothing is wanted, whatever the store says
-	passed   chan struct{}   // closed after the next pass
+	mu      sync.Mutex
+	work    context.Context //nolint:containedctx // from Start to Stop
+	open    bool            // tasks may begin
+	adopted bool            // apps may be looked at
+	tasks   sync.WaitGroup
+	apps    map[string]*app
+	orphans map[string]bool // being stopped
+	passed  chan struct{}   // closed after the next pass
 
 	routing  sync.RWMutex
 	backends map[string]map[string][]Backend // by app and process type
@@ -245,24 +243,6 @@ func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 
 // Kick has apps looked at soon. It never blocks.
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
-
-// Reconcile looks at an app now and returns when everything that follows is
-// written down and under way. Doing it again changes nothing.
-func (c *Controller) Reconcile(ctx context.Context, appGUID string) error {
-	c.mu.Lock()
-	adopted := c.adopted
-	c.mu.Unlock()
-	result := make(chan error, 1)
-	if !adopted || !c.spawn("look at an app", func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
-		return errNotRunning
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func (c *Controller) worker(ctx context.Context) {
 	for {
@@ -430,39 +410,6 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	c.Kick(appGUID)
 	return nil
 }
-
-// StopAll ends all instances, gracefully, and returns when none is left. The
-// store still wants them: the next controller starts them again. This one does
-// not.
-func (c *Controller) StopAll(ctx context.Context) error {
-	c.mu.Lock()
-	running, work := c.open && c.adopted, c.work
-	c.evicting = true
-	c.mu.Unlock()
-	if !running {
-		return errNotRunning
-	}
-	for _, a := range c.allApps() {
-		c.Kick(a.guid)
-	}
-	for {
-		passed := c.afterPass()
-		if !slices.ContainsFunc(c.allApps(), func(a *app) bool { return len(a.instances()) > 0 }) {
-			return nil
-		}
-		select {
-		case <-passed:
-		case <-work.Done():
-			return errNotRunning
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// LostLines is how many lines of instances could not be taken over into the
-// logs, each told of there.
-func (c *Controller) LostLines() uint64 { return c.lost.Load() }
 
 // newGUID returns an id for an instance in the form that Diego gives it: a random
 // UUID without its last eight digits, of which 90 bits are random. It is what

@@ -332,8 +332,8 @@ func TestRealServerDies(t *testing.T) {
 			}
 		}
 	}
-	if w.c.LostLines() != 0 || len(w.audits("app.crash")) != 0 {
-		t.Errorf("%d lines lost, %d crashes", w.c.LostLines(), len(w.audits("app.crash")))
+	if w.c.lost.Load() != 0 || len(w.audits("app.crash")) != 0 {
+		t.Errorf("%d lines lost, %d crashes", w.c.lost.Load(), len(w.audits("app.crash")))
 	}
 }
 

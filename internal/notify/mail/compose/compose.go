@@ -102,10 +102,6 @@ func New(id Identity) (*Composer, error) {
 	return c, nil
 }
 
-// MessageID is the Message-ID of a notification, with its brackets. It is the
-// same at every attempt.
-func (c *Composer) MessageID(id string) string { return "<" + id + "@" + c.domain + ">" }
-
 // Domain is the right side of Message-IDs.
 func (c *Composer) Domain() string { return c.domain }
 
