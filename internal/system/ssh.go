@@ -41,7 +41,7 @@ var _ sshd.Platform = (*gateway)(nil)
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(b *building, dir *dataDir, secrets *secrets, r *runtime) (*gateway, error) {
+func (s *System) newGateway(b *frontend, dir *dataDir, secrets *secrets, r *runtime) (*gateway, error) {
 	g := &gateway{store: r.store, platform: r.platform, logs: r.logs, log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
 		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.components[auth.ClientSSH], Platform: g,

@@ -85,7 +85,7 @@ func TestSSHPlace(t *testing.T) {
 	}
 	g := &gateway{store: platformdb.New(d), platform: actions.New(), log: discard}
 	const developer = "the-developer"
-	if err := demonstrate(ctx, g.store, g.platform, developer); err != nil {
+	if err := createDemo(ctx, g.store, g.platform, developer); err != nil {
 		t.Fatal(err)
 	}
 	app := &platform.App{Name: "a", State: platform.AppStarted}
