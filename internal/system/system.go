@@ -310,7 +310,28 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		return err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
-	for _, part := range append(n.parts(), append(r.parts(c.Log), background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
+	if err := s.startParts(ctx, b, d, r, n); err != nil {
+		return err
+	}
+	// Who waits for readiness finds the routes there.
+	publish(a)
+	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+		return err
+	}
+	b.health.ready(partPlatform, nil)
+	b.health.ready(partNotifications, nil)
+	if c.AuthURL == "" {
+		b.health.ready(partAuth, nil)
+	}
+	return nil
+}
+
+// startParts starts what runs apps and delivers notifications, and reports which
+// engine it is.
+func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
+	parts := append(n.parts(), r.parts(s.config.Log)...)
+	parts = append(parts, background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))
+	for _, part := range parts {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
@@ -322,16 +343,6 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	s.engine.Store(&description)
 	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
 	b.registry.MustRegister(careful{heldFigure(r.engine)})
-	// Who waits for readiness finds the routes there.
-	publish(a)
-	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
-		return err
-	}
-	b.health.ready(partPlatform, nil)
-	b.health.ready(partNotifications, nil)
-	if c.AuthURL == "" {
-		b.health.ready(partAuth, nil)
-	}
 	return nil
 }
 
