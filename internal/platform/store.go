@@ -17,6 +17,9 @@ type Store interface {
 // Tx is a transaction.
 type Tx interface {
 	Context() context.Context
+	// Announce tells the store's Sink of changes once the transaction has
+	// committed. Whoever writes what Changes names has to call it.
+	Announce(c Changes)
 
 	Organizations() Repo[Organization]
 	Spaces() Repo[Space]

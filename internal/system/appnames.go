@@ -85,6 +85,9 @@ func (n *appNames) About(ctx context.Context, app string) *logs.About {
 	return fresh
 }
 
+// forget has every name read again.
+func (n *appNames) forget() { n.changes.Add(1) }
+
 func sameAbout(a, b *logs.About) bool {
 	return maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Processes, b.Processes)
 }
@@ -116,79 +119,6 @@ func (n *appNames) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
 		"organization_id": org.GUID, "organization_name": org.Name,
 	})
 	return about, nil
-}
-
-// watch returns the store, with done called after each change of a name that was
-// stored.
-func (n *appNames) watch(store platform.Store, done func()) platform.Store {
-	return namingStore{store, n, done}
-}
-
-type namingStore struct {
-	platform.Store
-	names *appNames
-	done  func()
-}
-
-// Update implements platform.Store.
-func (s namingStore) Update(ctx context.Context, f func(platform.Tx) error) error {
-	renamed := false
-	err := s.Store.Update(ctx, func(tx platform.Tx) error {
-		renamed = false // f may run again
-		return f(namingTx{tx, &renamed})
-	})
-	if renamed {
-		// After a failure as well: whether a commit that failed has happened is
-		// not always known.
-		s.names.changes.Add(1)
-		s.done()
-	}
-	return err
-}
-
-type namingTx struct {
-	platform.Tx
-	renamed *bool
-}
-
-func (t namingTx) Apps() platform.Repo[platform.App] {
-	return namingRepo[platform.App]{t.Tx.Apps(), t.renamed, func(a *platform.App) (string, string) { return a.GUID, a.Name + "\n" + a.SpaceGUID }}
-}
-
-func (t namingTx) Spaces() platform.Repo[platform.Space] {
-	return namingRepo[platform.Space]{t.Tx.Spaces(), t.renamed, func(s *platform.Space) (string, string) { return s.GUID, s.Name }}
-}
-
-func (t namingTx) Organizations() platform.Repo[platform.Organization] {
-	return namingRepo[platform.Organization]{t.Tx.Organizations(), t.renamed, func(o *platform.Organization) (string, string) { return o.GUID, o.Name }}
-}
-
-func (t namingTx) Processes() platform.Repo[platform.Process] {
-	return namingRepo[platform.Process]{t.Tx.Processes(), t.renamed, func(p *platform.Process) (string, string) { return p.GUID, p.Type }}
-}
-
-// namingRepo notes when a row gets another name, or is new.
-type namingRepo[T any] struct {
-	platform.Repo[T]
-	renamed *bool
-	name    func(*T) (guid, name string)
-}
-
-func (r namingRepo[T]) Insert(row *T) error {
-	*r.renamed = true
-	return r.Repo.Insert(row)
-}
-
-func (r namingRepo[T]) Update(row *T) error {
-	guid, name := r.name(row)
-	before, err := r.Get(guid)
-	if err != nil {
-		return err
-	}
-	if _, old := r.name(before); old != name {
-		*r.renamed = true
-	}
-	return r.Repo.Update(row)
 }
 
 // About implements logs.Access.

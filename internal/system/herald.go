@@ -16,7 +16,7 @@ import (
 
 // newHerald tells developers what happens to their apps, as a client of the
 // notification service.
-func newHerald(b *building, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
+func newHerald(b *frontend, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
 	return alerts.New(alerts.Config{
 		Store: r.store, File: dir.file("herald.json"), Log: log,
 		Lines: func(_ context.Context, app string, n int) ([]string, error) {

@@ -162,7 +162,7 @@ func insideLimits() connlimit.Limits {
 }
 
 // limited bounds the connections of instances to a port that others use, too.
-func (b *building) limited(l net.Listener, log *slog.Logger) net.Listener {
+func (b *frontend) limited(l net.Listener, log *slog.Logger) net.Listener {
 	if loopback(l.Addr()) {
 		return l // instances in containers never come here
 	}
@@ -176,7 +176,7 @@ func (b *building) limited(l net.Listener, log *slog.Logger) net.Listener {
 
 // openInside opens what instances need to reach the platform: ports on the
 // gateway, the firewall, and the name server.
-func (s *System) openInside(ctx context.Context, b *building, r *runtime) error {
+func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error {
 	e, ok := r.engine.(*container.Engine)
 	if !ok {
 		return nil
@@ -233,7 +233,7 @@ const dnsPort = 53
 
 // serveInside serves a port of the gateway as the public one is served, or as
 // that of the notification service.
-func (s *System) serveInside(ctx context.Context, b *building, l net.Listener, notifications bool, log *slog.Logger) error {
+func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, notifications bool, log *slog.Logger) error {
 	var server *web.Server
 	if notifications {
 		server = web.NewServer(l, web.Pipeline(b.front.notifications(), web.FormatNotifications, log), log)

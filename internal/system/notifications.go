@@ -241,7 +241,7 @@ func (n *notifications) parts() []background.Service {
 }
 
 // routes builds the tables of both versions.
-func (n *notifications) routes(verifier *token.Verifier, b *building) (v1, v2 *web.Mux) {
+func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *web.Mux) {
 	n.verifier.Store(verifier)
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.checkWebhook, Log: n.log}
 
@@ -312,7 +312,7 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the whole: it reaches the
 // platform and the authorization server as it would if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *building, dir *dataDir, secrets *secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
 		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,

@@ -118,6 +118,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
 	})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
+	r.store.Notify(r)
 	return r, nil
 }
 
@@ -151,20 +152,19 @@ func (r *runtime) AppsChanged(guids ...string) {
 	r.drains.Kick() // a binding may have come or gone
 }
 
-// RoutesChanged implements api.Signals. Who does not know which routes changed
-// need not say so: the watched store does, and to look at all of them costs too
-// much.
-func (r *runtime) RoutesChanged(guids ...string) {
-	if len(guids) == 0 {
-		return
+// Changed implements platform.Sink. When it returns, and with it the Update that
+// announced c, requests go where the routes say.
+func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
+	if c.Names { // first: they are shown with the lines
+		r.names.forget()
+		r.drains.Kick()
 	}
-	_ = r.publisher.Announce(guids...) // then it is tried again, and told in the log
-}
-
-// told is the store for those who do what users ask for: it tells of it.
-func (r *runtime) told(log *slog.Logger) toldStore {
-	// Drains tell names, too.
-	return toldStore{controller.WatchRoutes(r.names.watch(r.store, r.drains.Kick), r.publisher.Kick), r.logs, log}
+	if len(c.Routes) > 0 {
+		_ = r.publisher.Announce(c.Routes...) // on failure it tries again, and logs that
+	}
+	if err := r.logs.Tell(c.Lines...); err != nil {
+		r.log.WarnContext(ctx, "what was done to an app could not be written to its log", "error", err)
+	}
 }
 
 // BuildCreated implements api.Signals.

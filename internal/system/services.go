@@ -20,7 +20,7 @@ import (
 // openServices makes the part that talks to service brokers.
 func openServices(c Config, r *runtime, publicURL string) *services.Services {
 	return services.New(services.Config{
-		Store: r.told(c.Log), Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
+		Store: r.store, Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
 		Broker: osb.Options{Timeout: c.BrokerTimeout, Through: c.seams.broker, Guard: c.guard(), Routes: r.routes, APIInfo: apiInfo(publicURL)}, Worker: workerName(c.DataDir),
 	})
 }

@@ -33,7 +33,7 @@ type gateway struct {
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(b *building, dir *dataDir, secrets *secrets, r *runtime) (*gateway, error) {
+func (s *System) newGateway(b *frontend, dir *dataDir, secrets *secrets, r *runtime) (*gateway, error) {
 	g := &gateway{logs: r.logs, log: s.config.Log}
 	records := &sshd.Records{Store: r.store, Actions: r.platform, Verifier: g.verifier.Load, Log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{

@@ -124,7 +124,7 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	b, drain, err := s.openDoors(ctx, dir)
+	b, drain, err := s.openPorts(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *Standalone) start(ctx context.Context) error {
 }
 
 // open starts delivery and lets requests in.
-func (s *Standalone) open(ctx context.Context, b *building, n *notifications, client *http.Client) error {
+func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, client *http.Client) error {
 	var publishing sync.Mutex // two may publish at once
 	var authority *externalAuth
 	publish := func() {
@@ -186,9 +186,9 @@ func (s *Standalone) open(ctx context.Context, b *building, n *notifications, cl
 	return nil
 }
 
-// openDoors opens the ports and answers health checks there; everything else
+// openPorts opens the ports and answers health checks there; everything else
 // is told to wait. drain stops the public one.
-func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, drain func(), err error) {
+func (s *Standalone) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
 	c := s.config
 	_ = os.Remove(dir.file(endpointsFile)) // what a server that was killed left behind
 	var ports [2]net.Listener
@@ -199,7 +199,7 @@ func (s *Standalone) openDoors(ctx context.Context, dir *dataDir) (b *building, 
 		s.later(func() { _ = ports[i].Close() })
 		warnIfOpen(c.Log, port.flag, ports[i])
 	}
-	b = newBuilding(c.Domain, ports[1], c.Log)
+	b = newFrontend(c.Domain, ports[1], c.Log)
 	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partNotifications)
 	b.endpoints = Endpoints{
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),

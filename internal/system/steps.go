@@ -23,7 +23,7 @@ type server struct {
 	part background.Part
 	steps
 	endpoints atomic.Pointer[Endpoints]
-	built     atomic.Pointer[building]
+	built     atomic.Pointer[frontend]
 }
 
 // begin runs start. Nothing is left of one that failed.

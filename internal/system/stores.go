@@ -32,9 +32,9 @@ func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]
 	return users, err
 }
 
-// furnish stores what every platform has: a stack, the bundled buildpacks, the
+// ensureDefaults stores what every platform has: a stack, the bundled buildpacks, the
 // shared domain of apps, and the default quota. It may run at every start.
-func furnish(ctx context.Context, store platform.Store, p *actions.Platform, domain string) error {
+func ensureDefaults(ctx context.Context, store platform.Store, p *actions.Platform, domain string) error {
 	return store.Update(ctx, func(tx platform.Tx) error {
 		if err := missing(tx.Stacks(), platform.Where("name", p.Stack), func() *platform.Stack {
 			return &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}
@@ -113,9 +113,9 @@ const (
 	demoSpace = "dev"
 )
 
-// demonstrate makes an organization and a space to begin in, with the user
+// createDemo makes an organization and a space to begin in, with the user
 // admin in both.
-func demonstrate(ctx context.Context, store platform.Store, p *actions.Platform, adminGUID string) error {
+func createDemo(ctx context.Context, store platform.Store, p *actions.Platform, adminGUID string) error {
 	by := actions.Actor{GUID: adminGUID, Type: "user", Name: "admin"}
 	return store.Update(ctx, func(tx platform.Tx) error {
 		_, err := tx.Organizations().First(platform.Where("name", demoOrg))

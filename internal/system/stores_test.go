@@ -38,13 +38,13 @@ func TestNewBundledBuildpack(t *testing.T) {
 		}
 		return list
 	}
-	furnishAll := func() {
+	ensureAll := func() {
 		t.Helper()
-		if err := furnish(t.Context(), store, p, "localhost"); err != nil {
+		if err := ensureDefaults(t.Context(), store, p, "localhost"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	furnishAll()
+	ensureAll()
 	fresh := names()
 	// As the version before left it: without nginx, with the operator's own one last.
 	err := store.Update(t.Context(), func(tx platform.Tx) error {
@@ -69,7 +69,7 @@ func TestNewBundledBuildpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	names()
-	furnishAll()
+	ensureAll()
 	if got, want := names(), append(slices.Clone(fresh), "mine"); !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}

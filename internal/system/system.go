@@ -52,8 +52,9 @@ type System struct {
 
 var _ background.Service = (*System)(nil)
 
-// building is what one start put together, as far as routes are concerned.
-type building struct {
+// frontend is what answers requests on the ports of one start: listeners, route
+// tables, health and metrics.
+type frontend struct {
 	health    *readiness
 	front     *front
 	express   *router.Express
@@ -125,7 +126,7 @@ func (s *System) start(ctx context.Context) error {
 		return fmt.Errorf("data directory: %w", err)
 	}
 
-	b, drain, err := s.openDoors(ctx, dir)
+	b, drain, err := s.openPorts(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -154,9 +155,9 @@ func (s *System) start(ctx context.Context) error {
 	return nil
 }
 
-// openDoors opens the ports and answers health checks there; everything else
+// openPorts opens the ports and answers health checks there; everything else
 // is told to wait. drain stops the public ones.
-func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drain func(), err error) {
+func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
 	c := s.config
 	// What a server that was killed left behind leads nowhere.
 	_ = os.Remove(dir.file(endpointsFile))
@@ -164,7 +165,7 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	if err != nil {
 		return nil, nil, err
 	}
-	b = newBuilding(c.Domain, ports.admin, c.Log)
+	b = newFrontend(c.Domain, ports.admin, c.Log)
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
 	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 
@@ -193,10 +194,10 @@ func (s *System) openDoors(ctx context.Context, dir *dataDir) (b *building, drai
 	}, nil
 }
 
-// newBuilding makes what answers health checks and the operator; requests are
+// newFrontend makes what answers health checks and the operator; requests are
 // told to wait.
-func newBuilding(domain string, admin net.Listener, log *slog.Logger) *building {
-	b := &building{health: &readiness{}, registry: newRegistry(), adminLocal: loopback(admin.Addr())}
+func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend {
+	b := &frontend{health: &readiness{}, registry: newRegistry(), adminLocal: loopback(admin.Addr())}
 	b.metrics = web.NewMetrics(b.registry)
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
 	healthRoutes(starting, b.health)
@@ -225,7 +226,7 @@ func (s *steps) announce(ctx context.Context, dir *dataDir, e Endpoints, servers
 	return nil
 }
 
-func (s *System) openDatabase(ctx context.Context, b *building, secrets *secrets) (*db.DB, error) {
+func (s *System) openDatabase(ctx context.Context, b *frontend, secrets *secrets) (*db.DB, error) {
 	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.keys, Log: s.config.Log})
 	if err != nil {
 		return nil, err
@@ -245,7 +246,7 @@ func (s *System) openDatabase(ctx context.Context, b *building, secrets *secrets
 	return d, s.run(ctx, resealing(d, sealed, s.config.Log))
 }
 
-func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, secrets *secrets, d *db.DB) error {
+func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets, d *db.DB) error {
 	c := s.config
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
@@ -261,7 +262,7 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
 	}
-	if err := furnish(ctx, r.store, r.platform, c.Domain); err != nil {
+	if err := ensureDefaults(ctx, r.store, r.platform, c.Domain); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
 	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
@@ -309,7 +310,28 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 		return err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
-	for _, part := range append(n.parts(), append(r.parts(c.Log), background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))...) {
+	if err := s.startParts(ctx, b, d, r, n); err != nil {
+		return err
+	}
+	// Who waits for readiness finds the routes there.
+	publish(a)
+	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+		return err
+	}
+	b.health.ready(partPlatform, nil)
+	b.health.ready(partNotifications, nil)
+	if c.AuthURL == "" {
+		b.health.ready(partAuth, nil)
+	}
+	return nil
+}
+
+// startParts starts what runs apps and delivers notifications, and reports which
+// engine it is.
+func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
+	parts := append(n.parts(), r.parts(s.config.Log)...)
+	parts = append(parts, background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))
+	for _, part := range parts {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}
@@ -321,16 +343,6 @@ func (s *System) startServices(ctx context.Context, b *building, dir *dataDir, s
 	s.engine.Store(&description)
 	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
 	b.registry.MustRegister(careful{heldFigure(r.engine)})
-	// Who waits for readiness finds the routes there.
-	publish(a)
-	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
-		return err
-	}
-	b.health.ready(partPlatform, nil)
-	b.health.ready(partNotifications, nil)
-	if c.AuthURL == "" {
-		b.health.ready(partAuth, nil)
-	}
 	return nil
 }
 
@@ -346,7 +358,7 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	if err != nil {
 		return err
 	}
-	return demonstrate(ctx, r.store, r.platform, admin.ID)
+	return createDemo(ctx, r.store, r.platform, admin.ID)
 }
 
 // consoleRedirects are where the console takes its codes; there is none yet.
@@ -369,7 +381,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) err
 
 // authority makes the built-in authorization server, or the way to the one
 // elsewhere.
-func (s *System) authority(b *building, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
+func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var external *externalAuth
@@ -394,11 +406,11 @@ func (s *System) authority(b *building, d *db.DB, client *http.Client, publish f
 
 // routes builds the route tables. It is done again when an external
 // authorization server became known: its verifier is another one then.
-func (s *System) routes(b *building, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
+func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.told(c.Log), Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {

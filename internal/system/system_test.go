@@ -200,7 +200,7 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	}
 	s.later(dir.close)
 	t.Cleanup(s.unwind)
-	if _, _, err := s.openDoors(t.Context(), dir); err != nil {
+	if _, _, err := s.openPorts(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	e := s.Endpoints()

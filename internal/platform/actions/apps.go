@@ -129,9 +129,14 @@ func (p *Platform) UpdateApp(tx platform.Tx, by Actor, app *platform.App, reques
 	if app.Features[platform.FeatureFileBasedVCAP] && app.Features[platform.FeatureServiceBindingK8s] {
 		return fault.Invalid("'" + platform.FeatureFileBasedVCAP + "' and '" + platform.FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
 	}
+	before, err := tx.Apps().Get(app.GUID)
+	if err != nil {
+		return err
+	}
 	if err := appConflict(app, tx.Apps().Update(app)); err != nil {
 		return err
 	}
+	tx.Announce(platform.Changes{Names: before.Name != app.Name})
 	return p.RecordAppUpdate(tx, by, app, request)
 }
 
@@ -169,6 +174,13 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 		return err
 	}
 	q := platform.Where("app_guid", app.GUID)
+	mapped, _, err := tx.Destinations().List(q)
+	if err != nil {
+		return err
+	}
+	for _, d := range mapped {
+		announceRoute(tx, d.RouteGUID)
+	}
 	for _, remove := range []func(platform.Query) (int, error){
 		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Tasks().DeleteAll,
 		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,

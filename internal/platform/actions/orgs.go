@@ -43,13 +43,18 @@ func (p *Platform) CreateOrganization(tx platform.Tx, by Actor, o *platform.Orga
 
 // UpdateOrganization stores a changed organization.
 func (p *Platform) UpdateOrganization(tx platform.Tx, by Actor, o *platform.Organization) error {
-	err := tx.Organizations().Update(o)
+	before, err := tx.Organizations().Get(o.GUID)
+	if err != nil {
+		return err
+	}
+	err = tx.Organizations().Update(o)
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap(err, fault.Unprocessable, "Organization name '%s' is already taken.", o.Name)
 	}
 	if err != nil {
 		return err
 	}
+	tx.Announce(platform.Changes{Names: before.Name != o.Name})
 	return p.Record(tx, "audit.organization.update", by, orgTarget(o), map[string]any{"request": map[string]any{"name": o.Name}})
 }
 
@@ -97,9 +102,14 @@ func (p *Platform) CreateSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 
 // UpdateSpace stores a changed space.
 func (p *Platform) UpdateSpace(tx platform.Tx, by Actor, s *platform.Space) error {
+	before, err := tx.Spaces().Get(s.GUID)
+	if err != nil {
+		return err
+	}
 	if err := spaceConflict(tx.Spaces().Update(s)); err != nil {
 		return err
 	}
+	tx.Announce(platform.Changes{Names: before.Name != s.Name})
 	return p.Record(tx, "audit.space.update", by, spaceTarget(s), map[string]any{"request": map[string]any{"name": s.Name}})
 }
 

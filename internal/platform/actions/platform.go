@@ -47,13 +47,21 @@ type Target struct {
 	SpaceGUID, OrgGUID string
 }
 
-// Record writes an audit event.
+// Record writes an audit event. One about an app is announced as a line of the
+// app's log, if it has a text there.
 func (p *Platform) Record(tx platform.Tx, kind string, by Actor, t Target, data map[string]any) error {
 	if data == nil {
 		data = map[string]any{}
 	}
-	return tx.AuditEvents().Insert(&platform.AuditEvent{
+	e := &platform.AuditEvent{
 		Type: kind, ActorGUID: by.GUID, ActorType: by.Type, ActorName: by.Name,
 		TargetGUID: t.GUID, TargetType: t.Type, TargetName: t.Name, Data: data, SpaceGUID: t.SpaceGUID, OrgGUID: t.OrgGUID,
-	})
+	}
+	if err := tx.AuditEvents().Insert(e); err != nil {
+		return err
+	}
+	if lines := eventLines(e); len(lines) > 0 {
+		tx.Announce(platform.Changes{Lines: lines})
+	}
+	return nil
 }

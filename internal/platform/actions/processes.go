@@ -51,6 +51,7 @@ func (p *Platform) CreateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 	if err := tx.Processes().Insert(process); err != nil {
 		return err
 	}
+	tx.Announce(platform.Changes{Names: true})
 	if err := processFits(tx, app, process, demand{}, true); err != nil {
 		return err
 	}

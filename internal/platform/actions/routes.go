@@ -212,6 +212,7 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	if err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	if err := routeFits(tx, r.SpaceGUID); err != nil {
 		return err
 	}
@@ -221,6 +222,9 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	}
 	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
 }
+
+// announceRoute has the route table look at routes again.
+func announceRoute(tx platform.Tx, guids ...string) { tx.Announce(platform.Changes{Routes: guids}) }
 
 // sameAddress refuses a route that the router could not tell from another: on
 // the same domain, or on another, for www.example.org is host www of example.org
@@ -274,6 +278,7 @@ func (p *Platform) UpdateRoute(tx platform.Tx, by Actor, r *platform.Route) erro
 	if err := tx.Routes().Update(r); err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	target, err := routeTarget(tx, r)
 	if err != nil {
 		return err
@@ -296,6 +301,7 @@ func (p *Platform) DeleteRoute(tx platform.Tx, by Actor, r *platform.Route) erro
 	if err := tx.Routes().Delete(r.GUID); err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	return p.Record(tx, "audit.route.delete-request", by, target, nil)
 }
 
@@ -370,6 +376,7 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 	if err := tx.Destinations().Insert(d); err != nil {
 		return err
 	}
+	announceRoute(tx, r.GUID)
 	return p.recordMapping(tx, "audit.app.map-route", by, r, d)
 }
 
@@ -379,6 +386,7 @@ func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination, pr
 		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
 	}
 	d.Protocol = protocol
+	announceRoute(tx, d.RouteGUID)
 	return tx.Destinations().Update(d)
 }
 
@@ -387,6 +395,7 @@ func (p *Platform) RemoveDestination(tx platform.Tx, by Actor, r *platform.Route
 	if err := tx.Destinations().Delete(d.GUID); err != nil {
 		return err
 	}
+	announceRoute(tx, d.RouteGUID)
 	return p.recordMapping(tx, "audit.app.unmap-route", by, r, d)
 }
 

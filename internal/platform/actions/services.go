@@ -277,11 +277,32 @@ func (p *Platform) dropBindings(tx platform.Tx, by Actor, field, guid string) er
 	return nil
 }
 
+// InsertBinding stores a new binding.
+func (p *Platform) InsertBinding(tx platform.Tx, b *platform.ServiceBinding) error {
+	announceBinding(tx, b)
+	return tx.ServiceBindings().Insert(b)
+}
+
+// UpdateBinding stores a changed binding.
+func (p *Platform) UpdateBinding(tx platform.Tx, b *platform.ServiceBinding) error {
+	announceBinding(tx, b)
+	return tx.ServiceBindings().Update(b)
+}
+
+// announceBinding has the route table look again at the route of a binding, which
+// may have another route service.
+func announceBinding(tx platform.Tx, b *platform.ServiceBinding) {
+	if b.RouteGUID != "" {
+		announceRoute(tx, b.RouteGUID)
+	}
+}
+
 // RemoveBinding removes the row of a binding and records that.
 func (p *Platform) RemoveBinding(tx platform.Tx, by Actor, b *platform.ServiceBinding, instance *platform.ServiceInstance) error {
 	if err := tx.ServiceBindings().Delete(b.GUID); err != nil {
 		return err
 	}
+	announceBinding(tx, b)
 	return p.RecordBinding(tx, "delete", by, b, instance)
 }
 

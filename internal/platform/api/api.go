@@ -136,16 +136,14 @@ type InstanceTraffic struct {
 }
 
 // Signals tell the parts that make actual match desired that something
-// changed, after the change was stored. They do not block for long and may be
+// changed, after the change was stored. Routes, names and the lines of apps' logs
+// are not among them: the actions that write those announce them in their
+// transaction (platform.Changes). They do not block for long and may be
 // lost: all of them also look by themselves from time to time.
 type Signals interface {
 	// AppsChanged tells of apps, or of what they are bound to; without guids, of
 	// bindings alone.
 	AppsChanged(guids ...string)
-	// RoutesChanged returns when requests go where these routes say, so that
-	// who is answered after it finds what he asked for. Without guids all may
-	// have changed, and that takes a moment longer than the call.
-	RoutesChanged(guids ...string)
 	BuildCreated(guid string)
 	TasksChanged()
 	JobCreated(guid string)

@@ -214,7 +214,6 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	guid := web.Param(r, "guid")
 	defer a.signals.AppsChanged(guid)
-	defer a.signals.RoutesChanged()
 	return a.conclude(w, r, "app.delete", func(req *request) (*platform.Job, error) {
 		app, err := a.appFor(req, platform.Develop)
 		if err != nil {

@@ -206,7 +206,7 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 			return nil, err
 		}
 		return a.destinationsBody(req, route, nil)
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+	})
 }
 
 // checkDestinationApps refuses apps that do not exist or are elsewhere.
@@ -266,7 +266,7 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		b := presentDestination(d)
 		b.Links = links{"destinations": req.v3("/routes/", escape(route.GUID), "/destinations"), "route": req.v3("/routes/", escape(route.GUID))}
 		return b, nil
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+	})
 }
 
 func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
@@ -281,5 +281,5 @@ func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
 			return nil, fault.Invalid("Weighted destinations cannot be deleted individually.")
 		}
 		return nil, a.platform.RemoveDestination(req.tx, req.caller.actor(), route, d)
-	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
+	})
 }

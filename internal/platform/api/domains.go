@@ -166,17 +166,13 @@ func (a *API) domainFor(req *request) (*platform.Domain, error) {
 }
 
 func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
-	err := a.finish(w, r, "domain.delete", func(req *request) error {
+	return a.finish(w, r, "domain.delete", func(req *request) error {
 		d, err := a.domainFor(req)
 		if err != nil {
 			return err
 		}
 		return a.platform.DeleteDomain(req.tx, req.caller.actor(), d)
 	})
-	if err == nil {
-		a.signals.RoutesChanged()
-	}
-	return err
 }
 
 // routeReservations tells whether somebody, anywhere, has the route.

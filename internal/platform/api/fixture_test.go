@@ -125,11 +125,12 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	actions := actions.New()
 	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
-		Store: f.store, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
+		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
 		Broker: osb.Options{Timeout: 20 * time.Second, APIInfo: "api.example.com/v2/info", Guard: safedial.Everywhere}, Dashboards: f.dashboards,
 	})
 	if err := f.services.Start(t.Context()); err != nil {
@@ -137,7 +138,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	}
 	t.Cleanup(f.services.Stop)
 	options := api.Options{
-		Store: f.store, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
+		Store: announced, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
 	}
 	change(&options)
 	a := api.New(options)
@@ -200,7 +201,6 @@ func (s *signals) AppsChanged(g ...string) {
 	defer s.mu.Unlock()
 	s.apps = append(s.apps, g...)
 }
-func (s *signals) RoutesChanged(...string) {}
 func (s *signals) BuildCreated(g string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -150,7 +150,6 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 	for _, guid := range guids {
 		a.signals.AppsChanged(guid)
 	}
-	a.signals.RoutesChanged()
 	return pending, warnings, nil
 }
 

@@ -89,7 +89,7 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
-	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	defer func() { a.signals.AppsChanged(gone...) }()
 	return a.conclude(w, r, "organization.delete", func(req *request) (*platform.Job, error) {
 		org, err := find(req.caller, req.tx.Organizations(), web.Param(r, "guid"), "Organization")
 		if err != nil {

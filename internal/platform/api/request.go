@@ -74,7 +74,7 @@ func (a *API) show(w http.ResponseWriter, r *http.Request, f func(req *request) 
 // perform answers with what f did.
 //
 // What comes after is done between storing and answering.
-func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(req *request) (any, error), after ...func()) error {
+func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(req *request) (any, error)) error {
 	var body any
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		body, err = f(newRequest(tx, r))
@@ -82,9 +82,6 @@ func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func
 	})
 	if err != nil {
 		return err
-	}
-	for _, do := range after {
-		do()
 	}
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)

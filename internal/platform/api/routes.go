@@ -160,7 +160,6 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return answer(a, w, r, routes, http.StatusOK, func(req *request) (*platform.Route, error) {
 		route, err := a.routeFor(req)
 		if err != nil {
@@ -179,7 +178,6 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
-	defer a.signals.RoutesChanged(web.Param(r, "guid"))
 	return a.conclude(w, r, "route.delete", func(req *request) (*platform.Job, error) {
 		route, err := a.routeFor(req)
 		if err != nil {

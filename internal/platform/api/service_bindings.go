@@ -179,9 +179,6 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.S
 		a.accepted(w, r, job)
 		return nil
 	}
-	if made.RouteGUID != "" {
-		a.signals.RoutesChanged(made.RouteGUID)
-	}
 	if made.AppGUID != "" {
 		a.signals.AppsChanged(made.AppGUID) // its log may have a drain now
 	}
@@ -205,7 +202,7 @@ func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *request) (*platform.ServiceBinding, error), action platform.Action) error {
-	var route, app string
+	var app string
 	err := a.orJob(w, r, func(req *request) (*platform.Job, error) {
 		b, err := get(req)
 		if err != nil {
@@ -214,12 +211,9 @@ func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *reque
 		if _, err := req.caller.mayInSpace(req.tx, b.SpaceGUID, action); err != nil {
 			return nil, err
 		}
-		route, app = b.RouteGUID, b.AppGUID
+		app = b.AppGUID
 		return a.services.Unbind(req.tx, req.caller.actor(), b)
 	})
-	if err == nil && route != "" {
-		a.signals.RoutesChanged(route)
-	}
 	if err == nil && app != "" {
 		a.signals.AppsChanged(app)
 	}

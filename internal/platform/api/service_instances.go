@@ -202,7 +202,6 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	}
 	var instance *platform.ServiceInstance
 	var job *platform.Job
-	var routes []string
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
 		i, err := a.serviceInstanceFor(req)
@@ -227,14 +226,10 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			i.Tags = *body.Tags
 		}
 		body.provides(i)
-		routes, err = a.services.UpdateUserProvided(tx, req.caller.actor(), i)
-		return err
+		return a.services.UpdateUserProvided(tx, req.caller.actor(), i)
 	})
 	if err != nil {
 		return err
-	}
-	if len(routes) > 0 {
-		a.signals.RoutesChanged(routes...)
 	}
 	if job != nil {
 		a.accepted(w, r, job)
@@ -269,7 +264,7 @@ func (a *API) updateManaged(req *request, i *platform.ServiceInstance, body *ser
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	defer func() { a.signals.AppsChanged(); a.signals.RoutesChanged() }()
+	defer a.signals.AppsChanged()
 	return a.orJob(w, r, func(req *request) (*platform.Job, error) {
 		i, err := a.serviceInstanceFor(req)
 		if err != nil {

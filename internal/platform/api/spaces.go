@@ -120,7 +120,7 @@ func (a *API) spaceFor(req *request, action platform.Action) (*platform.Space, e
 
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
-	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
+	defer func() { a.signals.AppsChanged(gone...) }()
 	return a.conclude(w, r, "space.delete", func(req *request) (*platform.Job, error) {
 		space, err := a.spaceFor(req, platform.ManageOrganization)
 		if err != nil {

@@ -37,9 +37,8 @@
 // a route table. A destination contributes the instances that are running and
 // ready and have opened its port when they were started, and nothing else:
 // requests never reach a process that was not meant. It reads everything once,
-// when it starts. After that WatchRoutes, a wrapper of the store, tells it the
-// routes that a transaction touched, and it reads these; what nobody told of is
-// found by a slow walk.
+// when it starts. After that it is told which routes a transaction announced, and
+// reads these; what nobody announced is found by a slow walk.
 //
 // Tasks beside it runs the tasks of apps: one-off instances, which end with their
 // command, are never started again and have no routes. It shares with the

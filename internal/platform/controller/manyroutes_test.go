@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,7 +83,6 @@ func (r *readyApps) Backends(app, _ string) []Backend {
 type crowd struct {
 	*testing.T
 	store *countingStore
-	told  platform.Store // as those see it who change routes
 	apps  *readyApps
 	table *table
 	clock *clock
@@ -113,7 +111,6 @@ func newCrowd(t *testing.T, n int) *crowd {
 		return insertRoute(tx, "single", "single", "one")
 	})
 	c.p = NewRoutePublisher(PublisherConfig{Store: c.store, Backends: c.apps, Table: c, Clock: c.clock})
-	c.told = WatchRoutes(c.store.Store, c.p.Kick)
 	if err := c.p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +246,8 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 		}},
 	} {
 		rows, entries := c.cost(func() {
-			c.update(c.told, change.do)
+			c.update(c.store.Store, change.do)
+			c.p.Kick(change.guid)
 			c.await(change.guid, change.want)
 		})
 		if rows > 3 || entries > 1 {
@@ -319,7 +317,8 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 0)
 	c.store.fail.Store(true)
-	c.update(c.told, func(tx platform.Tx) error { return insertRoute(tx, "new", "new", "one") })
+	c.update(c.store.Store, func(tx platform.Tx) error { return insertRoute(tx, "new", "new", "one") })
+	c.p.Kick("new")
 	if err := c.p.Refresh(t.Context(), "new"); !errors.Is(err, errFlaky) {
 		t.Errorf("it read from a store that is away: %v", err)
 	}
@@ -328,38 +327,4 @@ func TestStoreAway(t *testing.T) {
 	c.store.fail.Store(false)
 	c.clock.advance(c.p.Interval)
 	c.await("new", "one")
-}
-
-// Watching tells of what was stored, and of a service that routes go through.
-func TestWatchRoutes(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, 0)
-	var told []string
-	store := WatchRoutes(c.store.Store, func(guids ...string) { told = append(told, strings.Join(guids, " ")) })
-	instance := &platform.ServiceInstance{Resource: platform.Resource{GUID: "instance"}, Name: "filter", SpaceGUID: "space", Type: platform.ServiceUserProvided}
-	for _, change := range []struct {
-		want string
-		do   func(platform.Tx) error
-	}{
-		{"", func(tx platform.Tx) error { return tx.ServiceInstances().Insert(instance) }},
-		{"single", func(tx platform.Tx) error {
-			return tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: platform.Resource{GUID: "binding"}, Type: platform.BindingRoute, InstanceGUID: "instance", RouteGUID: "single"})
-		}},
-		{"single", func(tx platform.Tx) error {
-			instance.RouteServiceURL = "https://filter.test"
-			return tx.ServiceInstances().Update(instance)
-		}},
-		{"single", func(tx platform.Tx) error { return tx.ServiceBindings().Delete("binding") }},
-		{"", func(tx platform.Tx) error {
-			instance.RouteServiceURL = ""
-			return tx.ServiceInstances().Update(instance)
-		}},
-		{"", func(tx platform.Tx) error { _, _, err := tx.Routes().List(platform.Query{}); return err }},
-	} {
-		told = nil
-		c.update(store, change.do)
-		if got := strings.Join(told, ","); got != change.want {
-			t.Errorf("told %q, want %q", got, change.want)
-		}
-	}
 }

@@ -74,8 +74,8 @@ type PublisherConfig struct {
 //
 // What routes and destinations there are it remembers, so that a change of an
 // instance takes effect without asking the store. Of a change of routes it is
-// told by Kick, as WatchRoutes does for everything that goes through a store, and
-// then reads no more than these. Nevertheless it goes through all routes slowly,
+// told by Kick or Announce, with what the actions that change routes announce
+// (platform.Changes), and then reads no more than these. Nevertheless it goes through all routes slowly,
 // a page at every interval, and puts right what it should have been told: few
 // routes are looked at every time, and many cost no more than few.
 type RoutePublisher struct {

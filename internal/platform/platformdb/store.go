@@ -42,6 +42,7 @@ func mustSub(f fs.FS, dir string) fs.FS {
 type Store struct {
 	db    *db.DB
 	clock clock
+	sink  platform.Sink
 }
 
 var _ platform.Store = (*Store)(nil)
@@ -49,21 +50,43 @@ var _ platform.Store = (*Store)(nil)
 // New makes a store of a database that was migrated with Migrations.
 func New(d *db.DB) *Store { return &Store{db: d} }
 
+// Notify names the sink of what transactions announce; without one it is dropped.
+// It has to be called before the first Update.
+func (s *Store) Notify(sink platform.Sink) { s.sink = sink }
+
 // View implements platform.Store.
 func (s *Store) View(ctx context.Context, f func(platform.Tx) error) error {
-	return s.db.View(ctx, func(tx *db.Tx) error { return f(&transaction{tx, &s.clock}) })
+	return s.db.View(ctx, func(tx *db.Tx) error { return f(&transaction{Tx: tx, clock: &s.clock}) })
 }
 
 // Update implements platform.Store.
 func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
-	return s.db.Update(ctx, func(tx *db.Tx) error { return f(&transaction{tx, &s.clock}) })
+	var changes platform.Changes
+	wanted := false
+	err := s.db.Update(ctx, func(tx *db.Tx) error {
+		x := &transaction{Tx: tx, clock: &s.clock} // f may run again
+		err := f(x)
+		changes, wanted = x.changes, err == nil
+		return err
+	})
+	if err != nil {
+		changes.Lines = nil // the commit may have failed
+	}
+	if wanted && s.sink != nil && (len(changes.Lines)+len(changes.Routes) > 0 || changes.Names) {
+		s.sink.Changed(ctx, changes)
+	}
+	return err
 }
 
 // transaction implements platform.Tx.
 type transaction struct {
 	*db.Tx
-	clock *clock
+	clock   *clock
+	changes platform.Changes
 }
+
+// Announce implements platform.Tx.
+func (x *transaction) Announce(c platform.Changes) { x.changes.Add(c) }
 
 func (x *transaction) Organizations() platform.Repo[platform.Organization] {
 	return repoOf(x, organizations)

@@ -52,7 +52,7 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 			return nil, nil, fault.New(fault.Unprocessable, "Binding parameters are not supported for user-provided service instances")
 		}
 		b.Last.State = platform.OperationSucceeded
-		if err := tx.ServiceBindings().Insert(b); err != nil {
+		if err := s.Platform.InsertBinding(tx, b); err != nil {
 			return nil, nil, err
 		}
 		return b, nil, s.Platform.RecordBinding(tx, "create", by, b, r.Instance)
@@ -64,7 +64,7 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 	if err := bindable(parts, r); err != nil {
 		return nil, nil, err
 	}
-	if err := tx.ServiceBindings().Insert(b); err != nil {
+	if err := s.Platform.InsertBinding(tx, b); err != nil {
 		return nil, nil, err
 	}
 	if b.Type == platform.BindingKey {
@@ -215,7 +215,7 @@ func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceB
 	}
 	now := s.Now()
 	b.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now, Updated: now}
-	if err := tx.ServiceBindings().Update(b); err != nil {
+	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return nil, err
 	}
 	w := parts.work(remove, by, i.GUID)

@@ -115,7 +115,7 @@ func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.Se
 // follow looks whether a job can end.
 func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error {
 	var apps []string
-	done, routes := false, false
+	done := false
 	err := s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 		next := *w
 		done, apps = false, nil
@@ -132,7 +132,6 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 				return err
 			}
 			if !waiting {
-				routes = true
 				if apps, err = s.deleteTarget(tx, mine.Operation, &next); err != nil {
 					return err
 				}
@@ -148,9 +147,6 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 	switch {
 	case err == nil && done && s.Signals != nil:
 		s.Signals.AppsChanged(apps...)
-		if routes {
-			s.Signals.RoutesChanged()
-		}
 	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy), fault.Is(err, fault.NotFound):
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
 			finish(mine, platform.JobFailed, s.jobError(ctx, err))

@@ -107,28 +107,27 @@ func (s *Services) checkProvided(tx platform.Tx, i *platform.ServiceInstance) er
 	return s.checkName(tx, i, i.Name)
 }
 
-// UpdateUserProvided stores a changed one. It returns the routes whose service
-// it is.
-func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) (routes []string, err error) {
+// UpdateUserProvided stores a changed one.
+func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) error {
 	if err := s.checkProvided(tx, i); err != nil {
-		return nil, err
+		return err
 	}
 	bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("type", platform.BindingRoute)))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(bound) > 0 && i.RouteServiceURL == "" {
-		return nil, fault.New(fault.Unprocessable, "The service instance is bound to routes: its route service url can't be removed.")
+		return fault.New(fault.Unprocessable, "The service instance is bound to routes: its route service url can't be removed.")
 	}
 	for _, b := range bound {
-		routes = append(routes, b.RouteGUID)
+		tx.Announce(platform.Changes{Routes: []string{b.RouteGUID}}) // it is their route service
 	}
 	now := s.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationSucceeded, Description: "Operation succeeded", Created: now, Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
-		return nil, err
+		return err
 	}
-	return routes, s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
+	return s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
 }
 
 // planParts are a plan with what it belongs to.

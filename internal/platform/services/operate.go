@@ -190,9 +190,6 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(w))
 	err = s.conclude(ctx, job, w, at, r, v, err)
 	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
-		if at.binding.RouteGUID != "" {
-			s.Signals.RoutesChanged(at.binding.RouteGUID)
-		}
 		if at.binding.AppGUID != "" {
 			s.Signals.AppsChanged(at.binding.AppGUID) // a drain may have come or gone with it
 		}
@@ -309,7 +306,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 		if v.next == polling || v.next == fetching {
 			mine.State = platform.JobPolling
 			if r != nil && r.Description != "" && next.Kind != cleanup {
-				if err := progress(tx, &next, r.Description); err != nil {
+				if err := s.progress(tx, &next, r.Description); err != nil {
 					return err
 				}
 			}

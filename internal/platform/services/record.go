@@ -34,19 +34,19 @@ func (s *Services) started(tx platform.Tx, w *work, r *result) error {
 }
 
 // progress shows what the broker says while it works.
-func progress(tx platform.Tx, w *work, description string) error {
-	return last(tx, w, func(o *platform.LastOperation) { o.Description = description })
+func (s *Services) progress(tx platform.Tx, w *work, description string) error {
+	return s.last(tx, w, func(o *platform.LastOperation) { o.Description = description })
 }
 
 // last changes the last operation of what the work is about, if it is there.
-func last(tx platform.Tx, w *work, change func(*platform.LastOperation)) error {
+func (s *Services) last(tx platform.Tx, w *work, change func(*platform.LastOperation)) error {
 	if w.binding() {
 		b, err := tx.ServiceBindings().Get(w.Binding)
 		if err != nil {
 			return ignoreGone(err)
 		}
 		change(&b.Last)
-		return tx.ServiceBindings().Update(b)
+		return s.Platform.UpdateBinding(tx, b)
 	}
 	i, err := tx.ServiceInstances().Get(w.Instance)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Services) fail(tx platform.Tx, w *work, why string) error {
 	if w.Kind == cleanup {
 		return nil
 	}
-	return last(tx, w, func(o *platform.LastOperation) {
+	return s.last(tx, w, func(o *platform.LastOperation) {
 		o.State, o.Description, o.Updated = platform.OperationFailed, why, s.Now()
 	})
 }
@@ -160,7 +160,7 @@ func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
 	}
 	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL, r.binding.RouteServiceURL, r.binding.VolumeMounts
 	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
-	if err := tx.ServiceBindings().Update(b); err != nil {
+	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return err
 	}
 	return s.Platform.RecordBinding(tx, "create", w.Actor, b, i)

@@ -19,7 +19,6 @@ import (
 // Signals tell others what changed. They never block.
 type Signals interface {
 	AppsChanged(guids ...string)
-	RoutesChanged(guids ...string)
 }
 
 // Config is what Services are made of. Durations that are zero get defaults.
