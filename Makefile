@@ -1,14 +1,14 @@
-# Ingot. `make` alone lists what there is to do.
+# Ingot. Run `make` for a list of targets.
 
 .DEFAULT_GOAL := help
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
-# Steps run one after another, also with -j: the go tool uses every core itself.
+# Run steps one after another, even with -j: the go tool uses every core itself.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
-VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
-GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.Version=$(VERSION)'
+VERSION  := $(shell scripts/version)
+GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -18,13 +18,21 @@ run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 # Starts a throw-away PostgreSQL server for the command that follows.
 with_postgres = go run ./internal/base/db/dbtest/pgserver --
 
-# Every package but the end-to-end tests, which need the built programs, and the
-# container engine's, which start hundreds of containers and want the machine.
-packages   = $$(go list ./... | grep -vE '^ingot/(e2e|internal/platform/engine/container)')
+# Every package of the product except the container engine, whose tests start
+# hundreds of containers and run alone.
+packages   = $$(go list ./... | grep -v '^ingot/internal/platform/engine/container')
 containers = ./internal/platform/engine/container
 
-# A line for every file that git would see, to tell whether a test run changed any.
-# Files that cannot be read (deleted but still tracked) have none.
+# The Go modules: the product, and modules that are built and tested with it.
+# `go -C DIR` runs the go tool in one of them.
+modules = . samples e2e bench
+
+# $(call each,COMMAND) shows and runs a command in the folder of each module.
+each = @for dir in $(modules); do \
+	printf '  %s: %s\n' "$$dir" '$(strip $(1))'; (cd "$$dir" && $(1)) || exit 1; done
+
+# A checksum of every file that git would commit, to detect changes by a test run.
+# Files that cannot be read (deleted but still tracked) are left out.
 tree_state = git ls-files -z --cached --others --exclude-standard | \
 	{ xargs -0 -r sha256sum 2>/dev/null || true; } | LC_ALL=C sort -k 2
 
@@ -40,7 +48,7 @@ help: ## list the targets
 up: setup build ## build and run a server with a demo org here (ARGS="--listen 127.0.0.1:9000")
 	$(call run,exec bin/ingot up --demo $(ARGS))
 
-down: ## end the server started by `make up`, and the apps that outlive it
+down: ## stop the server started by `make up`, and its apps
 	$(call run,bin/ingot down $(ARGS))
 
 build: ## build bin/ingot and the small programs beside it
@@ -55,15 +63,15 @@ samples: ## build the sample apps, ready to be pushed
 	$(call run,scripts/samples)
 
 .PHONY: deb
-deb: build ## a Debian package of what was built, with a systemd unit
+deb: build ## build a Debian package with a systemd unit
 	@scripts/deb
 
 ##@ Check
-.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tree-save tree-check
+.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tidy tree-save tree-check
 
 TEST_STEPS := setup-test tree-save fmt-check vet lint test-unit test-e2e fuzz tree-check
 
-test: ## everything that has to pass before a change goes in
+test: ## run everything that must pass before a change is merged
 	@began=$$SECONDS; \
 	for step in $(TEST_STEPS); do \
 		echo "== $$step"; \
@@ -72,42 +80,47 @@ test: ## everything that has to pass before a change goes in
 	done; \
 	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
 
-test-unit: ## unit and integration tests, race detector on (ARGS="-run Name")
+test-unit: ## run unit and integration tests with the race detector (ARGS="-run Name")
 	$(call run,$(with_postgres) go test -race -shuffle=on $(ARGS) $(packages))
 	$(call run,go test -race $(ARGS) $(containers))
+	$(call run,$(with_postgres) go -C samples test -race -shuffle=on $(ARGS) ./...)
+	$(call run,go -C bench test -race -shuffle=on $(ARGS) ./...)
 
-test-e2e: build .tools/bin/cf ## the built programs from outside, with the cf client
+test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go test -count=1 -timeout 30m $(ARGS) ./e2e/...)
+		go -C e2e test -count=1 -timeout 30m $(ARGS) ./...)
 
-fuzz: ## every fuzz test for FUZZTIME, 1s each unless told
+fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
-soak: build .tools/bin/cf ## the long forms: soak tests, and five minutes of each fuzz test
+soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five minutes
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
 	$(call run,INGOT_SOAK=1 go test -race -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		$(with_postgres) go test -count=1 -timeout 3h -run Soak $(ARGS) ./e2e/...)
+		$(with_postgres) go -C e2e test -count=1 -timeout 3h -run Soak $(ARGS) ./...)
 	$(call run,FUZZTIME=5m scripts/fuzz)
 
-flake: build .tools/bin/cf ## e2e tests many times on a busy machine (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
+flake: build .tools/bin/cf ## run end-to-end tests many times under load (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		RUN='$(RUN)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
 
-lint: .tools/bin/golangci-lint ## the linters of .golangci.yml
-	$(call run,.tools/bin/golangci-lint run ./...)
+lint: .tools/bin/golangci-lint ## run the linters of .golangci.yml
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint run ./...)
 
 vet:
-	$(call run,go vet ./...)
+	$(call each,go vet ./...)
 
 fmt: .tools/bin/golangci-lint ## format the Go source
-	$(call run,.tools/bin/golangci-lint fmt ./...)
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt ./...)
 
 fmt-check: .tools/bin/golangci-lint
-	$(call run,.tools/bin/golangci-lint fmt --diff ./...)
+	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt --diff ./...)
 
-# The state at the start and at the end of `make test` are compared, so that local
-# edits are fine and a test that writes into the tree is not.
+tidy: ## run go mod tidy in every module, after a dependency changed
+	$(call each,go mod tidy)
+
+# `make test` compares the tree before and after, so that local edits are fine and a
+# test that writes into the tree fails.
 tree-save:
 	@mkdir -p .tools; $(tree_state) > .tools/tree-before
 
@@ -120,20 +133,21 @@ tree-check:
 ##@ Measure
 .PHONY: bench
 
-bench: build ## benchmarks (ARGS are theirs)
-	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) go run ./bench $(ARGS))
+bench: build ## run benchmarks (ARGS="-run NAME")
+	$(call run,go -C bench build -o $(CURDIR)/bin/bench .)
+	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) bin/bench $(ARGS))
 
 ##@ Housekeeping
 .PHONY: setup setup-test clean
 
-setup: ## get what `make up` needs
+setup: ## install what `make up` needs
 	@scripts/setup up
 
-setup-test: ## get what `make test` needs, system packages too when run by root
+setup-test: ## install what `make test` needs, including system packages when run as root
 	@scripts/setup test
 
 .tools/bin/cf .tools/bin/golangci-lint:
 	@scripts/setup test
 
-clean: ## remove what was built, but not the tools
+clean: ## remove build results, but not the tools
 	$(call run,rm -rf bin bench/results samples/*/bin)

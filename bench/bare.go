@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// bareRuntime starts containers with nothing around them.
+// bareRuntime starts containers with a container runtime alone, without Ingot.
 type bareRuntime struct {
 	name, program string
 	root, bundle  string
@@ -22,23 +22,23 @@ type bareRuntime struct {
 	times         []time.Duration
 }
 
-// bareRuntimes are those that there are and that work here; notes tell of the
-// others.
+// bareRuntimes returns the runtimes that work on this machine, and adds notes
+// about the others.
 func bareRuntimes(ctx context.Context, r *Report, app string) ([]*bareRuntime, error) {
 	var all []*bareRuntime
 	for _, name := range []string{"runc", "crun"} {
 		program, err := exec.LookPath(name)
 		if err != nil {
-			r.Note("nothing is set beside %s: it is not installed here.", name)
+			r.Note("no comparison with %s: it is not installed.", name)
 			continue
 		}
 		b := &bareRuntime{name: name, program: program, root: filepath.Join(r.Scratch, name+"-state"), bundle: filepath.Join(r.Scratch, name+"-bundle")}
-		if err := b.furnish(app); err != nil {
+		if err := b.setUp(app); err != nil {
 			return nil, err
 		}
-		// The first run is a trial, and not counted.
+		// The first run is a test, and not counted.
 		if err := b.round(ctx); err != nil {
-			r.Note("nothing is set beside %s: it does not work here (%s).", name, err)
+			r.Note("no comparison with %s: it does not work on this machine (%s).", name, err)
 			continue
 		}
 		b.times = nil
@@ -47,8 +47,8 @@ func bareRuntimes(ctx context.Context, r *Report, app string) ([]*bareRuntime, e
 	return all, nil
 }
 
-// furnish makes a root file system that holds the app and nothing else.
-func (b *bareRuntime) furnish(app string) error {
+// setUp creates a root file system that contains only the app.
+func (b *bareRuntime) setUp(app string) error {
 	rootfs := filepath.Join(b.bundle, "rootfs")
 	for _, dir := range []string{"proc", "dev"} {
 		if err := os.MkdirAll(filepath.Join(rootfs, dir), 0o755); err != nil {
@@ -69,7 +69,7 @@ func (b *bareRuntime) furnish(app string) error {
 	return os.WriteFile(filepath.Join(b.bundle, "config.json"), config, 0o644)
 }
 
-// bareConfig keeps a container apart as an instance is.
+// bareConfig isolates a container as an instance is isolated.
 func bareConfig(rootfs, group string) map[string]any {
 	type object = map[string]any
 	ids := []object{{"containerID": 0, "hostID": 1 << 30, "size": 65536}}
@@ -109,12 +109,12 @@ func bareConfig(rootfs, group string) map[string]any {
 	}
 }
 
-// round starts a container, takes the time until its program speaks, and ends
-// it.
+// round starts a container, measures the time until its program writes a line,
+// and stops it.
 func (b *bareRuntime) round(ctx context.Context) error {
 	b.started++
 	id := fmt.Sprintf("ingot-bench-%d-%s-%d", selfPID, b.name, b.started)
-	// Not with the context: what is killed here would leave its container behind.
+	// Without the context: killing the command would leave its container behind.
 	cmd := exec.Command(b.program, "--root", b.root, "run", "--bundle", b.bundle, id)
 	var says bytes.Buffer
 	cmd.Stderr = &says

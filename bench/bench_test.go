@@ -39,7 +39,7 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// The report says what was missed, on paper and in the file.
+// The report shows missed goals, in the output and in the file.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 	r.enter(Section{Name: "two"})
 	r.leave(errors.New("it broke"))
 	if err := r.finish(); err == nil {
-		t.Error("a missed goal was not told")
+		t.Error("a missed goal was not reported")
 	}
 	for _, want := range []string{"PASS", "FAIL", "ERROR: it broke", "10.0 % of peer", "1 goals reached, 1 missed, 1 sections could not be measured"} {
 		if !strings.Contains(out.String(), want) {
@@ -82,10 +82,10 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What a section measured before it was interrupted is printed; the sections
-// after it do not begin.
+// An interrupted section prints what it measured so far; later sections do not
+// start.
 func TestInterrupted(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "ingot") // it is only asked for its version
+	program := filepath.Join(t.TempDir(), "ingot") // it is only called for its version
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho ingot\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestReadAnswer(t *testing.T) {
 			if status, err := readAnswer(r); err != nil || status != http.StatusOK {
 				t.Fatal(status, err)
 			}
-			// The next answer is found where it begins.
+			// The next response starts in the right position.
 			if status, err := readAnswer(r); err != nil || status != http.StatusNotFound {
 				t.Fatal(status, err)
 			}
@@ -167,10 +167,10 @@ func TestLoad(t *testing.T) {
 	}
 	l.Requests = append(l.Requests, post(addr, "/", "limited=yes"))
 	if _, err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "times 429") {
-		t.Errorf("an answer other than 200 was not told: %v", err)
+		t.Errorf("a response other than 200 was not reported: %v", err)
 	}
 	if err := l.Exactly(t.Context()); err == nil {
-		t.Error("an answer other than 200 was not told")
+		t.Error("a response other than 200 was not reported")
 	}
 }
 

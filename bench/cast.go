@@ -7,16 +7,16 @@ import (
 	"net/url"
 )
 
-// cast are the clients and users of a measurement, as the requests they make.
+// cast are the clients and users of a measurement, with their requests.
 type cast struct {
-	tokens    [][]byte // a client's own token, one request a client
-	logins    [][]byte // a password grant, one a user
-	userInfos [][]byte // GET /userinfo, one a user
+	tokens    [][]byte // client credentials grants, one per client
+	logins    [][]byte // password grants, one per user
+	userInfos [][]byte // GET /userinfo, one per user
 	health    []byte
 }
 
-// newCast creates clients and users, and has each client's secret checked once:
-// the first check is slow by design, and is not what is measured.
+// newCast creates clients and users, and uses each client's secret once: the
+// first verification is slow by design, and is not what is measured.
 func newCast(ctx context.Context, s *Server, clients, users int) (*cast, error) {
 	c := &cast{health: get(s.API, "/healthz")}
 	grant := url.Values{"grant_type": {"client_credentials"}}

@@ -13,14 +13,14 @@ import (
 
 var clientSection = Section{
 	Name:  "client",
-	About: "push of a small static program with our client, wall clock, beside the real cf client",
+	About: "push of a small static program with our client, wall clock, compared with the real cf client",
 	Run:   measureClient,
 }
 
-// clientShare is the part of the time of cf that our client may take.
+// clientShare is the maximum duration of our client, as a share of cf's.
 const clientShare = 1.0 / 3
 
-// cfProgram is the real client: the one of CF_BIN, or that of the tools.
+// cfProgram returns the real cf client: CF_BIN, or the one in .tools.
 func cfProgram() (string, error) {
 	path := os.Getenv("CF_BIN")
 	if path == "" {
@@ -36,7 +36,7 @@ func cfProgram() (string, error) {
 	return path, nil
 }
 
-// pusher is a client and where it keeps its configuration.
+// pusher is a client with its configuration directory.
 type pusher struct{ name, program, home string }
 
 func (c *pusher) run(ctx context.Context, args ...string) error {
@@ -87,7 +87,7 @@ func measureClient(ctx context.Context, r *Report) (err error) {
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first one finds nothing prepared
+			if round > 0 { // the first round is a warm-up
 				times[c.name] = append(times[c.name], took)
 			}
 		}
@@ -103,7 +103,7 @@ func measureClient(ctx context.Context, r *Report) (err error) {
 	return nil
 }
 
-// clientPush pushes one app and removes it again.
+// clientPush pushes one app and deletes it.
 func clientPush(ctx context.Context, p *Platform, c *pusher, program string, round int) (took time.Duration, err error) {
 	name := fmt.Sprintf("%s-%d", c.name, round)
 	dir := filepath.Join(c.home, name)
@@ -114,8 +114,8 @@ func clientPush(ctx context.Context, p *Platform, c *pusher, program string, rou
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, err
 	}
-	// What stands behind a program does not matter to it.
-	if err := os.WriteFile(filepath.Join(dir, "app"), append(content, name...), 0o700); err != nil { //nolint:gosec // it is a program
+	// Bytes after the end of a program do not matter.
+	if err := os.WriteFile(filepath.Join(dir, "app"), append(content, name...), 0o700); err != nil { //nolint:gosec // an executable
 		return 0, err
 	}
 	defer func() {

@@ -15,12 +15,12 @@ import (
 
 var instancesSection = Section{
 	Name:  "instances",
-	About: "one more instance of a running app, from the call to scale to its first 200, beside bare containers; and the memory that an idle one costs",
+	About: "one more instance of a running app, from the call to scale to its first 200, compared with bare containers; and the memory of an idle one",
 	Run:   measureInstances,
 }
 
-// initGoal is what the ingot-init of an idle instance may have resident (VmRSS,
-// the largest of all instances), in MB of a million bytes.
+// initGoal is the maximum resident memory of the ingot-init of an idle instance
+// (VmRSS, the largest of all instances), in MB of a million bytes.
 const initGoal = 6
 
 func measureInstances(ctx context.Context, r *Report) (err error) {
@@ -98,8 +98,7 @@ func startFigures(r *Report, started []time.Duration, peers []*bareRuntime) {
 	}
 }
 
-// scale asks for one instance more, of which there are so many, and waits until
-// it answers.
+// scale adds one instance to now instances, and waits until it responds.
 func (p *Platform) scale(ctx context.Context, app *App, now int) (time.Duration, error) {
 	began := time.Now()
 	err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/processes/web/actions/scale", map[string]int{"instances": now + 1}, nil)
@@ -109,10 +108,10 @@ func (p *Platform) scale(ctx context.Context, app *App, now int) (time.Duration,
 	return time.Since(began), err
 }
 
-// serverMemory is that of the server itself.
+// serverMemory is the memory of the server itself.
 type serverMemory struct {
 	memory
-	heap float64 // what is in use in its heap, in MB
+	heap float64 // heap in use, in MB
 }
 
 // settle waits until the server is idle and has collected its garbage.
@@ -126,7 +125,7 @@ func (p *Platform) settle(ctx context.Context, idle time.Duration) (m serverMemo
 	}
 	found := regexp.MustCompile(`(?m)^# HeapInuse = (\d+)$`).FindSubmatch(text)
 	if found == nil {
-		return m, errors.New("the heap profile does not tell HeapInuse")
+		return m, errors.New("the heap profile has no HeapInuse")
 	}
 	if m.heap, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
 		return m, err
@@ -195,7 +194,7 @@ func mean(values []float64) float64 {
 
 // findInits returns the first processes of instances. They are not children of
 // the server, and other servers have some too; their control group or their
-// arguments name the instance.
+// arguments identify the instance.
 func findInits(instances []string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -207,7 +206,7 @@ func findInits(instances []string) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		// A process that has just ended has neither.
+		// A process that has just exited has neither.
 		args, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
 		groups, _ := os.ReadFile("/proc/" + e.Name() + "/cgroup")
 		name, _, _ := strings.Cut(string(args), "\x00")

@@ -13,27 +13,28 @@ import (
 
 var listsSection = Section{
 	Name:  "lists",
-	About: "GET /v3/apps?per_page=50 where there are 10,000 apps, one request after another over a connection that stays open",
+	About: "GET /v3/apps?per_page=50 with 10,000 apps, one request after another over a persistent connection",
 	Run:   measureLists,
 }
 
-// listsGoal is what the 99th of a hundred answers may take, in milliseconds.
+// listsGoal is the maximum 99th percentile of the response time, in milliseconds.
 const listsGoal = 20
 
 const (
 	listsApps    = 10000
 	appsPerPage  = 50
 	listsWorkers = 4
-	// listsBlock is how many requests of a kind come before those of the next.
+	// listsBlock is the number of requests of a kind before the next kind.
 	listsBlock = 50
 )
 
-// question is a request that is asked again and again.
+// question is a request that is repeated.
 type question struct {
 	name    string
 	request []byte
 	goal    Goal
-	// What it took, and the processor time of the server for all.
+	// The measured latencies, and the processor time of the server for all of
+	// them.
 	latencies []time.Duration
 	server    time.Duration
 }
@@ -89,7 +90,8 @@ func measureLists(ctx context.Context, r *Report) (err error) {
 	})
 }
 
-// listFigures reports, and returns what missed its goal by most, if anything.
+// listFigures adds the figures, and returns the question that missed its goal by
+// most, or nil.
 func listFigures(r *Report, questions []*question) (slowest *question) {
 	var most float64
 	floor := questions[0]
@@ -111,7 +113,7 @@ func listFigures(r *Report, questions []*question) (slowest *question) {
 	return slowest
 }
 
-// ask asks the questions in turn and sorts what they took.
+// ask sends the requests in turn and sorts their latencies.
 func (p *Platform) ask(ctx context.Context, questions []*question, blocks int) error {
 	w, err := dial(ctx, p.API)
 	if err != nil {
@@ -141,9 +143,9 @@ func (p *Platform) ask(ctx context.Context, questions []*question, blocks int) e
 	return nil
 }
 
-// fill makes apps, and sees that a list shows them.
+// fill creates apps, and checks that a list shows them.
 func (p *Platform) fill(ctx context.Context, apps int) error {
-	const each = 50 // in a manifest
+	const each = 50 // apps per manifest
 	numbers := make(chan int, apps/each)
 	for i := range apps / each {
 		numbers <- i
@@ -184,7 +186,7 @@ func (p *Platform) fill(ctx context.Context, apps int) error {
 	return nil
 }
 
-// developer makes a user who may work in the space, and returns his token.
+// developer creates a user with access to the space, and returns a token.
 func (p *Platform) developer(ctx context.Context) (string, error) {
 	const name, password = "bench-developer", "password-of-the-developer"
 	err := p.Do(ctx, http.MethodPost, "/Users", map[string]any{

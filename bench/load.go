@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// Load sends requests over some connections that stay open, each connection
-// one request after another, for a while. It shares the processors with the
-// server it measures, so it does as little as it can: requests are bytes made
-// beforehand, and of an answer only status and end are looked for.
+// Load sends requests over persistent connections, one after another on each
+// connection, for a while. It shares the processors with the server it measures,
+// so it does as little as possible: requests are prepared bytes, and of a
+// response only the status and the end are parsed.
 type Load struct {
 	Addr        string
 	Requests    [][]byte // sent in turn
 	Connections int
 	Duration    time.Duration
-	// PID is the server, for its processor time; 0 for none.
+	// PID is the process id of the server, for its processor time; 0 for none.
 	PID int
 }
 
-// answerTimeout bounds how long one answer may take after the round is over.
+// answerTimeout limits how long a response may take after the round is over.
 const answerTimeout = 15 * time.Second
 
-// Run is a Contender. It fails when any answer is not 200.
+// Run is a Contender. It fails if any response is not 200.
 func (l Load) Run(ctx context.Context) (Result, error) {
 	var workers []*worker
 	defer func() {
@@ -86,7 +86,7 @@ func (l Load) sum(workers []*worker, took, server, own time.Duration) (Result, e
 	return result, nil
 }
 
-// Exactly sends each request once, over so many connections.
+// Exactly sends each request once, over the given number of connections.
 func (l Load) Exactly(ctx context.Context) error {
 	queue := make(chan []byte, len(l.Requests))
 	for _, r := range l.Requests {
@@ -144,11 +144,11 @@ func (w *worker) run(ctx context.Context, requests [][]byte, deadline time.Time)
 	}
 }
 
-// wire is an HTTP/1.1 connection, as thin as can be.
+// wire is a minimal HTTP/1.1 client connection.
 type wire struct {
 	conn net.Conn
 	r    *bufio.Reader
-	// fresh is when the timeout of the connection was set.
+	// fresh is when the deadline of the connection was set.
 	fresh time.Time
 }
 
@@ -161,7 +161,7 @@ func dial(ctx context.Context, addr string) (*wire, error) {
 	return &wire{conn: conn, r: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
-// do sends a request and reads its answer to the end.
+// do sends a request and reads the whole response.
 func (w *wire) do(request []byte) (status int, err error) {
 	if now := time.Now(); now.Sub(w.fresh) > time.Second {
 		w.fresh = now
@@ -180,7 +180,7 @@ var (
 	headerChunked = []byte("transfer-encoding:")
 )
 
-// readAnswer reads one answer and throws away all but its status.
+// readAnswer reads one response and discards everything but its status.
 func readAnswer(r *bufio.Reader) (status int, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -218,7 +218,7 @@ func readAnswer(r *bufio.Reader) (status int, err error) {
 	case status == http.StatusNoContent || status == http.StatusNotModified:
 		return status, nil
 	}
-	return 0, errors.New("an answer without length")
+	return 0, errors.New("response without length")
 }
 
 func header(line, name []byte) (value []byte, ok bool) {
@@ -238,8 +238,8 @@ func skipChunks(r *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		// Each chunk is followed by an empty line, also the last, as we ask for
-		// no trailers.
+		// Each chunk is followed by an empty line, also the last, because no
+		// trailers are requested.
 		if _, err := r.Discard(size + 2); err != nil {
 			return err
 		}
@@ -254,12 +254,12 @@ func parseInt(text []byte, base int) (int, error) {
 	return int(n), err
 }
 
-// get is a GET request as bytes; extra are whole header lines.
+// get returns a GET request as bytes; extra are complete header lines.
 func get(addr, path string, extra ...string) []byte {
 	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" + lines(extra) + "\r\n")
 }
 
-// post is a request with a form as bytes.
+// post returns a request with a form as bytes.
 func post(addr, path, form string, extra ...string) []byte {
 	return []byte("POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: " + strconv.Itoa(len(form)) + "\r\n" + lines(extra) + "\r\n" + form)

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// clientRate is how many lines a second all apps print while our client shows
-// them: for people, who cannot read so many.
+// clientRate is the number of lines a second of all apps while our client shows
+// them.
 const clientRate = 5000
 
-// measureLogClient has apps print, and looks at what our client shows of it: the
-// program itself, as somebody starts it, from its standard output.
+// measureLogClient lets apps print, and measures the standard output of 'ingot
+// logs'.
 func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) (err error) {
 	seconds := 10
 	if r.Short {
@@ -49,7 +49,7 @@ func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) 
 			return err
 		}
 		ends = append(ends, end)
-		// It follows the log once it shows a line.
+		// The client follows the log once it shows a line.
 		if err := s.seeOne(func() error { return p.print(ctx, app, 1000, 1) }); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) 
 	return nil
 }
 
-// logs starts the client; end ends it.
+// logs starts the client; end stops it.
 func (c *pusher) logs(ctx context.Context, app string, lines int) (s *screen, end func(), err error) {
 	cmd := exec.CommandContext(ctx, c.program, "logs", app, "--process", "web")
 	cmd.Dir, cmd.Env = c.home, c.env()
@@ -107,12 +107,12 @@ func (c *pusher) logs(ctx context.Context, app string, lines int) (s *screen, en
 	}}
 	return s, func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
-		_ = cmd.Wait() // how it ends after an interrupt is no figure
+		_ = cmd.Wait() // the exit status after an interrupt is irrelevant
 	}, nil
 }
 
-// seeOne has a line printed and waits until it is on the screen. Older ones may
-// come before it, and nothing comes behind it.
+// seeOne has a line printed and waits until it is shown. Older lines may come
+// before it, and none after it.
 func (s *screen) seeOne(printOne func() error) error {
 	asked := time.Now()
 	if err := printOne(); err != nil {

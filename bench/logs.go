@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -30,7 +31,7 @@ var logsSection = Section{
 const (
 	logApps    = 10
 	logRate    = 50000 // lines a second, of all apps together
-	screenGoal = 100   // ms from the write to the screen, 99th percentile
+	screenGoal = 100   // ms from the write to the reader, 99th percentile
 	storeApps  = 1000
 	storeDisk  = 256 << 20
 	storeGoal  = 64 // MB of heap for a thousand noisy apps
@@ -43,7 +44,7 @@ func measureLogs(ctx context.Context, r *Report) error {
 	return measureScreen(ctx, r)
 }
 
-// measureScreen has apps print, and reads their live tails.
+// measureScreen lets apps print, and reads their live tails.
 func measureScreen(ctx context.Context, r *Report) (err error) {
 	seconds := 30
 	if r.Short {
@@ -94,8 +95,8 @@ func measureScreen(ctx context.Context, r *Report) (err error) {
 	return measureLogClient(ctx, r, p, apps)
 }
 
-// screens has every app print so many lines while somebody reads them. late is how
-// late timers were meanwhile.
+// screens has every app print the given number of lines while one reader each
+// reads them. late are the delays of timers in that time.
 func (p *Platform) screens(ctx context.Context, apps []*App, lines int) (screens []*screen, took time.Duration, late []time.Duration, err error) {
 	var reading sync.WaitGroup
 	for _, app := range apps {
@@ -117,14 +118,14 @@ func (p *Platform) screens(ctx context.Context, apps []*App, lines int) (screens
 	return screens, time.Since(began), idle(), nil
 }
 
-// print has an app begin to print.
+// print makes an app start printing.
 func (p *Platform) print(ctx context.Context, app *App, rate, lines int) error {
 	request := get(app.Host, fmt.Sprintf("/print?rate=%d&lines=%d", rate, lines))
 	return Load{Addr: p.API, Requests: [][]byte{request}, Connections: 1}.Exactly(ctx)
 }
 
-// watchTimer measures how late a timer of 1 ms is on this machine meanwhile: what
-// everybody waits for a processor. The function that it returns ends it.
+// watchTimer measures how late a 1 ms timer fires on this machine: the time that
+// every process waits for a processor. The returned function stops it.
 func watchTimer() (end func() []time.Duration) {
 	stop, done := make(chan struct{}), make(chan []time.Duration)
 	go func() {
@@ -147,7 +148,7 @@ func watchTimer() (end func() []time.Duration) {
 	}
 }
 
-// screenFigures adds the figures; slow tells that lines come late.
+// screenFigures adds the figures; slow reports whether lines are late.
 func screenFigures(
 	ctx context.Context, r *Report, p *Platform, apps []*App, screens []*screen, lines int, took time.Duration, late []time.Duration,
 ) (slow bool, err error) {
@@ -189,7 +190,7 @@ func screenFigures(
 	return percentile(delays, 0.99) > screenGoal*time.Millisecond, nil
 }
 
-// removeAll deletes apps; the last one waits until nothing runs.
+// removeAll deletes apps, and waits until nothing runs.
 func (p *Platform) removeAll(ctx context.Context, apps []*App) error {
 	ctx = context.WithoutCancel(ctx)
 	for i, app := range apps {
@@ -203,11 +204,11 @@ func (p *Platform) removeAll(ctx context.Context, apps []*App) error {
 	return nil
 }
 
-// screen is somebody who looks at an app's log.
+// screen is a reader of an app's log.
 type screen struct {
 	in       io.ReadCloser
-	text     func(line []byte) ([]byte, error) // what the app printed, of a line that was read
-	want     int                               // lines
+	text     func(line []byte) ([]byte, error) // extracts the app's text from a line
+	want     int                               // number of lines
 	lines    int
 	next     int
 	disorder int
@@ -221,7 +222,7 @@ func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, err
 		return nil, err
 	}
 	request.Header.Set("Authorization", "bearer "+p.token)
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request) // without an end
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request) // without a timeout
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +243,7 @@ func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, err
 // screenPatience is how long a line may take before it counts as lost.
 const screenPatience = 20 * time.Second
 
-// read reads until the last line came, or nothing more does.
+// read reads until the last line arrived, or no more lines do.
 func (s *screen) read() error {
 	defer s.in.Close()
 	late := time.AfterFunc(screenPatience, func() { s.in.Close() })
@@ -251,7 +252,7 @@ func (s *screen) read() error {
 	for s.next < s.want {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
-			return nil //nolint:nilerr // the lines that are missing are the figure
+			return nil //nolint:nilerr // missing lines are part of the result
 		}
 		n, at, err := s.parse(line)
 		if err != nil {
@@ -271,8 +272,8 @@ func (s *screen) read() error {
 	return nil
 }
 
-// parse finds the number of a line that the app printed, and when; the number is
-// below 0 when it is somebody else's.
+// parse returns the number and time of a line that the app printed; the number is
+// negative for other lines.
 func (s *screen) parse(line []byte) (n int, at time.Time, err error) {
 	text, err := s.text(line)
 	if err != nil {
@@ -289,7 +290,7 @@ func (s *screen) parse(line []byte) (n int, at time.Time, err error) {
 	return n, time.Unix(0, nanos), err
 }
 
-// recentRight tells whether cf logs --recent would show the last lines.
+// recentRight reports whether cf logs --recent would show the last lines.
 func (p *Platform) recentRight(ctx context.Context, app *App, lines int) (bool, error) {
 	var answer struct {
 		Envelopes struct {
@@ -307,7 +308,7 @@ func (p *Platform) recentRight(ctx context.Context, app *App, lines int) (bool, 
 	n := lines - 1
 	for _, e := range answer.Envelopes.Batch {
 		if !bytes.HasPrefix(e.Log.Payload, []byte("bench ")) {
-			continue // of the router
+			continue // from the router
 		}
 		if !bytes.HasPrefix(e.Log.Payload, fmt.Appendf(nil, "bench %d ", n)) {
 			return false, nil
@@ -317,8 +318,8 @@ func (p *Platform) recentRight(ctx context.Context, app *App, lines int) (bool, 
 	return n < lines-1, nil
 }
 
-// measureStore has a thousand apps write as fast as the store takes it, far more
-// than it may keep.
+// measureStore lets a thousand apps write as fast as the store accepts lines, far
+// more than it may keep.
 func measureStore(ctx context.Context, r *Report) error {
 	rounds := 100
 	if r.Short {
@@ -335,13 +336,13 @@ func measureStore(ctx context.Context, r *Report) error {
 	most := int64(0)
 	began := time.Now()
 	line := []byte("a line of some length, as logs have them, with words and numbers 1234567890")
-	batch := make([]logs.Entry, 100)
+	batch := make([]platform.LogLine, 100)
 	written := 0
 	for round := range rounds {
 		for n := range storeApps {
 			app := "app-" + strconv.Itoa(n)
 			for i := range batch {
-				batch[i] = logs.Entry{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
+				batch[i] = platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
 			}
 			if err := s.Append(batch...); err != nil {
 				return err

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// mailSink is a mail server that takes everything and keeps nothing. It does as
-// little as it can, for it shares the processors with what is measured.
+// mailSink is a mail server that accepts and discards everything. It does as
+// little as possible, because it shares the processors with what is measured.
 type mailSink struct {
 	listener net.Listener
 	accepted atomic.Int64
 	refused  atomic.Int64
-	// greylist makes it refuse recipients for now.
+	// greylist makes it reject recipients temporarily.
 	greylist atomic.Bool
-	// last is the newest message, as it was sent.
+	// last is the newest message, unchanged.
 	last atomic.Pointer[[]byte]
 
 	mu    sync.Mutex
@@ -74,7 +74,7 @@ func (s *mailSink) await(ctx context.Context, count *atomic.Int64, n int64) erro
 			last, since = now, time.Now()
 		}
 		if time.Since(since) > silence {
-			return fmt.Errorf("%d messages have not come: nothing for %s", n-now, silence)
+			return fmt.Errorf("%d messages are missing: none received for %s", n-now, silence)
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (s *mailSink) await(ctx context.Context, count *atomic.Int64, n int64) erro
 	return nil
 }
 
-// The answers of a mail server, and the words it is asked with.
+// The replies and commands of SMTP.
 var (
 	sinkHello   = []byte("250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 ENHANCEDSTATUSCODES\r\n")
 	sinkOK      = []byte("250 2.0.0 Ok\r\n")
@@ -104,7 +104,7 @@ func (s *mailSink) serve(c net.Conn) {
 	}()
 	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 8<<10)
 	_, _ = w.WriteString("220 sink ESMTP\r\n")
-	known := false // a recipient
+	known := false // whether a recipient was accepted
 	for {
 		if r.Buffered() == 0 && w.Flush() != nil {
 			return
@@ -141,7 +141,7 @@ func (s *mailSink) serve(c net.Conn) {
 		default:
 			answer = sinkUnknown
 		}
-		_, _ = w.Write(answer) // an error stays until Flush
+		_, _ = w.Write(answer) // an error persists until Flush
 	}
 }
 
@@ -168,9 +168,9 @@ func (s *mailSink) content(r *bufio.Reader) error {
 	return nil
 }
 
-// bareMail sends n times the same message over some connections, each message
-// as soon as the one before was answered, and does nothing else: the limit of
-// any service that delivers to this sink.
+// bareMail sends the same message n times over some connections, each message as
+// soon as the previous one was accepted: the limit of any service that delivers
+// to this sink.
 func (s *mailSink) bareMail(connections, n int) Contender {
 	return func(ctx context.Context) (Result, error) {
 		content := s.last.Load()

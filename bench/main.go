@@ -15,12 +15,12 @@ import (
 // Section is one group of figures.
 type Section struct {
 	Name string
-	// About says in a line what is measured and how.
+	// About describes in one line what is measured and how.
 	About string
 	Run   func(ctx context.Context, r *Report) error
 }
 
-// sections are all there are, in the order they run.
+// sections lists all sections in the order they run.
 var sections = []Section{
 	startSection,
 	memorySection,
@@ -38,14 +38,14 @@ var sections = []Section{
 // The exit codes.
 const (
 	exitOK     = 0
-	exitMissed = 1 // a goal was missed, or something could not be measured
+	exitMissed = 1 // a goal was missed, or a measurement failed
 	exitUsage  = 2
 )
 
 var errInterrupted = errors.New("interrupted")
 
 func main() {
-	// A reader of the output that leaves (| head) must not leave servers behind.
+	// A reader of the output that exits (| head) must not leave servers behind.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -58,9 +58,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	var (
 		only     = flags.String("run", "", "run the sections whose name matches this `REGEXP`")
 		jsonFile = flags.String("json", "", "also write the figures to this `FILE`")
-		profiles = flags.String("profile", "", "put processor profiles of the server into this `DIR`, each of a round that is not counted")
-		large    = flags.Bool("large", false, "also measure what takes many minutes: a send to a million")
-		short    = flags.Bool("short", false, "fewer and shorter rounds: shows that it works, not how fast")
+		profiles = flags.String("profile", "", "write processor profiles of the server to this `DIR`, each of an extra round")
+		large    = flags.Bool("large", false, "also measure a send to a million recipients, which takes many minutes")
+		short    = flags.Bool("short", false, "fewer and shorter rounds: a smoke test, not a measurement")
 	)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return exitOK
@@ -96,19 +96,19 @@ func choose(pattern string) ([]Section, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-run: no section matches %q; there are %v", pattern, names)
+		return nil, fmt.Errorf("-run: no section matches %q; sections: %v", pattern, names)
 	}
 	return chosen, nil
 }
 
-// measure runs the sections. It fails when a goal was missed.
+// measure runs the sections. It fails if a goal was missed.
 func measure(ctx context.Context, chosen []Section, r *Report, jsonFile string) error {
 	scratch, err := os.MkdirTemp("", "ingot-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	// Containers have to pass: they are other users.
+	// Containers run as other users and need access.
 	if err := os.Chmod(scratch, 0o711); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func measure(ctx context.Context, chosen []Section, r *Report, jsonFile string) 
 		}
 		r.leave(err)
 		if ctx.Err() != nil {
-			break // what was measured so far is worth its print
+			break // print what was measured so far
 		}
 	}
 	problem := r.finish()

@@ -14,11 +14,12 @@ var memorySection = Section{
 	Run:   measureMemory,
 }
 
-// memoryGoal is what an idle server may have resident, in MB of a million bytes.
+// memoryGoal is the maximum resident memory of an idle server, in MB of a million
+// bytes.
 const memoryGoal = 60
 
-// burst is how many requests the work is; one in loginsEvery is a login, whose
-// password check takes 19 MiB for a moment.
+// burst is the number of requests; one in loginsEvery is a login, whose password
+// verification needs 19 MiB for a moment.
 const (
 	burst       = 2000
 	loginsEvery = 50
@@ -65,7 +66,7 @@ func addMemory(ctx context.Context, r *Report, s *Server, idle time.Duration, na
 	if err != nil {
 		return err
 	}
-	// The limit is no measurement, but it is what the figure is to be read beside.
+	// The limit is not a measurement, but the figure is compared with it.
 	var limit *Beside
 	if goal != (Goal{}) {
 		limit = &Beside{"limit", goal.limit}

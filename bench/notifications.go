@@ -25,10 +25,10 @@ var notificationsSection = Section{
 	Run:   measureNotifications,
 }
 
-// The goals: messages delivered and requests accepted a second, how long the
-// 99th of a hundred may wait for its answer in milliseconds, what 200,000
-// messages that wait for a retry may cost of the rate, and the memory for a
-// send to a million, in MB of a million bytes.
+// The goals: messages delivered and requests accepted per second, the 99th
+// percentile of the response time in milliseconds, the share of the rate with
+// 200,000 messages waiting for a retry, and the memory for a send to a million
+// recipients, in MB of a million bytes.
 const (
 	deliveriesGoal = 5000
 	acceptedGoal   = 4000
@@ -43,15 +43,15 @@ const (
 	acceptConns     = 32
 )
 
-// mailing is a server whose mail comes to a sink of ours.
+// mailing is a server that sends mail to a mailSink.
 type mailing struct {
 	*Server
 	sink *mailSink
-	// sql reaches the server's database, to put users there.
+	// sql is the server's database, for adding users.
 	sql      *sql.DB
 	postgres bool
 	users    int
-	tokens   []string // of clients that may send
+	tokens   []string // of clients with permission to send
 }
 
 func measureNotifications(ctx context.Context, r *Report) error {
@@ -69,7 +69,7 @@ func measureNotifications(ctx context.Context, r *Report) error {
 	return measureMailing(ctx, r, "PostgreSQL", given)
 }
 
-// measureMailing measures one server, on a database of its own.
+// measureMailing measures one server, on its own database.
 func measureMailing(ctx context.Context, r *Report, name, postgres string) (err error) {
 	few, many, rounds, d := 20_000, 200_000, 3, 5*time.Second
 	if r.Short {
@@ -84,7 +84,7 @@ func measureMailing(ctx context.Context, r *Report, name, postgres string) (err 
 	if err := m.fill(ctx, few); err != nil {
 		return err
 	}
-	if _, err := m.everyone(ctx); err != nil { // the first one warms up, and is what the bare client repeats
+	if _, err := m.everyone(ctx); err != nil { // a warm-up; the bare client repeats its message
 		return err
 	}
 	best, err := bestOf(ctx, rounds, m.everyone, m.sink.bareMail(mailConnections, few))
@@ -102,7 +102,7 @@ func measureMailing(ctx context.Context, r *Report, name, postgres string) (err 
 	return m.large(ctx, r, name, many, bareRate)
 }
 
-// large measures sends to very many, and the memory they take.
+// large measures sends to very many recipients, and the memory they need.
 func (m *mailing) large(ctx context.Context, r *Report, name string, many int, bareRate *Beside) error {
 	sizes := []int{many}
 	if r.Large {
@@ -132,8 +132,8 @@ func (m *mailing) large(ctx context.Context, r *Report, name string, many int, b
 	return nil
 }
 
-// watchMemory looks again and again of what a process's memory consists; the
-// largest is in parts once stop was called.
+// watchMemory samples the memory of a process; parts has the largest sample after
+// stop was called.
 func watchMemory(ctx context.Context, pid int) (parts *memory, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	parts = &memory{}
@@ -151,7 +151,7 @@ func watchMemory(ctx context.Context, pid int) (parts *memory, stop func()) {
 	}
 }
 
-// profiled runs something, and a profile beside it where one is wanted.
+// profiled runs a contender, and takes a profile if requested.
 func (m *mailing) profiled(ctx context.Context, r *Report, name string, run Contender) (got Result, err error) {
 	if r.ProfileDir == "" {
 		return run(ctx)
@@ -170,8 +170,8 @@ func (m *mailing) figure(name string, got Result, beside *Beside, goal Goal) Fig
 		Detail: fmt.Sprintf("CPU a message: server %d us, sink %d us", got.Server.Microseconds(), got.Load.Microseconds())}
 }
 
-// startMailing starts a server that delivers to a sink, with clients that may
-// send.
+// startMailing starts a server that delivers to a sink, with clients that have
+// permission to send.
 func (r *Report) startMailing(ctx context.Context, postgres string) (*mailing, error) {
 	sink, err := startMailSink(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *Report) startMailing(ctx context.Context, postgres string) (*mailing, e
 	return m, nil
 }
 
-// freshDatabase makes a database on a server that is there.
+// freshDatabase creates a database on an existing server.
 func freshDatabase(ctx context.Context, server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -230,7 +230,7 @@ func (m *mailing) stop() error {
 	return errors.Join(errs...)
 }
 
-// register makes the clients, and a kind for each.
+// register creates the clients, and a kind for each.
 func (m *mailing) register(ctx context.Context) error {
 	grant := url.Values{"grant_type": {"client_credentials"}}
 	admin, err := m.Token(ctx, basic("admin", adminSecret), grant)
@@ -260,8 +260,8 @@ func (m *mailing) register(ctx context.Context) error {
 	return nil
 }
 
-// notify asks the notification service. It does not wait for the recipients of
-// a send to be read: that would be longer than a call may take.
+// notify calls the notification service. It does not wait for the recipients of a
+// send to be read, which would exceed the timeout of a call.
 func (m *mailing) notify(ctx context.Context, method, path, token, body string) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}, "Prefer": {"respond-async"}}
 	there := &Server{API: m.Notifications}
@@ -269,8 +269,8 @@ func (m *mailing) notify(ctx context.Context, method, path, token, body string) 
 	return answer, err
 }
 
-// fill puts users into the store of the authorization server until there are
-// so many. A call for each would take longer than all that is measured.
+// fill adds users to the database of the authorization server until there are n.
+// Calling the API for each would take longer than the measurement.
 func (m *mailing) fill(ctx context.Context, n int) error {
 	series := "WITH RECURSIVE g(i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i+1 FROM g WHERE i+1 < ?)"
 	id := "lower(hex(randomblob(16)))"
@@ -295,8 +295,8 @@ func (m *mailing) fill(ctx context.Context, n int) error {
 
 const news = `{"kind_id":"news","subject":"News of the day","text":"Hello, there are news.","html":"<p>Hello, there are <b>news</b>.</p>"}`
 
-// everyone sends to all users, and waits for the last message. It is a
-// Contender. The administrator is a user, too, but has no address.
+// everyone sends to all users, and waits for the last message. It is a Contender.
+// The administrator is a user too, but has no address.
 func (m *mailing) everyone(ctx context.Context) (Result, error) {
 	n := int64(m.users)
 	server, own := processorTime(m.PID), processorTime(selfPID)
@@ -315,7 +315,7 @@ func (m *mailing) everyone(ctx context.Context) (Result, error) {
 	}, nil
 }
 
-// accept measures how many sends to single users are accepted, while they are
+// accept measures how many sends to single users are accepted while they are
 // delivered.
 func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Duration, rounds int) error {
 	rows, err := m.sql.QueryContext(ctx, "SELECT id FROM auth_users WHERE origin = 'ldap' LIMIT 1000")
@@ -350,13 +350,13 @@ func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Dur
 	return m.idle(ctx)
 }
 
-// postJSON is a request with a JSON body as bytes.
+// postJSON returns a request with a JSON body as bytes.
 func postJSON(addr, path, body string, extra ...string) []byte {
 	return []byte("POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
 		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + lines(extra) + "\r\n" + body)
 }
 
-// idle waits until nothing has been delivered for a while.
+// idle waits until nothing was delivered for a while.
 func (m *mailing) idle(ctx context.Context) error {
 	for last := int64(-1); ; {
 		now := m.sink.accepted.Load() + m.sink.refused.Load()
@@ -370,10 +370,9 @@ func (m *mailing) idle(ctx context.Context) error {
 	}
 }
 
-// behindRetries measures sends while many messages wait to be tried again, and
-// in turn with them the same sends of a second server where nothing waits: what
-// else the machine does then concerns both. Of all turns that with the median
-// ratio counts.
+// behindRetries measures sends while many messages wait for a retry, alternating
+// with the same sends of a second server with an empty queue, so that other load
+// on the machine affects both. The turn with the median ratio counts.
 func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres string, sends, rounds int) (err error) {
 	empty, err := r.startMailing(ctx, postgres)
 	if err != nil {
@@ -383,7 +382,7 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 	if err := empty.fill(ctx, m.users); err != nil {
 		return err
 	}
-	if _, err := empty.everyone(ctx); err != nil { // warms up
+	if _, err := empty.everyone(ctx); err != nil { // a warm-up
 		return err
 	}
 	waiting, err := m.refuse(ctx, sends)
@@ -397,7 +396,7 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 			on   *mailing
 			into *Result
 		}{{empty, &t.without}, {m, &t.with}}
-		if i%2 == 1 { // neither is always the first
+		if i%2 == 1 { // alternate the order
 			slices.Reverse(order)
 		}
 		for _, one := range order {
@@ -415,20 +414,20 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 	return nil
 }
 
-// turn is a send behind a backlog, and one without.
+// turn is a send with a backlog, and one without.
 type turn struct{ with, without Result }
 
 func (t turn) ratio() float64 { return t.with.PerSecond / t.without.PerSecond }
 
-// medianTurn is the turn with the median ratio, with the lowest and the highest
-// ratio of all.
+// medianTurn returns the turn with the median ratio, and the lowest and the
+// highest ratio.
 func medianTurn(turns []turn) (middle turn, low, high float64) {
 	sorted := slices.SortedFunc(slices.Values(turns), func(a, b turn) int { return cmp.Compare(a.ratio(), b.ratio()) })
 	return sorted[len(sorted)/2], sorted[0].ratio(), sorted[len(sorted)-1].ratio()
 }
 
-// refuse lets so many sends to everyone be refused for now, and returns how many
-// messages wait then.
+// refuse makes the given number of sends to everyone fail temporarily, and
+// returns how many messages wait then.
 func (m *mailing) refuse(ctx context.Context, sends int) (waiting int64, err error) {
 	m.sink.greylist.Store(true)
 	before := m.sink.refused.Load()
@@ -441,7 +440,7 @@ func (m *mailing) refuse(ctx context.Context, sends int) (waiting int64, err err
 	if err := m.sink.await(ctx, &m.sink.refused, before+waiting); err != nil {
 		return 0, err
 	}
-	if err := m.idle(ctx); err != nil { // their outcomes are being recorded
+	if err := m.idle(ctx); err != nil { // their statuses are being recorded
 		return 0, err
 	}
 	m.sink.greylist.Store(false)

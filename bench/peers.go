@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The names of proxies that the router stands beside.
+// The names of the proxies that the router is compared with.
 const (
 	nameStock   = "stock ReverseProxy"
 	nameNginx   = "nginx"
 	nameHAProxy = "haproxy"
 )
 
-// peer is a proxy in front of the same app, or the app.
+// peer is a proxy in front of the same app, or the app itself.
 type peer struct {
 	name, addr string
 	pid        int
@@ -32,11 +32,11 @@ type peer struct {
 	says   bytes.Buffer
 }
 
-// startPeers starts each proxy that there is with a configuration of its own,
-// and waits until it answers.
+// startPeers starts each installed proxy with its own configuration, and waits
+// until it responds.
 func (r *Report) startPeers(ctx context.Context, app, host string) (all []*peer, err error) {
 	stock := filepath.Join(r.Scratch, "stockproxy")
-	if err := goBuild(ctx, "-s -w", stock, "ingot/bench/testdata/stockproxy"); err != nil {
+	if err := goBuild(ctx, moduleDir(), "-s -w", stock, "./testdata/stockproxy"); err != nil {
 		return nil, err
 	}
 	for _, kind := range []struct {
@@ -49,7 +49,7 @@ func (r *Report) startPeers(ctx context.Context, app, host string) (all []*peer,
 	} {
 		program, err := lookSbin(kind.program)
 		if err != nil {
-			r.Note("nothing is set beside %s: it is not installed here (scripts/setup bench installs it).", kind.name)
+			r.Note("no comparison with %s: it is not installed (scripts/setup bench installs it).", kind.name)
 			continue
 		}
 		listen, err := freePort(ctx)
@@ -87,7 +87,7 @@ func (r *Report) startPeers(ctx context.Context, app, host string) (all []*peer,
 	return all, nil
 }
 
-// lookSbin finds a program also where only root looks.
+// lookSbin searches PATH and the directories for administrators.
 func lookSbin(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {

@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// Platform is a server as somebody sees it who is logged in and may push apps.
+// Platform is a server with the login of a user who can push apps.
 type Platform struct {
 	*Server
-	// Engine is what --engine auto picked, and Why.
+	// Engine is the engine that --engine auto selected, and Why the reason.
 	Engine, Why string
 
-	// Memory is what apps that are pushed get; 64M if empty.
+	// Memory is the memory of pushed apps (default: 64M).
 	Memory string
 
 	token      string // of the user admin
@@ -38,8 +38,8 @@ func (r *Report) StartPlatform(ctx context.Context, args ...string) (*Platform, 
 	return r.startPlatformIn(ctx, r.freshDir(), args...)
 }
 
-// startPlatformIn is StartPlatform in a data directory that may have been used
-// before.
+// startPlatformIn is like StartPlatform, in a data directory that may have been
+// used before.
 func (r *Report) startPlatformIn(ctx context.Context, dir string, args ...string) (*Platform, error) {
 	s, err := r.startIn(ctx, dir, append([]string{"--demo", "--engine", "auto"}, args...)...)
 	if err != nil {
@@ -90,18 +90,18 @@ func (p *Platform) login(ctx context.Context, user, password string) (string, er
 	return p.Token(ctx, basic("cf", ""), url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}})
 }
 
-// noteEngine says on what apps ran.
+// noteEngine adds a note about the engine.
 func (p *Platform) noteEngine(r *Report) {
-	r.Note("apps ran on the engine that --engine auto picked: %s (%s).", p.Engine, p.Why)
+	r.Note("apps ran on the engine that --engine auto selected: %s (%s).", p.Engine, p.Why)
 }
 
-// Do makes a call of the API with JSON, as the user admin.
+// Do calls the API with JSON, as the user admin.
 func (p *Platform) Do(ctx context.Context, method, path string, body, into any) error {
 	_, err := p.send(ctx, method, path, "application/json", body, into)
 	return err
 }
 
-// send is Do with bytes of any kind; it also returns the header.
+// send is like Do with any content type; it also returns the header.
 func (p *Platform) send(ctx context.Context, method, path, kind string, body, into any) (http.Header, error) {
 	content, ok := body.([]byte)
 	if !ok && body != nil {
@@ -118,10 +118,10 @@ func (p *Platform) send(ctx context.Context, method, path, kind string, body, in
 	return back, json.Unmarshal(answer, into)
 }
 
-// pollEvery is how often something that takes time is asked for.
+// pollEvery is the polling interval.
 const pollEvery = 10 * time.Millisecond
 
-// poll asks until it is done.
+// poll calls done until it returns true.
 func poll(ctx context.Context, every time.Duration, what string, done func() (bool, error)) error {
 	for began := time.Now(); time.Since(began) < patience; {
 		ok, err := done()
@@ -135,10 +135,10 @@ func poll(ctx context.Context, every time.Duration, what string, done func() (bo
 			return err
 		}
 	}
-	return fmt.Errorf("%s did not come within %s", what, patience)
+	return fmt.Errorf("timeout: %s not within %s", what, patience)
 }
 
-// await waits for the job of an answer.
+// await waits for the job of a response.
 func (p *Platform) await(ctx context.Context, header http.Header) error {
 	at, err := url.Parse(header.Get("Location"))
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Platform) await(ctx context.Context, header http.Header) error {
 	})
 }
 
-// applyManifest makes what a manifest tells of.
+// applyManifest applies a manifest.
 func (p *Platform) applyManifest(ctx context.Context, yaml string) error {
 	header, err := p.send(ctx, http.MethodPost, "/v3/spaces/"+p.space+"/actions/apply_manifest", "application/x-yaml", []byte(yaml), nil)
 	if err != nil {
@@ -168,10 +168,10 @@ func (p *Platform) applyManifest(ctx context.Context, yaml string) error {
 	return p.await(ctx, header)
 }
 
-// PushTimes is how long the parts of a push took.
+// PushTimes are the durations of the parts of a push.
 type PushTimes struct{ create, upload, stage, start, route, total time.Duration }
 
-// App is one that was pushed.
+// App is a pushed app.
 type App struct {
 	GUID, Host string
 	// Staged is when the build was created.
@@ -179,8 +179,8 @@ type App struct {
 	Times  PushTimes
 }
 
-// Push does what `cf push NAME -b binary_buildpack -c ./app` does, without the
-// command line and without waiting longer than it takes.
+// Push does the same as `cf push NAME -b binary_buildpack -c ./app`, without the
+// command line and without extra waiting.
 func (p *Platform) Push(ctx context.Context, name string, upload *upload) (*App, error) {
 	app := &App{}
 	began := time.Now()
@@ -244,7 +244,7 @@ func relationship(name, guid string) map[string]any {
 	return map[string]any{name: map[string]any{"data": map[string]string{"guid": guid}}}
 }
 
-// create makes an app with a route and no files.
+// create creates an app with a route and no files.
 func (p *Platform) create(ctx context.Context, app *App, name string) error {
 	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: "+cmp.Or(p.Memory, "64M")+"\n  disk_quota: 64M\n  command: ./app\n  buildpacks: [binary_buildpack]\n  default-route: true\n")
 	if err != nil {
@@ -305,7 +305,7 @@ func (p *Platform) stats(ctx context.Context, app *App) ([]instanceStat, error) 
 	return stats.Resources, err
 }
 
-// awaitRunning waits until every instance that is wanted runs.
+// awaitRunning waits until all instances are running.
 func (p *Platform) awaitRunning(ctx context.Context, app *App) error {
 	return poll(ctx, pollEvery, "the instance", func() (bool, error) {
 		all, err := p.stats(ctx, app)
@@ -321,8 +321,8 @@ func (p *Platform) awaitRunning(ctx context.Context, app *App) error {
 	})
 }
 
-// awaitAnswer asks for an app through the server until it answers with 200; a
-// given instance of it, if any.
+// awaitAnswer sends requests to an app, or to one of its instances if given,
+// until the response is 200.
 func (p *Platform) awaitAnswer(ctx context.Context, app *App, instance string) error {
 	w, err := dial(ctx, p.API)
 	if err != nil {
@@ -340,8 +340,8 @@ func (p *Platform) awaitAnswer(ctx context.Context, app *App, instance string) e
 	})
 }
 
-// Remove deletes an app and waits until nothing of it runs. It does so also
-// when the run was interrupted: an instance outlives its server by design.
+// Remove deletes an app and waits until nothing of it runs, also after an
+// interrupt: instances outlive their server by design.
 func (p *Platform) Remove(ctx context.Context, app *App) error {
 	if app == nil || app.GUID == "" {
 		return nil
@@ -364,7 +364,7 @@ func (p *Platform) Remove(ctx context.Context, app *App) error {
 	})
 }
 
-// logLine is a line of the server's log, as far as it is of use here.
+// logLine has the relevant fields of a line of the server's log.
 type logLine struct {
 	Time     time.Time
 	Message  string `json:"msg"`
@@ -382,7 +382,7 @@ func (s *Server) logLines() ([]logLine, error) {
 	var lines []logLine
 	for line := range bytes.Lines(text) {
 		var l logLine
-		// Lines with other types in these fields are of no use.
+		// Ignore lines with other types in these fields.
 		if json.Unmarshal(line, &l) == nil {
 			lines = append(lines, l)
 		}
@@ -390,7 +390,7 @@ func (s *Server) logLines() ([]logLine, error) {
 	return lines, nil
 }
 
-// appLines are what the log of an app says, by when it was said.
+// appLines returns the lines of an app's log with their times.
 func (p *Platform) appLines(ctx context.Context, app *App) ([]string, error) {
 	var answer struct {
 		Envelopes struct {
@@ -412,7 +412,7 @@ func (p *Platform) appLines(ctx context.Context, app *App) ([]string, error) {
 	return lines, nil
 }
 
-// hotSpots takes a processor profile of the server while during runs, and says
+// hotSpots takes a processor profile of the server while during runs, and notes
 // where the time goes.
 func (r *Report) hotSpots(ctx context.Context, s *Server, name string, seconds int, during func() error) error {
 	dir := r.ProfileDir
@@ -434,9 +434,9 @@ func (r *Report) hotSpots(ctx context.Context, s *Server, name string, seconds i
 	return nil
 }
 
-// topOf is what is of use in the output of pprof: how busy the processors were,
-// and what took part in at least a twentieth of it. What every request passes
-// says nothing, and type arguments say too much.
+// topOf returns the relevant part of pprof's output: the processor usage, and
+// functions with at least a twentieth of it. It omits functions that every
+// request calls, and type arguments.
 func topOf(text string) string {
 	var parts []string
 	seen := map[string]bool{}
@@ -462,7 +462,7 @@ func topOf(text string) string {
 
 var (
 	typeArguments = regexp.MustCompile(`\[.*\]`)
-	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(web|system)\.|github\.com/go-chi/)`)
+	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(base/web|system)\.|github\.com/go-chi/)`)
 )
 
 // demoApp builds the program that is pushed: static and stripped.
@@ -471,17 +471,17 @@ func (r *Report) demoApp(ctx context.Context) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	return path, goBuild(ctx, "-s -w", path, "ingot/bench/testdata/app")
+	return path, goBuild(ctx, moduleDir(), "-s -w", path, "./testdata/app")
 }
 
-// upload is the body of a package's upload, made beforehand.
+// upload is a prepared body of a package upload.
 type upload struct {
 	kind string
 	body []byte
 }
 
-// newUpload packs the app as cf does. The mark is put behind the program, which
-// does not mind: so no file is like one that the server has seen and kept.
+// newUpload packs the app as cf does. The mark is appended to the program, which
+// does not affect it, so that the server has not seen the file before.
 func newUpload(program, mark string) (*upload, error) {
 	content, err := os.ReadFile(program)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What is uploaded is what cf sends: a form with a list and a zip.
+// The upload is the same as cf's: a form with a list and a zip.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "program")
@@ -58,7 +58,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// Lines of other shapes are passed over.
+// Other lines are ignored.
 func TestLogLines(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
@@ -122,8 +122,8 @@ Rss:       0 kB
 	}
 }
 
-// The first process of an instance is known by its name and by what names the
-// instance; this test is neither.
+// The first process of an instance is identified by its name and by the
+// instance's guid; this test has neither.
 func TestFindInits(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
@@ -154,7 +154,7 @@ func TestBareConfig(t *testing.T) {
 	}
 }
 
-// The figure that misses its goal by most is the one to look at.
+// The figure that misses its goal by most is returned.
 func TestListFigures(t *testing.T) {
 	t.Parallel()
 	r := &Report{out: io.Discard}

@@ -15,14 +15,15 @@ var selfPID = os.Getpid()
 // clockTick is the unit of times in /proc/PID/stat, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// processorTime is what a process has used so far; 0 where the system does not
-// tell.
+// processorTime returns the processor time of a process, or 0 where the system
+// does not report it.
 func processorTime(pid int) time.Duration {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything; the fields after it do not.
+	// The name, in parentheses, may contain any character; the fields after it do
+	// not.
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
@@ -36,7 +37,7 @@ func processorTime(pid int) time.Duration {
 	return time.Duration(user+system) * clockTick
 }
 
-// memory is what a process has resident, in MB of a million bytes.
+// memory is the resident memory of a process, in MB of a million bytes.
 type memory struct{ total, anonymous, file float64 }
 
 func residentMemory(pid int) (memory, error) {
@@ -52,15 +53,15 @@ func parseMemory(status string) (m memory, err error) {
 		_, rest, found := strings.Cut("\n"+status, "\n"+name)
 		var kib float64
 		if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil || !found {
-			return m, fmt.Errorf("the system does not tell %s", strings.TrimSuffix(name, ":"))
+			return m, fmt.Errorf("the system does not report %s", strings.TrimSuffix(name, ":"))
 		}
 		*into = kib * 1024 / 1e6
 	}
 	return m, nil
 }
 
-// peakMemory is the most that a process had resident since it began, or since
-// forgetPeak, in MB of a million bytes.
+// peakMemory returns the peak resident memory of a process since its start or
+// since forgetPeak, in MB of a million bytes.
 func peakMemory(pid int) (float64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -69,18 +70,18 @@ func peakMemory(pid int) (float64, error) {
 	_, rest, found := strings.Cut(string(text), "\nVmHWM:")
 	var kib float64
 	if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil || !found {
-		return 0, errors.New("the system does not tell VmHWM")
+		return 0, errors.New("the system does not report VmHWM")
 	}
 	return kib * 1024 / 1e6, nil
 }
 
-// forgetPeak begins the peak of a process anew.
+// forgetPeak resets the peak of a process.
 func forgetPeak(pid int) error {
 	return os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0)
 }
 
-// proportionalMemory is what a process has resident, in MB of a million bytes,
-// where of a page that several have each counts its share.
+// proportionalMemory returns the proportional resident memory (PSS) of a process,
+// in MB of a million bytes.
 func proportionalMemory(pid int) (float64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err != nil {
@@ -93,13 +94,12 @@ func parseProportional(rollup string) (float64, error) {
 	_, rest, found := strings.Cut(rollup, "\nPss:")
 	var kib float64
 	if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil || !found {
-		return 0, errors.New("the system does not tell Pss")
+		return 0, errors.New("the system does not report Pss")
 	}
 	return kib * 1024 / 1e6, nil
 }
 
-// mappings says what the resident memory of a process consists of, the largest
-// parts first.
+// mappings lists the largest parts of the resident memory of a process.
 func mappings(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps")
 	if err != nil {

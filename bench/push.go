@@ -15,7 +15,7 @@ var pushSection = Section{
 	Run:   measurePush,
 }
 
-// pushGoal is to be routable within a second, in milliseconds.
+// pushGoal is the maximum time until an app is routable, in milliseconds.
 const pushGoal = 1000
 
 func measurePush(ctx context.Context, r *Report) (err error) {
@@ -44,7 +44,7 @@ func measurePush(ctx context.Context, r *Report) (err error) {
 		if err != nil {
 			return err
 		}
-		if i > 0 { // the first one finds nothing prepared
+		if i > 0 { // the first round is a warm-up
 			all = append(all, one)
 		} else {
 			r.Add(Figure{Name: "total, first push of the server", Value: millis(one.times.total), Unit: "ms"})
@@ -76,16 +76,15 @@ func measurePush(ctx context.Context, r *Report) (err error) {
 	})
 }
 
-// pushed is one round.
+// pushed is the result of one round.
 type pushed struct {
 	times PushTimes
 	lines []string
-	// server is the processor time that the server took, without that of the
-	// programs it started.
+	// server is the processor time of the server, without its child processes.
 	server time.Duration
 }
 
-// pushOnce pushes an app and removes it again.
+// pushOnce pushes an app and deletes it.
 func pushOnce(ctx context.Context, p *Platform, name string, bits *upload) (one pushed, err error) {
 	before := processorTime(p.PID)
 	app, err := p.Push(ctx, name, bits)
@@ -99,7 +98,7 @@ func pushOnce(ctx context.Context, p *Platform, name string, bits *upload) (one 
 	return one, err
 }
 
-// pushFigures reports the rounds and returns the median.
+// pushFigures adds the figures and returns the median.
 func pushFigures(r *Report, all []pushed) float64 {
 	column := func(of func(pushed) time.Duration) (median, worst float64) {
 		var values []time.Duration
@@ -128,8 +127,8 @@ func pushFigures(r *Report, all []pushed) float64 {
 	return total
 }
 
-// noteSteps says what starting an instance took inside the engine, as far as
-// its log tells; builds are instances too.
+// noteSteps adds a note with the durations of the steps of starting an instance,
+// from the engine's log; builds are instances too.
 func noteSteps(r *Report, p *Platform) error {
 	lines, err := p.logLines()
 	if err != nil {

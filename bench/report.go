@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// Report is what a section is given: what it may use, and where its figures go.
+// Report is passed to a section: its settings and resources, and its figures.
 type Report struct {
 	// Binary is the program to measure.
 	Binary string
-	// Scratch is a folder that is removed at the end.
+	// Scratch is a directory that is removed at the end.
 	Scratch string
-	// Short asks for fewer and shorter rounds.
+	// Short requests fewer and shorter rounds.
 	Short bool
-	// Large asks for what takes many minutes, too.
+	// Large also requests measurements that take many minutes.
 	Large bool
-	// ProfileDir, if not empty, is where processor profiles are wanted.
+	// ProfileDir, if not empty, is the directory for processor profiles.
 	ProfileDir string
 
 	out  io.Writer
@@ -35,15 +35,15 @@ type Figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	// Beside is what the value is compared with, in the same unit.
+	// Beside is the value for comparison, in the same unit.
 	Beside *Beside `json:"beside,omitempty"`
-	// Goal is what the value has to reach; the zero Goal means that the figure
-	// is information.
+	// Goal is the goal of the value; a figure with the zero Goal is
+	// informational.
 	Goal Goal `json:"-"`
-	// Detail is more about it for people.
+	// Detail is additional text.
 	Detail string `json:"detail,omitempty"`
 
-	// For the file.
+	// For the JSON file.
 	Ratio    float64 `json:"ratio,omitempty"`
 	GoalText string  `json:"goal,omitempty"`
 	Result   string  `json:"result"`
@@ -55,7 +55,7 @@ type Beside struct {
 	Value float64 `json:"value"`
 }
 
-// Goal is a bound on a figure.
+// Goal is a limit for a figure.
 type Goal struct {
 	kind  goalKind
 	limit float64
@@ -70,13 +70,13 @@ const (
 	atLeast
 )
 
-// Below wants the value to be less than limit.
+// Below requires the value to be less than limit.
 func Below(limit float64) Goal { return Goal{below, limit} }
 
-// AtLeast wants the value to reach limit.
+// AtLeast requires the value to reach limit.
 func AtLeast(limit float64) Goal { return Goal{atLeast, limit} }
 
-// ShareOf wants the value to be at least this share of what it stands beside.
+// ShareOf requires the value to be at least this share of Beside.
 func ShareOf(share float64) Goal { return Goal{shareOf, share} }
 
 // The results of a figure.
@@ -86,7 +86,7 @@ const (
 	resultInfo = "-"
 )
 
-// judge says whether the figure reaches its goal. A share of nothing does not.
+// judge returns whether the figure reaches its goal. A share of nothing does not.
 func (f Figure) judge() string {
 	var ok bool
 	switch f.Goal.kind {
@@ -105,7 +105,7 @@ func (f Figure) judge() string {
 	return resultFail
 }
 
-// ratio is 0 when there is nothing to compare with.
+// ratio returns 0 if there is nothing to compare with.
 func (f Figure) ratio() float64 {
 	if f.Beside == nil || f.Beside.Value <= 0 {
 		return 0
@@ -125,7 +125,7 @@ func (f Figure) goalText() string {
 	return ""
 }
 
-// document is the file of -json.
+// document is the content of the -json file.
 type document struct {
 	Started  time.Time        `json:"started"`
 	Ingot    string           `json:"ingot"`
@@ -148,13 +148,13 @@ type sectionResult struct {
 	began time.Time
 }
 
-// Add reports a figure.
+// Add adds a figure.
 func (r *Report) Add(f Figure) {
 	f.Ratio, f.GoalText, f.Result = f.ratio(), f.goalText(), f.judge()
 	r.open.Figures = append(r.open.Figures, f)
 }
 
-// Note reports something a reader of the figures has to know.
+// Note adds information for readers of the figures.
 func (r *Report) Note(format string, args ...any) {
 	r.open.Notes = append(r.open.Notes, fmt.Sprintf(format, args...))
 }
@@ -166,7 +166,7 @@ func (r *Report) begin(version string) {
 	}
 	fmt.Fprintf(r.out, "%s\nmeasured by %s on %s with %d CPUs\n", version, r.doc.Go, r.doc.System, r.doc.CPUs)
 	if r.Short {
-		fmt.Fprintln(r.out, "short rounds: the figures say little")
+		fmt.Fprintln(r.out, "short rounds: the figures are not reliable")
 	}
 }
 
@@ -186,7 +186,7 @@ func (r *Report) leave(err error) {
 	s.print(r.out)
 }
 
-// finish prints the summary. Its error says how many goals were missed.
+// finish prints the summary. It returns an error if goals were missed.
 func (r *Report) finish() error {
 	var passed, missed, broken int
 	fmt.Fprintln(r.out, "\nsummary")
@@ -211,12 +211,12 @@ func (r *Report) finish() error {
 	table(r.out, rows, 2)
 	fmt.Fprintf(r.out, "  %d goals reached, %d missed, %d sections could not be measured\n", passed, missed, broken)
 	if missed+broken > 0 {
-		return errors.New("not every goal was reached")
+		return errors.New("goals were missed")
 	}
 	return nil
 }
 
-// figureText is the value as its goal looks at it.
+// figureText formats the value for comparison with its goal.
 func figureText(f Figure) string {
 	if f.Goal.kind == shareOf {
 		return ratioText(f.ratio()) + " of " + f.Beside.Name
@@ -255,7 +255,7 @@ func (s *sectionResult) print(w io.Writer) {
 	}
 }
 
-// table writes rows in columns. Those named in right are aligned there.
+// table writes rows in columns. Columns in right are right-aligned.
 func table(w io.Writer, rows [][]string, right ...int) {
 	var widths []int
 	for _, row := range rows {
@@ -285,7 +285,7 @@ func table(w io.Writer, rows [][]string, right ...int) {
 	}
 }
 
-// wrap breaks a text into lines of about width.
+// wrap breaks a text into lines of about the given width.
 func wrap(text string, width int, first, then string) string {
 	var b strings.Builder
 	column := 0
@@ -306,7 +306,8 @@ func wrap(text string, width int, first, then string) string {
 	return b.String()
 }
 
-// number has three digits that count, or all before the point.
+// number formats a number with three significant digits, or all digits before the
+// point.
 func number(v float64) string {
 	switch {
 	case v >= 100 || v == float64(int64(v)):
@@ -324,7 +325,7 @@ func ratioText(ratio float64) string {
 	return fmt.Sprintf("%.1f x", ratio)
 }
 
-// loadAverage is empty where the system does not tell.
+// loadAverage returns "" where the system does not report it.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(text))

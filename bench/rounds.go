@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Result is what one round measured.
+// Result is the result of one round.
 type Result struct {
 	PerSecond float64
 	// Latencies are sorted; empty where only the rate is measured.
 	Latencies []time.Duration
-	// Server and Load are the processor time that the measured server and this
-	// program took for one request; 0 where it is not known.
+	// Server and Load are the processor time per request of the measured server
+	// and of this program; 0 if not known.
 	Server, Load time.Duration
 }
 
 // Contender is something whose rate is measured.
 type Contender func(ctx context.Context) (Result, error)
 
-// bestOf lets the contenders take turns, and returns the best round of each.
+// bestOf runs the contenders in turn, and returns the best round of each.
 func bestOf(ctx context.Context, rounds int, contenders ...Contender) ([]Result, error) {
 	best := make([]Result, len(contenders))
 	for range rounds {
@@ -40,8 +40,7 @@ func bestOf(ctx context.Context, rounds int, contenders ...Contender) ([]Result,
 	return best, nil
 }
 
-// bare is the rate at which so many goroutines can do something, without
-// anything around it.
+// bare measures the rate at which the given number of goroutines can call op.
 func bare(goroutines int, d time.Duration, op func() error) Contender {
 	return func(context.Context) (Result, error) {
 		counts, errs := make([]int, goroutines), make([]error, goroutines)
@@ -71,7 +70,7 @@ func bare(goroutines int, d time.Duration, op func() error) Contender {
 	}
 }
 
-// percentile takes sorted values; p is between 0 and 1.
+// percentile returns a percentile of sorted values; p is between 0 and 1.
 func percentile[T any](sorted []T, p float64) T {
 	var none T
 	if len(sorted) == 0 {
@@ -81,7 +80,8 @@ func percentile[T any](sorted []T, p float64) T {
 	return sorted[min(i, len(sorted)-1)]
 }
 
-// medianAndWorst are those of durations, in milliseconds.
+// medianAndWorst returns the median and the maximum of durations, in
+// milliseconds.
 func medianAndWorst(values []time.Duration) (median, worst float64) {
 	sorted := slices.Sorted(slices.Values(values))
 	return millis(percentile(sorted, 0.5)), millis(percentile(sorted, 1))
@@ -89,7 +89,7 @@ func medianAndWorst(values []time.Duration) (median, worst float64) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// pause waits, or ends with the context.
+// pause waits for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// changePatience is when we give up that requests ever go where a route now says.
+// changePatience is how long a change of a route may take to have an effect.
 const changePatience = 30 * time.Second
 
 // measureRouteChanges maps and unmaps the route of an app, and measures the time
-// from the API's answer to the first answer of the router that is right.
+// from the API's response to the first correct response of the router.
 func (p *Platform) measureRouteChanges(ctx context.Context, r *Report, app *App) error {
 	changes := 200
 	if r.Short {
@@ -38,7 +38,7 @@ func (p *Platform) measureRouteChanges(ctx context.Context, r *Report, app *App)
 	defer w.conn.Close()
 	to := map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app.GUID}}}}
 	var took []time.Duration
-	late := 0 // changes that the first request after the answer did not see
+	late := 0 // changes that the first request after the response did not see
 	for range changes / 2 {
 		for _, mapped := range []bool{false, true} {
 			want := http.StatusServiceUnavailable

@@ -14,27 +14,27 @@ import (
 
 var routerSection = Section{
 	Name:  "router",
-	About: "requests to an app through the router, beside the app hit directly, a stock httputil.ReverseProxy, nginx and haproxy",
+	About: "requests to an app through the router, compared with the app directly, a stock httputil.ReverseProxy, nginx and haproxy",
 	Run:   measureRouter,
 }
 
 // The goals of the router.
 const (
-	stockGoal  = 1.5 // of the stock proxy's rate
-	nginxGoal  = 0.6 // of nginx's rate
-	routesGoal = 0.9 // of the rate with few routes
+	stockGoal  = 1.5 // share of the stock proxy's rate
+	nginxGoal  = 0.6 // share of nginx's rate
+	routesGoal = 0.9 // share of the rate with few routes
 	changeGoal = 100 // ms until a change of a route takes effect
 
 	fewRoutes   = 10
 	manyRoutes  = 100000
-	routesTried = 1000 // how many of them are asked for
+	routesTried = 1000 // how many of them get requests
 
 	routeChanges = 20
 )
 
 func measureRouter(ctx context.Context, r *Report) (err error) {
-	// Many short rounds rather than few long ones: on a busy machine each of the
-	// contenders needs a quiet moment.
+	// Many short rounds rather than few long ones: on a busy machine each
+	// contender needs a quiet moment.
 	rounds, d, many := 6, 2*time.Second, manyRoutes
 	if r.Short {
 		rounds, d, many = 1, time.Second, manyRoutes/100
@@ -97,7 +97,7 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 	return r.compareRoutes(ctx, rounds, d, bits, many)
 }
 
-// compare measures all at once and reports the first beside the others.
+// compare measures all peers and reports the first in comparison with the others.
 func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connections int, host string, all []*peer) error {
 	var contenders []Contender
 	for _, one := range all {
@@ -140,7 +140,7 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 	return nil
 }
 
-// compareRoutes measures a server with few routes beside one with many.
+// compareRoutes compares a server with few routes with one with many.
 func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration, bits *upload, many int) (err error) {
 	few, err := r.serverWithRoutes(ctx, bits, fewRoutes)
 	defer func() { err = errors.Join(err, few.stop(ctx)) }()
@@ -183,7 +183,7 @@ func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration,
 	return nil
 }
 
-// address is where the first instance of an app is reached without the router.
+// address returns the address of an app's first instance, without the router.
 func (p *Platform) address(ctx context.Context, app *App) (string, error) {
 	var stats struct {
 		Resources []struct {

@@ -14,17 +14,17 @@ import (
 	"ingot/internal/platform/platformdb"
 )
 
-// routesBatch is how many routes are stored in one transaction.
+// routesBatch is the number of routes stored in one transaction.
 const routesBatch = 5000
 
 // routedServer is a server with an app that has many routes.
 type routedServer struct {
-	*Platform // nil when it does not run
+	*Platform // nil if it is not running
 	app       *App
-	load      Load // asks for the routes
+	load      Load // requests to the routes
 }
 
-// stop removes the app and ends the server.
+// stop deletes the app and stops the server.
 func (s *routedServer) stop(ctx context.Context) error {
 	if s.Platform == nil {
 		return nil
@@ -32,8 +32,8 @@ func (s *routedServer) stop(ctx context.Context) error {
 	return errors.Join(s.Remove(ctx, s.app), s.Stop())
 }
 
-// serverWithRoutes starts a server with an app that has so many routes. What it
-// returns has to be stopped in any case.
+// serverWithRoutes starts a server with an app that has n routes. The caller must
+// stop it, also after an error.
 func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (s *routedServer, err error) {
 	s = &routedServer{}
 	if s.Platform, err = r.StartPlatform(ctx); err != nil {
@@ -56,7 +56,7 @@ func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (s *
 	began := time.Now()
 	hosts, err := copyRoute(ctx, filepath.Join(dir, "ingot.db"), route, s.app, n)
 	stored := time.Since(began)
-	// Also after a failure: the app has to be removed.
+	// Start it also after a failure, because the app must be deleted.
 	var failed error
 	s.Platform, failed = r.startPlatformIn(context.WithoutCancel(ctx), dir)
 	if err := errors.Join(err, failed); err != nil {
@@ -78,7 +78,7 @@ func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (s *
 }
 
 // changes adds and removes routes, one after another, and returns how long after
-// the API's answer the router did so.
+// the API's response each took effect.
 func (s *routedServer) changes(ctx context.Context, n int) (appear, vanish []time.Duration, err error) {
 	w, err := dial(ctx, s.API)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *routedServer) changes(ctx context.Context, n int) (appear, vanish []tim
 	return appear, vanish, nil
 }
 
-// addRoute gives an app another route through the API, and returns its guid.
+// addRoute adds a route to an app through the API, and returns its guid.
 func (p *Platform) addRoute(ctx context.Context, app *App, host string) (string, error) {
 	_, domain, _ := strings.Cut(app.Host, ".")
 	var domains struct{ Resources []struct{ GUID string } }
@@ -136,9 +136,8 @@ func (p *Platform) addRoute(ctx context.Context, app *App, host string) (string,
 	return route.GUID, p.Do(ctx, http.MethodPost, "/v3/routes/"+route.GUID+"/destinations", to, nil)
 }
 
-// copyRoute stores n copies of a route with its destinations, which differ from
-// it in guid and host only, in the database of a server that does not run. It
-// returns their hosts.
+// copyRoute stores n copies of a route with its destinations, with other guids
+// and hosts, in the database of a stopped server. It returns their hosts.
 func copyRoute(ctx context.Context, file, guid string, app *App, n int) (hosts []string, err error) {
 	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + file})
 	if err != nil {
@@ -150,7 +149,7 @@ func copyRoute(ctx context.Context, file, guid string, app *App, n int) (hosts [
 	for len(hosts) < n {
 		var batch []string
 		err := store.Update(ctx, func(tx platform.Tx) error {
-			batch = nil // it may run again
+			batch = nil // the transaction may be retried
 			route, err := tx.Routes().Get(guid)
 			if err != nil {
 				return err
@@ -182,8 +181,8 @@ func copyRoute(ctx context.Context, file, guid string, app *App, n int) (hosts [
 	return hosts, nil
 }
 
-// answerAll asks for every host once, after the first one answers: its instance
-// has to be taken over by the server.
+// answerAll sends a request to every host, after the first one responds: the
+// restarted server must find the instance first.
 func (p *Platform) answerAll(ctx context.Context, hosts []string) error {
 	if err := p.awaitAnswer(ctx, &App{Host: hosts[0]}, ""); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// binary is the program to measure: the one of INGOT_BIN, or one that is built
-// into dir as the Makefile does, with the small programs beside it.
+// binary returns the program to measure: INGOT_BIN, or one that is built into dir
+// as in the Makefile, with the small programs beside it.
 func binary(ctx context.Context, dir string) (string, error) {
 	if given := os.Getenv("INGOT_BIN"); given != "" {
 		path, err := filepath.Abs(given)
@@ -34,12 +34,12 @@ func binary(ctx context.Context, dir string) (string, error) {
 		}
 		return path, nil
 	}
-	version := "dev"
-	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
-		version = strings.TrimSpace(string(out))
+	out, err := exec.CommandContext(ctx, filepath.Join(moduleDir(), "..", "scripts", "version")).Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/version: %w", err)
 	}
 	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
-		err := goBuild(ctx, "-s -w -X ingot/internal/base/version.Version="+version, filepath.Join(dir, name), "ingot/cmd/"+name)
+		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.stamped="+strings.TrimSpace(string(out)), filepath.Join(dir, name), "./cmd/"+name)
 		if err != nil {
 			return "", err
 		}
@@ -47,8 +47,19 @@ func binary(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(dir, "ingot"), nil
 }
 
-func goBuild(ctx context.Context, linkerFlags, path, pkg string) error {
+// moduleDir returns the folder of this module, from the root of the repository or
+// from there.
+func moduleDir() string {
+	if _, err := os.Stat(filepath.Join("bench", "go.mod")); err == nil {
+		return "bench"
+	}
+	return "."
+}
+
+// goBuild builds a package of the module in dir.
+func goBuild(ctx context.Context, dir, linkerFlags, path, pkg string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags, "-o", path, pkg)
+	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
@@ -64,7 +75,7 @@ func programVersion(ctx context.Context, program string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// adminSecret and adminPassword are those of every server here.
+// adminSecret and adminPassword are the secrets of every server.
 const (
 	adminSecret   = "bench-admin-secret"
 	adminPassword = "bench-admin-password"
@@ -72,26 +83,26 @@ const (
 
 // Server is a running ingot.
 type Server struct {
-	// API, Notifications and Admin are host and port; empty until they are known.
+	// API, Notifications and Admin are addresses (host:port); empty until known.
 	API, Notifications, Admin string
 	PID                       int
 	// Dir is its data directory.
 	Dir string
-	// Launched is the moment before the process was made.
+	// Launched is the time just before the process was started.
 	Launched time.Time
 
 	cmd    *exec.Cmd
 	log    string
-	exited chan struct{} // closed when the process is gone, then err is set
+	exited chan struct{} // closed when the process has exited; err is set then
 	err    error
 }
 
-// freshDir is a data directory that does not exist yet.
+// freshDir returns the path of a new data directory.
 func (r *Report) freshDir() string {
 	return filepath.Join(r.Scratch, fmt.Sprintf("data-%08x", rand.Uint32()))
 }
 
-// Launch starts a server and does not wait for it.
+// Launch starts a server without waiting for it.
 func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 	s := &Server{Dir: dir, log: dir + ".log", exited: make(chan struct{})}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -100,12 +111,13 @@ func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 	}
 	defer log.Close()
 	args = append([]string{"up", "--data-dir", dir, "--notifications-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0"}, args...)
-	// Not with the context: a server is asked to stop and not killed.
+	// Without the context: a server is asked to stop, not killed.
 	s.cmd = exec.Command(r.Binary, args...)
 	s.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "INGOT_") }),
 		"INGOT_ADMIN_CLIENT_SECRET="+adminSecret, "INGOT_ADMIN_PASSWORD="+adminPassword)
 	s.cmd.Stderr = log
-	// An interrupt at the keyboard is for us: we have to end its apps first.
+	// An interrupt from the keyboard must not reach the server: its apps are
+	// deleted first.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.Launched = time.Now()
 	if err := s.cmd.Start(); err != nil {
@@ -124,7 +136,7 @@ func (r *Report) Start(ctx context.Context, args ...string) (*Server, error) {
 	return r.startIn(ctx, r.freshDir(), args...)
 }
 
-// startIn is Start in a data directory that may have been used before.
+// startIn is like Start, in a data directory that may have been used before.
 func (r *Report) startIn(ctx context.Context, dir string, args ...string) (*Server, error) {
 	s, err := r.Launch(dir, append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
@@ -162,8 +174,8 @@ func (s *Server) findEndpoints(ctx context.Context, file string) error {
 	return fmt.Errorf("the server wrote no endpoints\n%s", s.tail())
 }
 
-// Await asks for path every millisecond until it is answered with 200, and
-// returns how long that was after the launch.
+// Await requests path every millisecond until the response is 200, and returns
+// the time since the launch.
 func (s *Server) Await(ctx context.Context, path string) (time.Duration, error) {
 	var w *wire
 	defer func() {
@@ -195,17 +207,17 @@ func (s *Server) Await(ctx context.Context, path string) (time.Duration, error) 
 	return 0, fmt.Errorf("the server did not answer %s with 200\n%s", path, s.tail())
 }
 
-// tick waits a millisecond, and fails when the server is gone.
+// tick waits a millisecond, and fails if the server has exited.
 func (s *Server) tick(ctx context.Context) error {
 	select {
 	case <-s.exited:
-		return fmt.Errorf("the server ended before it was ready: %s\n%s", s.cmd.ProcessState, s.tail())
+		return fmt.Errorf("the server exited before it was ready: %s\n%s", s.cmd.ProcessState, s.tail())
 	default:
 		return pause(ctx, time.Millisecond)
 	}
 }
 
-// Stop asks the server to stop and waits; one that does not is killed.
+// Stop asks the server to stop and waits; it kills a server that does not stop.
 func (s *Server) Stop() error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -216,21 +228,20 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("the server did not stop within %s\n%s", patience, s.tail())
 	}
 	if s.err != nil {
-		return fmt.Errorf("the server ended: %w\n%s", s.err, s.tail())
+		return fmt.Errorf("the server exited: %w\n%s", s.err, s.tail())
 	}
 	return nil
 }
 
-// tail is the end of the server's log.
+// tail returns the end of the server's log.
 func (s *Server) tail() string {
 	text, _ := os.ReadFile(s.log)
 	lines := strings.SplitAfter(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "")
 }
 
-// freePort finds a port for a server that has to be told one. It is below the
-// range from which the system takes ports by itself: otherwise the polling
-// connections could be given the very port that the server is about to open.
+// freePort finds a free port below the range of ephemeral ports: otherwise the
+// polling connections could use the very port that the server is about to open.
 func freePort(ctx context.Context) (string, error) {
 	var l net.ListenConfig
 	var err error
@@ -244,10 +255,10 @@ func freePort(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("no free port: %w", err)
 }
 
-// setUp is for the calls that prepare a measurement and are not measured.
+// setUp is the client for calls that prepare a measurement.
 var setUp = &http.Client{Timeout: 30 * time.Second}
 
-// Call does one request and decodes its JSON answer.
+// Call sends a request and decodes its JSON response.
 func (s *Server) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	answer, _, err := s.Send(ctx, method, path, header, body)
 	if err != nil || into == nil {
@@ -256,7 +267,7 @@ func (s *Server) Call(ctx context.Context, method, path string, header http.Head
 	return json.Unmarshal(answer, into)
 }
 
-// Send does one request; an answer that is no success is an error.
+// Send sends a request; a response without success is an error.
 func (s *Server) Send(ctx context.Context, method, path string, header http.Header, body []byte) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.API+path, bytes.NewReader(body))
 	if err != nil {
@@ -278,7 +289,7 @@ func (s *Server) Send(ctx context.Context, method, path string, header http.Head
 	return answer, res.Header, nil
 }
 
-// Token gets a token by some grant.
+// Token requests a token.
 func (s *Server) Token(ctx context.Context, authorization string, form url.Values) (string, error) {
 	var answer struct {
 		Token string `json:"access_token"`
@@ -298,7 +309,7 @@ func (s *Server) Create(ctx context.Context, token, path string, body any) error
 	return s.Call(ctx, http.MethodPost, path, header, text, nil)
 }
 
-// Profile gets a processor profile of the server while during runs.
+// Profile takes a processor profile of the server while during runs.
 func (s *Server) Profile(ctx context.Context, seconds int, file string, during func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- s.fetchProfile(ctx, seconds, file) }()
@@ -314,8 +325,8 @@ func (s *Server) fetchProfile(ctx context.Context, seconds int, file string) err
 	return os.WriteFile(file, profile, 0o644)
 }
 
-// heapProfile has the server collect its garbage, and returns what its heap is
-// after that, as text.
+// heapProfile makes the server collect its garbage, and returns its heap profile
+// as text.
 func (s *Server) heapProfile(ctx context.Context) ([]byte, error) {
 	return s.adminGet(ctx, "/debug/pprof/heap?gc=1&debug=1")
 }

@@ -24,17 +24,17 @@ import (
 
 var servicesSection = Section{
 	Name:  "services",
-	About: "from the request for a database to credentials that work: provision, bind and first connection through the bundled broker, beside bare statements on the same server",
+	About: "from the request for a database to credentials that work: provision, bind and first connection through the bundled broker, compared with bare statements on the same server",
 	Run:   measureServices,
 }
 
-// database is a kind of server that is measured.
+// database is a type of server that is measured.
 type database struct {
 	offering, driver string
-	// dsn makes a data source of a URL.
+	// dsn turns a URL into a data source name.
 	dsn func(*url.URL) string
-	// make are the bare statements, drop takes back what they made; NAME stands
-	// for the database and the user.
+	// make are the bare statements, drop undoes them; NAME is replaced by the
+	// name of the database and the user.
 	make, drop []string
 }
 
@@ -86,7 +86,8 @@ func measureServices(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// measure takes turns. The first round starts the server and is not counted.
+// measure alternates between both. The first round starts the server and is not
+// counted.
 func (d database) measure(ctx context.Context, r *Report, b *broker.Broker, rounds int) error {
 	c, err := newBrokerClient(ctx, b, d.offering)
 	if err != nil {
@@ -179,7 +180,7 @@ func (d database) connect(ctx context.Context, address *url.URL) error {
 	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-// brokerClient speaks to a broker about the first plan of an offering.
+// brokerClient calls a broker for the first plan of an offering.
 type brokerClient struct {
 	b     *broker.Broker
 	http  *http.Client

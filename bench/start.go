@@ -13,10 +13,10 @@ var startSection = Section{
 	Run:   measureStart,
 }
 
-// startGoal is to answer /healthz within a second, in milliseconds.
+// startGoal is the maximum time until /healthz responds, in milliseconds.
 const startGoal = 1000
 
-// startTimes are those of one kind of start.
+// startTimes are the times of one type of start.
 type startTimes struct{ healthy, ready []time.Duration }
 
 func measureStart(ctx context.Context, r *Report) error {
@@ -56,8 +56,8 @@ func measureStart(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// timeStart times one start. Its ports are chosen beforehand, so that the
-// first connection does not wait until the server has written down where it is.
+// timeStart measures one start. Its ports are chosen in advance, so that the
+// first connection need not wait for the file with the addresses.
 func timeStart(ctx context.Context, r *Report, dir string, times *startTimes) error {
 	api, err1 := freePort(ctx)
 	admin, err2 := freePort(ctx)

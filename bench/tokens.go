@@ -17,16 +17,16 @@ import (
 
 var tokensSection = Section{
 	Name:  "tokens",
-	About: "requests answered a second by the authorization server, over connections that stay open",
+	About: "requests per second of the authorization server, over persistent connections",
 	Run:   measureTokens,
 }
 
-// tokensGoal is the share of the machine's bare signing rate that the token
-// endpoint has to reach, load generator and HTTP included.
+// tokensGoal is the minimum rate of the token endpoint as a share of the
+// machine's bare signing rate, including load generator and HTTP.
 const tokensGoal = 0.60
 
-// The limits that a server has for one client (500 requests a second) and for
-// one user (2 logins a second, 30 at once) are not to be met: so many take turns.
+// A server limits one client to 500 requests a second and one user to 2 logins a
+// second, 30 at once. Enough clients and users take turns to stay below.
 const (
 	tokenClients = 16
 	tokenUsers   = 64
@@ -68,7 +68,7 @@ func measureTokens(ctx context.Context, r *Report) (err error) {
 	})
 }
 
-// grantFigures measures the client_credentials grant beside bare signing.
+// grantFigures compares the client_credentials grant with bare signing.
 func grantFigures(ctx context.Context, r *Report, rounds int, d time.Duration, tokens func(connections int) Contender) error {
 	sign, err := signer()
 	if err != nil {
@@ -88,7 +88,7 @@ func grantFigures(ctx context.Context, r *Report, rounds int, d time.Duration, t
 	return nil
 }
 
-// otherFigures are information: logins, and checks of tokens.
+// otherFigures are informational: logins, and token checks.
 func otherFigures(ctx context.Context, r *Report, rounds int, d time.Duration, c *cast, load func([][]byte, int) Contender) error {
 	best, err := bestOf(ctx, rounds,
 		bare(2, d, hashPassword), load(c.logins, 8), load([][]byte{c.health}, 8), load(c.userInfos, 8))
@@ -109,14 +109,14 @@ func rateFigure(name string, got Result, beside *Beside, goal Goal) Figure {
 	return Figure{Name: name, Value: got.PerSecond, Unit: "/s", Beside: beside, Goal: goal, Detail: detail}
 }
 
-// signer signs what a token holds, and nothing else: the limit of any server
+// signer signs a token's content and does nothing else: the limit of any server
 // that issues RS256 tokens.
 func signer() (func() error, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err
 	}
-	content := make([]byte, 700) // about as much as header and claims
+	content := make([]byte, 700) // about the size of header and claims
 	return func() error {
 		sum := sha256.Sum256(content)
 		_, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
@@ -124,8 +124,8 @@ func signer() (func() error, error) {
 	}, nil
 }
 
-// hashPassword is a password check as the server does it, of which it has two
-// under way at once: argon2id with 19 MiB and two passes.
+// hashPassword is a password verification as in the server, which runs two at
+// once: argon2id with 19 MiB and two passes.
 func hashPassword() error {
 	argon2.IDKey([]byte(adminPassword), make([]byte, 16), 2, 19<<10, 1, 32)
 	return nil

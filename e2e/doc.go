@@ -3,8 +3,12 @@
 // left. It has tests only.
 //
 //	make test-e2e                      all of it, short form
-//	INGOT_SOAK=1 go test -run Soak -timeout 60m ./e2e/...
+//	make test-e2e ARGS="-run TestPush" some of it
+//	INGOT_SOAK=1 go -C e2e test -run Soak -timeout 60m ./...
 //	                                   many more kills
+//
+// It is a module of its own, so that what only these tests need is not required
+// by the product.
 //
 // INGOT_BIN and CF_BIN name the programs. Without them ingot is built for the
 // run, and cf is the one that `make setup-test` puts into .tools/bin.

@@ -34,7 +34,7 @@ func TestDown(t *testing.T) {
 			return p.Stdout.String()
 		}
 
-		contains(t, down(), "The server (pid ", "2 instances of apps have ended.", s.Dir)
+		contains(t, down(), "Stopped the server (pid ", "Stopped 2 app instances.", s.Dir)
 		if code := s.wait(t); code != 0 {
 			t.Fatalf("the server left with %d", code)
 		}
@@ -43,7 +43,7 @@ func TestDown(t *testing.T) {
 		s.reaches(t, "steady", "/", http.StatusOK)
 
 		s.Kill9(t)
-		contains(t, down(), "No server was running.", "2 instances of apps have ended.")
+		contains(t, down(), "No server was running.", "Stopped 2 app instances.")
 		contains(t, down(), "No server was running.", "No app was running.")
 		s.Restart(t)
 		s.running(t, app, 2)

@@ -76,8 +76,9 @@ var findProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/", "ingot/cmd/ingot",
-		"ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-sftp")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/", "./cmd/ingot",
+		"./cmd/ingot-init", "./cmd/ingot-builder", "./cmd/ingot-static", "./cmd/ingot-sftp")
+	cmd.Dir = ".." // the product's module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)

@@ -1,12 +1,12 @@
-// Ingot-builder runs inside a staging instance and makes a droplet of the
-// application there, with the buildpacks of its plan:
+// Ingot-builder runs inside a staging instance and builds a droplet from the
+// application, with the buildpacks of its plan:
 //
 //	ingot-builder -home DIR
 //
-// Its exit status is 0, or one of Cloud Foundry's: 222 no buildpack wants the
+// Its exit status is 0, or one of Cloud Foundry's: 222 no buildpack detected the
 // application, 223 compile, 224 release, 225 supply, 226 finalize; 227 means
-// that the disk is full. What is where in DIR, and what is done, is told by
-// package lifecycle, which is all that it consists of.
+// that the disk is full. Package lifecycle implements it and documents the
+// layout of DIR.
 package main
 
 import (

@@ -16,25 +16,27 @@ import (
 )
 
 const (
-	firstPause   = 2 * time.Millisecond // between looks while starting; it grows
+	firstPause   = 2 * time.Millisecond // between checks while starting; it grows
 	longestPause = 500 * time.Millisecond
-	// failedLooks in a row make a healthy instance unhealthy.
-	failedLooks = 3
+	// maxFailures is the number of failures in a row that make a healthy instance
+	// unhealthy.
+	maxFailures = 3
 	loopback    = "127.0.0.1"
 )
 
-// needsLook tells whether there is anything to look at.
-func needsLook(c initproto.Check) bool {
+// needsCheck reports whether there is anything to check.
+func needsCheck(c initproto.Check) bool {
 	return c.Kind == initproto.CheckHTTP || c.Kind == initproto.CheckPort && len(c.Ports) > 0
 }
 
-// watchHealth looks until the instance is unhealthy or ctx ends. Its rules are
-// in the comment of initproto.Check. listening returns where the app listens.
+// watchHealth runs the health check until the instance is unhealthy or ctx is
+// done. The rules are in the comment of initproto.Check. listening returns the
+// sockets on which the app listens.
 func watchHealth(ctx context.Context, c initproto.Check, listening func() []socket, post func(event)) {
 	c = c.WithDefaults()
 	deadline := time.Now().Add(c.Startup)
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
-		err := look(ctx, c)
+		err := probe(ctx, c)
 		if err == nil {
 			break
 		}
@@ -49,12 +51,12 @@ func watchHealth(ctx context.Context, c initproto.Check, listening func() []sock
 	}
 	post(event{kind: evHealthy})
 	for failures, pause := 0, c.Interval; sleep(ctx, pause); {
-		err := look(ctx, c)
+		err := probe(ctx, c)
 		if err == nil {
 			failures, pause = 0, c.Interval
 			continue
 		}
-		if failures++; failures == failedLooks {
+		if failures++; failures == maxFailures {
 			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance became unhealthy: %s", explained(err, c.Ports, listening))})
 			return
 		}
@@ -62,11 +64,11 @@ func watchHealth(ctx context.Context, c initproto.Check, listening func() []sock
 	}
 }
 
-// watchReadiness looks until ctx ends.
+// watchReadiness runs the readiness check until ctx is done.
 func watchReadiness(ctx context.Context, c initproto.Check, post func(event)) {
 	c = c.WithDefaults()
 	for retry := firstPause; ; {
-		err := look(ctx, c)
+		err := probe(ctx, c)
 		if ctx.Err() != nil {
 			return
 		}
@@ -85,7 +87,7 @@ func watchReadiness(ctx context.Context, c initproto.Check, post func(event)) {
 	}
 }
 
-// sleep tells whether the time passed before ctx ended.
+// sleep waits for d and reports whether it passed before ctx was done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -97,8 +99,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// look returns what is wrong, in words for people.
-func look(ctx context.Context, c initproto.Check) error {
+// probe runs a check once. Its error is a message for users.
+func probe(ctx context.Context, c initproto.Check) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Invocation)
 	defer cancel()
 	if c.Kind == initproto.CheckHTTP {
@@ -114,7 +116,7 @@ func look(ctx context.Context, c initproto.Check) error {
 	return nil
 }
 
-// connect reaches a port of the instance, by whatever address it listens on.
+// connect connects to a port of the instance, on any address it listens on.
 func connect(ctx context.Context, c initproto.Check, port int) (net.Conn, error) {
 	var d net.Dialer
 	number := strconv.Itoa(port)
@@ -130,7 +132,7 @@ func connect(ctx context.Context, c initproto.Check, port int) (net.Conn, error)
 	return nil, &closedPort{port, why(err, c.Invocation)}
 }
 
-// ownAddresses are those that others reach the instance by.
+// ownAddresses returns the addresses at which others reach the instance.
 func ownAddresses() []string {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -176,7 +178,7 @@ func lookHTTP(ctx context.Context, c initproto.Check) error {
 	return nil
 }
 
-// parseStatus reads "HTTP/1.1 200 OK".
+// parseStatus parses a status line such as "HTTP/1.1 200 OK".
 func parseStatus(line string) (status int, ok bool) {
 	version, rest, _ := strings.Cut(line, " ")
 	digits, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -184,7 +186,7 @@ func parseStatus(line string) (status int, ok bool) {
 	return status, strings.HasPrefix(version, "HTTP/1.") && err == nil && len(digits) == 3
 }
 
-// why is the innermost of an error, without what it wraps.
+// why returns the message of the innermost error.
 func why(err error, limit time.Duration) string {
 	var timeout net.Error
 	var number syscall.Errno

@@ -23,7 +23,7 @@ func TestParseStatus(t *testing.T) {
 	}
 }
 
-// listener answers each connection with a text.
+// listener answers each connection with a text and returns its port.
 func listener(t *testing.T, address, answer string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -68,13 +68,13 @@ func TestLook(t *testing.T) {
 		{"http looks at the first port only", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"), closed), ""},
 		{"http 500", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 500 No\r\n\r\n")), "HTTP status 500"},
 		{"http 302", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")), "HTTP status 302"},
-		{"http nobody", port(initproto.CheckHTTP, closed), "connection refused"},
+		{"http closed", port(initproto.CheckHTTP, closed), "connection refused"},
 		{"http hangs up", port(initproto.CheckHTTP, open), "no HTTP answer: "},
 		{"not http", port(initproto.CheckHTTP, listener(t, loopback, strings.Repeat("220 smtp", 100))), "not HTTP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			err := look(context.Background(), test.check)
+			err := probe(context.Background(), test.check)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
@@ -84,13 +84,13 @@ func TestLook(t *testing.T) {
 
 func TestLookTimesOut(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", loopback+":0") // and never answers
+	l, err := net.Listen("tcp", loopback+":0") // never answers
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	addr, _ := l.Addr().(*net.TCPAddr)
-	err = look(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
+	err = probe(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
 	if err == nil || err.Error() != "no HTTP answer: no answer within 30ms" {
 		t.Error(err)
 	}
@@ -103,7 +103,7 @@ func TestLookFindsWhoListensElsewhere(t *testing.T) {
 		t.Skip("this machine has no address but loopback")
 	}
 	check := initproto.Check{Kind: initproto.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: 5 * time.Second}
-	if err := look(context.Background(), check); err != nil {
+	if err := probe(context.Background(), check); err != nil {
 		t.Error(err)
 	}
 }

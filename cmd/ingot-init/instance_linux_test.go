@@ -18,8 +18,8 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// lifeline is a pipe with a name that a process can hold, and a way to wait
-// until nobody does.
+// lifeline returns the path of a named pipe that processes can hold open, and a
+// function that waits until no process does.
 func lifeline(t *testing.T) (name string, wait func()) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "lifeline")
@@ -37,7 +37,7 @@ func lifeline(t *testing.T) (name string, wait func()) {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(io.Discard, f); err != nil {
-			t.Fatalf("somebody still holds the line: %v", err)
+			t.Fatalf("a process still holds the pipe open: %v", err)
 		}
 	}
 }
@@ -71,8 +71,7 @@ func TestNobodyIsLeft(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, change ...func(*exec.Cmd)) {
 		name, wait := lifeline(t)
-		// A daemon of its own session, whose parent is gone, and that does not
-		// want to go.
+		// A daemon in its own session, without a parent, that ignores SIGTERM.
 		daemon := fmt.Sprintf(`exec 3>%s; (setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 1000; done' &) ; `, name)
 		i := start(t, spec(shell("web", daemon+forever), shell("a", forever)), change...)
 		i.until("o0 up")
@@ -98,7 +97,7 @@ func TestEverybodyDiesWithIt(t *testing.T) {
 
 func TestZombies(t *testing.T) {
 	t.Parallel()
-	// Fifty orphans end while the member goes on.
+	// Fifty orphans exit while the member keeps running.
 	i := start(t, spec(shell("web", `for n in $(seq 50); do (true & exec true); (sh -c 'exit 3' &); done; echo up; `+forever)))
 	i.until("o0 up")
 	deadline := time.NewTimer(limit)
@@ -165,7 +164,7 @@ func TestBurst(t *testing.T) {
 	s := spec(actor(t, "web", fmt.Sprintf("lines %d", count)))
 	s.OneOff = true
 	dir := t.TempDir()
-	if err := initproto.WriteSpec(dir, s); err != nil {
+	if err := writeSpec(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "--records", "-", dir)
@@ -206,7 +205,7 @@ func TestBurst(t *testing.T) {
 	if lines != count || peak > 16<<10 {
 		t.Errorf("%d lines, %d kB", lines, peak)
 	}
-	if state, err := initproto.ReadState(dir); err != nil || state.Phase != initproto.Ended {
+	if state, err := readState(dir); err != nil || state.Phase != initproto.Ended {
 		t.Errorf("%+v, %v", state, err)
 	}
 }
@@ -228,7 +227,7 @@ func TestMemory(t *testing.T) {
 	i.end()
 }
 
-// memory reads a line of /proc/PID/status, in kB.
+// memory returns a field of /proc/PID/status, in kB.
 func memory(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

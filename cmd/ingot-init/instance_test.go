@@ -24,7 +24,8 @@ func body(r initproto.Record) initproto.EventBody {
 	return b
 }
 
-// TestCodependence has one member wait for a file, so that all run before it ends.
+// TestCodependence has one member wait for a file, so that all are running before
+// it exits.
 func TestCodependence(t *testing.T) {
 	t.Parallel()
 	const (
@@ -34,7 +35,7 @@ func TestCodependence(t *testing.T) {
 	)
 	for _, test := range []struct {
 		name   string
-		ends   int // the member
+		ends   int // the member that exits
 		how    string
 		oneOff bool
 		status int
@@ -59,7 +60,7 @@ func TestCodependence(t *testing.T) {
 			s.OneOff = test.oneOff
 			i := start(t, s)
 			i.untilAll("v0 ready", fmt.Sprintf("o%d up", test.ends))
-			state, err := initproto.ReadState(i.dir)
+			state, err := readState(i.dir)
 			if err != nil || state.Phase != initproto.Running || !state.Ready {
 				t.Fatalf("%+v, %v", state, err)
 			}
@@ -162,8 +163,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestOutputOfAnOrphanDoesNotHoldUpTheExit has a child of the member keep its
-// output open after it.
+// TestOutputOfAnOrphanDoesNotHoldUpTheExit has a child of the member keep the
+// member's output open after it exited.
 func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	t.Parallel()
 	i := start(t, spec(
@@ -176,7 +177,7 @@ func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	if !slices.Equal(out, []string{"up", "last", "Exit status 4"}) {
 		t.Errorf("%q", out)
 	}
-	state, err := initproto.ReadState(i.dir)
+	state, err := readState(i.dir)
 	if err != nil || state.Phase != initproto.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -195,7 +196,7 @@ func TestRateLimit(t *testing.T) {
 		s.OneOff, s.LogRate = true, rate
 		i := start(t, s)
 		i.end()
-		passed := int64(len(i.lines(initproto.Stdout, 0)) - 1) // the exit is always told
+		passed := int64(len(i.lines(initproto.Stdout, 0)) - 1) // the exit is always recorded
 		var lines, bytes int64
 		for _, r := range i.records {
 			if r.Kind == initproto.Event && body(r).Event == initproto.EventDropped {
@@ -236,7 +237,7 @@ func TestStopWhatIsStubborn(t *testing.T) {
 	begin := time.Now()
 	i.signal(syscall.SIGTERM)
 	i.until("v1 exited status=143 signaled cancelled")
-	i.signal(syscall.SIGTERM) // changes nothing
+	i.signal(syscall.SIGTERM) // has no effect
 	if got := i.end(); got != (initproto.Exit{Status: 137, Stopped: true}) {
 		t.Errorf("%+v", got)
 	}
@@ -279,7 +280,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// soon is a check that does not take long to decide.
+// soon returns a check with short timeouts.
 func soon(kind initproto.CheckKind, ports ...int) initproto.Check {
 	return initproto.Check{Kind: kind, Ports: ports, Endpoint: "/", Invocation: 5 * time.Second, Interval: 10 * time.Millisecond}
 }
@@ -326,7 +327,7 @@ func TestHealth(t *testing.T) {
 		i.until("v0 started")
 		i.until("v0 healthy")
 		i.until("v0 ready")
-		i.signal(syscall.SIGUSR1) // stops to listen
+		i.signal(syscall.SIGUSR1) // stop listening
 		want := fmt.Sprintf("Instance became unhealthy: port %d is not listening: connection refused", port)
 		if got := i.end(); got != (initproto.Exit{Status: 143, Description: want}) {
 			t.Errorf("%+v", got)
@@ -355,7 +356,7 @@ func TestHealth(t *testing.T) {
 		for range 3 {
 			i.signal(syscall.SIGUSR1)
 			i.until("v0 not-ready (HTTP status 500)")
-			if state, err := initproto.ReadState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
+			if state, err := readState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
 				t.Errorf("%+v, %v", state, err)
 			}
 			i.signal(syscall.SIGUSR1)
@@ -368,7 +369,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// TestLinksLittle keeps out what would make every instance larger.
+// TestLinksLittle refuses imports that would make every instance larger.
 func TestLinksLittle(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()

@@ -9,8 +9,8 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// The life of an instance. step is the whole of it: events in, actions out, no
-// clock and no I/O, so that every path can be tested.
+// The life cycle of an instance. step implements all of it: events in, actions
+// out, no clock and no I/O, so that every path can be tested.
 //
 //	               begin
 //	unborn ───────────────────▶ starting ──healthy──▶ running
@@ -22,18 +22,18 @@ import (
 //	  │           all members gone │  ▼
 //	  │                            │ killing
 //	  │                            ▼  │ all members gone
-//	  └───────────────────────▶ sweeping    what the members left behind is killed
+//	  └───────────────────────▶ sweeping    remaining processes are killed
 //	                               │ swept
 //	                               ▼
 //	                             ended
 //
-// A member goes its own way inside of that:
+// Each member has its own life cycle within that:
 //
 //	waiting ──gate open──▶ launching ──started──▶ alive ──exited──▶ gone
 //	   │                       └───────failed to start───────────────▲
-//	   └────────the instance is stopping: it never starts────────────┘
+//	   └────────the instance is stopping: never started──────────────┘
 //
-// Where to add what is not there yet:
+// Where to add features:
 //   - an order of starts (a sidecar before the main process): machine.gate
 //     decides whether a waiting member may start, and is asked again after every
 //     event. What it needs to know (that a member started, or passed a check of
@@ -56,7 +56,7 @@ var stateNames = [...]string{"unborn", "starting", "running", "stopping", "killi
 
 func (s state) String() string { return stateNames[s] }
 
-// phase is what the world is told of the state.
+// phase returns the phase that is reported for the state.
 func (s state) phase() initproto.Phase {
 	switch s {
 	case unborn, starting:
@@ -74,14 +74,14 @@ type eventKind int
 
 const (
 	evBegin     eventKind = iota
-	evStarted             // member runs
-	evExited              // the members in exits ended, or could not be started
+	evStarted             // member is running
+	evExited              // the members in exits exited, or could not be started
 	evHealthy             // the health check passed
-	evUnhealthy           // it failed for good; reason is a whole sentence
+	evUnhealthy           // it failed for good; reason is a complete sentence
 	evReady               // the readiness check passed
 	evNotReady            // it failed; reason says why
-	evStop                // somebody asked for it
-	evTimeout             // a one-off took too long
+	evStop                // the instance was asked to stop
+	evTimeout             // a task took too long
 	evGraceOver           //
 	evSwept               // no process is left
 )
@@ -97,8 +97,8 @@ type event struct {
 	reason string
 }
 
-// exit is how a member ended. Those that are noticed together are in one event:
-// none of them was told to go because of another.
+// exit describes how a member exited. Exits that are noticed together are in one
+// event, because none of them caused another.
 type exit struct {
 	member   int
 	status   int // 128 + signal when killed
@@ -109,15 +109,15 @@ type exit struct {
 type actionKind int
 
 const (
-	doStart   actionKind = iota // the member; evStarted or evExited comes of it
-	doTerm                      // the member's process group
-	doKill                      // the same, at once
-	doCheck                     // begin to look whether the instance is healthy
-	doWatch                     // begin to look whether it is ready
-	doUncheck                   // look no more
-	doGrace                     // evGraceOver when the grace is over
-	doSweep                     // kill what is left; evSwept when nothing is
-	doTell                      // write body, and before it line, if any, to the member's output
+	doStart   actionKind = iota // start the member; results in evStarted or evExited
+	doTerm                      // send SIGTERM to the member's process group
+	doKill                      // send SIGKILL to it
+	doCheck                     // start the health check
+	doWatch                     // start the readiness check
+	doUncheck                   // stop the checks
+	doGrace                     // send evGraceOver when the grace period is over
+	doSweep                     // kill remaining processes; evSwept when none is left
+	doTell                      // write body, and line before it, if any, to the member's output
 	doLeave
 )
 
@@ -132,14 +132,14 @@ type action struct {
 	line   string
 }
 
-// plan is what does not change.
+// plan is the fixed part of a machine.
 type plan struct {
 	sources  []string // of the members; the first is the main process
 	oneOff   bool
-	health   bool // there is something to look at before the instance is healthy
-	ready    bool // the same for readiness
+	health   bool // it has a health check
+	ready    bool // it has a readiness check
 	grace    time.Duration
-	deadline time.Duration // of a one-off
+	deadline time.Duration // of a task
 }
 
 type memberPhase int
@@ -157,9 +157,9 @@ func (p memberPhase) String() string { return memberPhaseNames[p] }
 
 type member struct {
 	phase   memberPhase
-	told    bool // to go
-	overdue bool // it had to be killed
-	never   bool // it was not even started
+	told    bool // told to stop
+	overdue bool // had to be killed
+	never   bool // was never started
 	exit    exit
 }
 
@@ -167,10 +167,10 @@ type machine struct {
 	plan    plan
 	state   state
 	members []member
-	started bool // all members were alive at once
+	started bool // all members were alive at the same time
 	ready   bool
-	// Why it ended: the first of these to happen.
-	cause   string // the description, if it was not a member's exit
+	// Why the instance ended: whichever of these happened first.
+	cause   string // the description, unless a member exited
 	stopped bool
 	culprit int // the member that exited first, or none
 }
@@ -181,8 +181,8 @@ func newMachine(p plan) machine {
 	return machine{plan: p, members: make([]member, len(p.sources)), culprit: none}
 }
 
-// step returns the machine after an event, and what is to be done, in order. An
-// event that means nothing in the present state changes nothing.
+// step returns the machine after an event and the actions to take, in order. An
+// event without a meaning in the current state changes nothing.
 func (m machine) step(e event) (machine, []action) {
 	m.members = slices.Clone(m.members)
 	var do []action
@@ -245,7 +245,7 @@ func (m machine) step(e event) (machine, []action) {
 
 func tell(body initproto.EventBody) action { return action{kind: doTell, body: body} }
 
-// settle does what follows from where things stand now.
+// settle takes the transitions that follow from the current state.
 func (m *machine) settle() []action {
 	var do []action
 	switch m.state {
@@ -274,11 +274,11 @@ func (m *machine) settle() []action {
 	return do
 }
 
-// gate tells whether a waiting member may start. All start together.
+// gate reports whether a waiting member may start. All start together.
 func (m *machine) gate(int) bool { return true }
 
-// fatal tells whether a member's exit ends the instance. Every one does: members
-// depend on each other.
+// fatal reports whether a member's exit stops the instance. Every exit does,
+// because members depend on each other.
 func (m *machine) fatal(int) bool { return true }
 
 func (m *machine) all(p memberPhase) bool {
@@ -292,7 +292,7 @@ func (m *machine) memberStarted(i int) []action {
 	}
 	b.phase = alive
 	switch m.state {
-	case stopping: // we were asked to stop while it was being started
+	case stopping: // asked to stop while it was being started
 		b.told = true
 		return []action{{kind: doTerm, member: i}}
 	case killing:
@@ -335,7 +335,7 @@ func (m *machine) healthy() []action {
 	return append(do, tell(initproto.EventBody{Event: initproto.EventReady}))
 }
 
-// stop tells all members to go.
+// stop tells all members to stop.
 func (m *machine) stop() []action {
 	m.state, m.ready = stopping, false
 	do := []action{{kind: doUncheck}}
@@ -371,7 +371,7 @@ func (m *machine) kill() []action {
 	return do
 }
 
-// exitLine is what stands in the member's own output when it ended.
+// exitLine returns the line that is added to a member's output when it exits.
 func (m *machine) exitLine(i int) string {
 	b := m.members[i]
 	line := fmt.Sprintf("Exit status %d", b.exit.status)
@@ -384,10 +384,10 @@ func (m *machine) exitLine(i int) string {
 	return line
 }
 
-// maxDescription is what the platform's API takes.
+// maxDescription is the maximum length that the platform's API accepts.
 const maxDescription = 10000
 
-// exit says how the instance ended.
+// exit returns how the instance ended.
 func (m machine) exit() initproto.Exit {
 	x := initproto.Exit{Stopped: m.stopped, Status: m.members[0].exit.status}
 	if m.culprit != none && !m.plan.oneOff {
@@ -396,7 +396,7 @@ func (m machine) exit() initproto.Exit {
 	var failures []string
 	for i, b := range m.members {
 		if b.told || b.never {
-			continue // merely told to go
+			continue // it was only told to stop
 		}
 		x.OOM = x.OOM || b.exit.oom
 		if b.exit.status != 0 {

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// web is an instance with a main process and a sidecar.
+// web returns an instance with a main process and a sidecar.
 func web(change ...func(*plan)) machine {
 	p := plan{sources: []string{"APP/PROC/WEB", "APP/PROC/WEB/SIDECAR/HELPER"}, grace: 10 * time.Second}
 	for _, c := range change {
@@ -60,7 +60,7 @@ func (a action) String() string {
 	return s
 }
 
-// after brings a machine somewhere.
+// after returns a machine after some events.
 func after(m machine, events ...event) machine {
 	for _, e := range events {
 		m, _ = m.step(e)
@@ -188,7 +188,7 @@ func TestHowItEnded(t *testing.T) {
 		{"both failed", web(), []event{exited(exit{member: 1, status: 1}, exit{member: 0, status: 2})}, initproto.Exit{Status: 1, Description: main + "2; " + sidecar + "1"}},
 		{"one failed, one finished", web(), []event{exited(exit{member: 0}, exit{member: 1, status: 2})}, initproto.Exit{Description: sidecar + "2"}},
 		{"out of memory", web(), []event{exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, OOM: true, Description: main + "137 (out of memory)"}},
-		{"out of memory when told to go", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, Stopped: true}},
+		{"out of memory when told to stop", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, Stopped: true}},
 		{"stopped", web(), []event{ev(evStop), wentWith(1, 143), wentWith(0, 7)}, initproto.Exit{Status: 7, Stopped: true}},
 		{"stopped after a crash", web(), []event{wentWith(0, 7), ev(evStop), wentWith(1, 143)}, initproto.Exit{Status: 7, Description: main + "7"}},
 		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)}, initproto.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
@@ -241,8 +241,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestAnyOrderOfEventsEnds throws events at machines in any order, and then lets
-// nature take its course: whoever is told to go goes.
+// TestAnyOrderOfEventsEnds sends random events to machines, and then lets every
+// member exit that was told to stop.
 func TestAnyOrderOfEventsEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
@@ -278,7 +278,7 @@ func TestAnyOrderOfEventsEnds(t *testing.T) {
 	}
 }
 
-// world remembers what a machine did, and complains.
+// world records the actions of a machine and checks them.
 type world struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -353,7 +353,7 @@ func (w *world) check() {
 			w.t.Errorf("member %d is %v at the end", i, b.phase)
 		}
 		if w.started[i] > 1 || w.told[fmt.Sprint("exited", i)] != w.started[i] {
-			w.t.Errorf("member %d was started %d times, and its exit told %d times", i, w.started[i], w.told[fmt.Sprint("exited", i)])
+			w.t.Errorf("member %d was started %d times, and its exit recorded %d times", i, w.started[i], w.told[fmt.Sprint("exited", i)])
 		}
 	}
 	for _, kind := range []actionKind{doSweep, doLeave, doUncheck} {
@@ -364,7 +364,7 @@ func (w *world) check() {
 	if w.told["ended"] != 1 || w.told["started"] > 1 || w.told["healthy"] > w.told["started"] || w.counts[doGrace] > 1 {
 		w.t.Error(w.told)
 	}
-	// Ready and not ready take turns, beginning with ready.
+	// Ready and not ready alternate, starting with ready.
 	if d := w.told["ready"] - w.told["not-ready"]; d < 0 || d > 1 || w.told["ready"] > 0 && w.told["healthy"] == 0 {
 		w.t.Error(w.told)
 	}

@@ -1,25 +1,26 @@
 // Ingot-init is the first process of every app instance: it runs the main
-// process and its sidecars, keeps their output, looks whether they are healthy,
-// and ends them together.
+// process and its sidecars, records their output, checks their health, and
+// stops them together.
 //
 //	ingot-init [--records DIR|-] CONTROL_DIR
 //
 // It reads CONTROL_DIR/spec.json and writes CONTROL_DIR/state.json and the
-// records, to the directory CONTROL_DIR/records unless told otherwise; "-" is
-// standard output. SIGTERM and SIGINT stop the instance gracefully. It leaves
-// with the exit status of the instance; 1 when it could not begin, and 2 when it
-// was called in a way it does not understand.
+// records, by default to the directory CONTROL_DIR/records; "-" is standard
+// output. SIGTERM and SIGINT stop the instance gracefully. It exits with the
+// status of the instance, with 1 if it could not start, and with 2 for incorrect
+// usage.
 //
-// It may be the first process of a container, or a plain child. Then it adopts
-// the orphans of its members, so that none outlives it. Set GOMAXPROCS=1 in its
-// environment to save memory on large machines; members do not inherit that.
+// It may be the first process of a container, or a plain child process. As a
+// child it adopts the orphans of its members, so that none outlives it. Set
+// GOMAXPROCS=1 in its environment to save memory on large machines; members do
+// not inherit that.
 //
-//	main        arguments, settings of the runtime
-//	machine     what happens when: a pure state machine
-//	supervisor  does what the machine says, and tells it what happened
-//	teller      writes state and events
-//	output      takes the members' lines
-//	check       looks whether the instance is healthy and ready
+//	main        arguments, runtime settings
+//	machine     the life cycle: a pure state machine
+//	supervisor  executes the machine's actions and feeds it events
+//	recorder    writes state and events
+//	output      reads the members' output lines
+//	check       runs health and readiness checks
 //	process     starts, signals and reaps processes
 package main
 
@@ -40,13 +41,14 @@ const (
 )
 
 func init() {
-	// Members of an instance that has no pid namespace die with the thread that
-	// started them. It is the main one, which lives as long as the process.
+	// Without a pid namespace, members die with the thread that started them.
+	// That is the main thread, which lives as long as the process.
 	runtime.LockOSThread()
 }
 
 func main() {
-	// There are many of us and we have little to do: small rather than fast.
+	// Every instance has an ingot-init, and it has little to do: small rather
+	// than fast.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(20)
 	os.Exit(run(os.Args[1:]))
@@ -68,7 +70,7 @@ func run(args []string) int {
 	return status
 }
 
-// supervise runs the instance to its end.
+// supervise runs the instance until it ends.
 func supervise(dir, records string) (status int, err error) {
 	spec, err := initproto.ReadSpec(dir)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,11 +53,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// play is a member of an instance.
+// play runs the test binary as a member of an instance.
 func play(role string) {
 	name, argument, _ := strings.Cut(role, " ")
 	switch name {
-	case "serve": // a port, with a status that SIGUSR1 changes to 500 and back
+	case "serve": // serve a port, with a status that SIGUSR1 toggles to 500
 		var bad atomic.Bool
 		toggle := make(chan os.Signal, 1)
 		signal.Notify(toggle, syscall.SIGUSR1)
@@ -72,7 +73,7 @@ func play(role string) {
 			}
 		})}
 		fmt.Println(s.ListenAndServe())
-	case "listen": // a port, until SIGUSR1
+	case "listen": // listen on a port until SIGUSR1
 		done := make(chan os.Signal, 1)
 		signal.Notify(done, syscall.SIGUSR1)
 		l, err := net.Listen("tcp", argument)
@@ -82,7 +83,7 @@ func play(role string) {
 		<-done
 		l.Close()
 		select {}
-	case "lines": // so many lines of 100 bytes
+	case "lines": // write that many lines of 100 bytes
 		count, err := strconv.Atoi(argument)
 		if err != nil {
 			panic(err)
@@ -102,7 +103,7 @@ func play(role string) {
 	}
 }
 
-// limit is when a test gives up on what should have happened long ago.
+// limit is the timeout for events that should have happened long before.
 const limit = time.Minute
 
 func freePort(t *testing.T) int {
@@ -118,7 +119,7 @@ func freePort(t *testing.T) int {
 
 var environment = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}
 
-// shell is a member that runs a script; the first is the main process.
+// shell returns a member that runs a script; the first is the main process.
 func shell(name, script string) initproto.Member {
 	source := "APP/PROC/WEB"
 	if name != "web" {
@@ -145,7 +146,7 @@ func spec(members ...initproto.Member) initproto.Spec {
 	return initproto.Spec{Instance: "test", Members: members, LogRate: -1, Grace: 30 * time.Second}
 }
 
-// instance is a running ingot-init and what it said so far.
+// instance is a running ingot-init and its records so far.
 type instance struct {
 	t       *testing.T
 	dir     string
@@ -155,11 +156,11 @@ type instance struct {
 	stderr  bytes.Buffer
 }
 
-// start runs ingot-init. The test's end ends it.
+// start runs ingot-init until the end of the test.
 func start(t *testing.T, s initproto.Spec, change ...func(*exec.Cmd)) *instance {
 	t.Helper()
 	i := &instance{t: t, dir: t.TempDir()}
-	if err := initproto.WriteSpec(i.dir, s); err != nil {
+	if err := writeSpec(i.dir, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(i.dir, initproto.RecordsDir), 0o755); err != nil {
@@ -209,7 +210,8 @@ func (i *instance) next() (initproto.Record, bool) {
 	return rec, true
 }
 
-// until reads on to a record whose text, after its kind and member, begins so.
+// until reads records until one whose text, after kind and member, has the
+// prefix.
 func (i *instance) until(prefix string) initproto.Record {
 	i.t.Helper()
 	for {
@@ -223,7 +225,7 @@ func (i *instance) until(prefix string) initproto.Record {
 	}
 }
 
-// untilAll reads on until each of the texts was said, in any order.
+// untilAll reads records until each of the texts has appeared, in any order.
 func (i *instance) untilAll(texts ...string) {
 	i.t.Helper()
 	for {
@@ -239,7 +241,7 @@ func (i *instance) untilAll(texts ...string) {
 	}
 }
 
-// text is what a record says: "o0 hello", or "v1 exited status=3 cancelled".
+// text formats a record: "o0 hello", or "v1 exited status=3 cancelled".
 func text(r initproto.Record) string {
 	if r.Kind != initproto.Event {
 		return fmt.Sprintf("%c%d %s", r.Kind, r.Member, r.Payload)
@@ -279,7 +281,8 @@ func (i *instance) transcript() string {
 	return b.String()
 }
 
-// end reads to the end and checks what is true of every end.
+// end reads all remaining records and checks what every instance must do at its
+// end.
 func (i *instance) end() initproto.Exit {
 	i.t.Helper()
 	for {
@@ -287,13 +290,13 @@ func (i *instance) end() initproto.Exit {
 			break
 		}
 	}
-	_ = i.cmd.Wait() // the status is looked at below
+	_ = i.cmd.Wait() // the status is checked below
 	for n, rec := range i.records {
 		if rec.Seq != uint64(n+1) {
 			i.t.Fatalf("record %d has number %d", n, rec.Seq)
 		}
 	}
-	state, err := initproto.ReadState(i.dir)
+	state, err := readState(i.dir)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -316,7 +319,7 @@ func (i *instance) end() initproto.Exit {
 	return *state.Exit
 }
 
-// lines are the texts of all output records of one member and kind.
+// lines returns the texts of all output records of a member and kind.
 func (i *instance) lines(kind initproto.Kind, member int) []string {
 	var lines []string
 	for _, r := range i.records {
@@ -325,4 +328,20 @@ func (i *instance) lines(kind initproto.Kind, member int) []string {
 		}
 	}
 	return lines
+}
+
+func writeSpec(dir string, s initproto.Spec) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, initproto.SpecFile), content, 0o600)
+}
+
+func readState(dir string) (s initproto.State, err error) {
+	content, err := os.ReadFile(filepath.Join(dir, initproto.StateFile))
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(content, &s)
 }

@@ -13,17 +13,17 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// splitter cuts a stream of bytes into lines. Its buffer is small until there is
-// a lot to read, or a long line.
+// splitter splits a stream of bytes into lines. Its buffer grows when there is
+// much to read, or for a long line.
 type splitter struct {
 	buf  []byte
-	have int  // bytes of the line that is not complete
-	cut  bool // the line so far was over the limit and has been emitted
+	have int  // length of the incomplete line
+	cut  bool // the line exceeded the limit and its first part was emitted
 }
 
 const firstBuffer = 1 << 10
 
-// space is where to read to. It is never empty.
+// space returns the buffer to read into. It is never empty.
 func (s *splitter) space() []byte {
 	if s.buf == nil {
 		s.buf = make([]byte, firstBuffer)
@@ -31,8 +31,8 @@ func (s *splitter) space() []byte {
 	return s.buf[s.have:]
 }
 
-// took emits the lines that are complete after n bytes were read. A line is
-// valid until emit returns.
+// took emits the lines that are complete after n bytes were read. A line is valid
+// until emit returns.
 func (s *splitter) took(n int, emit func(line []byte)) {
 	data := s.buf[:s.have+n]
 	begin, from := 0, s.have
@@ -63,7 +63,7 @@ func (s *splitter) took(n int, emit func(line []byte)) {
 	s.have = copy(s.buf, rest)
 }
 
-// flush emits what came after the last line break.
+// flush emits the text after the last line break.
 func (s *splitter) flush(emit func(line []byte)) {
 	if s.have > 0 {
 		emit(s.buf[:s.have])
@@ -71,7 +71,8 @@ func (s *splitter) flush(emit func(line []byte)) {
 	s.have, s.cut = 0, false
 }
 
-// wholeRunes is how much of b can be cut off without cutting a character.
+// wholeRunes returns the length of the longest prefix of b that ends between
+// characters.
 func wholeRunes(b []byte) int {
 	for back := 1; back < utf8.UTFMax && back < len(b); back++ {
 		at := len(b) - back
@@ -85,10 +86,10 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// bucket is a rate limit: it fills by rate bytes a second, up to one second's
-// worth. What is let through may be more than is left; the bucket then owes it.
+// bucket is a rate limit: it fills at rate bytes a second, up to one second's
+// worth. A line may exceed what is left; the bucket then goes into debt.
 type bucket struct {
-	rate int64 // below zero means no limit, zero that nothing passes
+	rate int64 // negative means unlimited, zero that nothing passes
 	left float64
 	last time.Time
 }
@@ -110,7 +111,7 @@ func (b *bucket) take(now time.Time, n int) bool {
 	return true
 }
 
-// output is what one member writes, on both its streams.
+// output is the output of one member, on both its streams.
 type output struct {
 	member  int
 	w       *initproto.Writer
@@ -118,13 +119,13 @@ type output struct {
 
 	mu       sync.Mutex
 	bucket   bucket
-	lines    int64 // dropped and not told yet
+	lines    int64 // dropped and not reported yet
 	bytes    int64
-	reporter *time.Timer // fires once a second while something is dropped
+	reporter *time.Timer // fires once a second while lines are dropped
 }
 
-// line writes one line, unless that is over the limit. A line that cannot be
-// written is missing in the records' numbers.
+// line writes one line, unless it exceeds the limit. A line that cannot be
+// written leaves a gap in the sequence numbers of the records.
 func (o *output) line(kind initproto.Kind, at time.Time, line []byte) {
 	if o.bucket.rate >= 0 && !o.admit(at, len(line)+1) {
 		return
@@ -146,7 +147,7 @@ func (o *output) admit(at time.Time, n int) bool {
 	return false
 }
 
-// report tells what was dropped since the last time.
+// report writes how much was dropped since the last report.
 func (o *output) report() {
 	o.mu.Lock()
 	body := initproto.EventBody{Event: initproto.EventDropped, Lines: o.lines, Bytes: o.bytes, Rate: o.bucket.rate}
@@ -160,8 +161,8 @@ func (o *output) report() {
 	}
 }
 
-// settle waits until everything that the member wrote before it ended has been
-// told. Processes that it left behind may go on writing.
+// settle waits until everything that the member wrote before it exited has been
+// recorded. Processes that it left behind may continue to write.
 func (o *output) settle() {
 	for _, s := range o.streams {
 		s.settle()
@@ -169,7 +170,7 @@ func (o *output) settle() {
 	o.report()
 }
 
-// end waits until everything is told, when nobody is left to write.
+// end waits until everything is recorded, after all processes have exited.
 func (o *output) end() {
 	for _, s := range o.streams {
 		s.end()
@@ -178,14 +179,14 @@ func (o *output) end() {
 }
 
 const (
-	// pipeSize is the most that can be in a pipe.
+	// pipeSize is the maximum number of bytes in a pipe.
 	pipeSize = 1 << 20
-	// patience is how long a pipe may stay silent, and not be closed either,
-	// after all processes are gone: somebody outside has it.
+	// patience is how long a pipe may stay open and silent after all processes
+	// have exited: a process outside the instance holds it open.
 	patience = time.Second
 )
 
-// stream is one of a member's two.
+// stream is one of a member's two output streams.
 type stream struct {
 	kind   initproto.Kind
 	f      *os.File // the reading end of the pipe
@@ -202,8 +203,8 @@ func newStream(o *output, kind initproto.Kind, f *os.File) *stream {
 	return s
 }
 
-// run reads until the pipe is closed. It is slowed down by whoever keeps the
-// records, and the member by it: nothing is lost on the way.
+// run reads until the pipe is closed. A slow reader of the records slows it down,
+// and it slows down the member, so that nothing is lost.
 func (s *stream) run() {
 	defer close(s.done)
 	defer s.f.Close()
@@ -220,20 +221,20 @@ func (s *stream) run() {
 		case !errors.Is(err, os.ErrDeadlineExceeded), s.ending.Load():
 			s.flush()
 			return
-		default: // settle woke us
+		default: // woken by settle
 			s.deadline(time.Time{})
-			s.drain()
+			s.readAvailable()
 			s.flush()
 			close(<-s.marks)
 		}
 	}
 }
 
-// took tells the lines that are complete after n bytes were read.
+// took records the lines that are complete after n bytes were read.
 func (s *stream) took(n int) {
 	now := time.Now()
 	s.split.took(n, func(line []byte) { s.o.line(s.kind, now, line) })
-	_ = s.o.w.Flush() // a failure is a gap in the records' numbers
+	_ = s.o.w.Flush() // a failure leaves a gap in the sequence numbers
 }
 
 func (s *stream) flush() {
@@ -242,8 +243,8 @@ func (s *stream) flush() {
 	_ = s.o.w.Flush()
 }
 
-// drain reads what is in the pipe now, without waiting for more.
-func (s *stream) drain() {
+// readAvailable reads what is in the pipe now, without waiting for more.
+func (s *stream) readAvailable() {
 	conn, err := s.f.SyscallConn()
 	if err != nil {
 		return
@@ -267,7 +268,7 @@ func (s *stream) drain() {
 }
 
 func (s *stream) deadline(t time.Time) {
-	_ = s.f.SetReadDeadline(t) // fails only when the pipe is closed, and then no one waits
+	_ = s.f.SetReadDeadline(t) // fails only when the pipe is closed, and then no read is waiting
 }
 
 func (s *stream) settle() {

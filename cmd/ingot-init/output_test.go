@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// split feeds a splitter in pieces.
+// split feeds a splitter piece by piece.
 func split(pieces ...string) []string {
 	var s splitter
 	var lines []string

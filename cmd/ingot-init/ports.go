@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// socket is where a process listens.
+// socket is an address on which a process listens.
 type socket struct {
 	address net.IP
 	port    int
 }
 
-// closedPort is a port of the instance that nobody can be reached on.
+// closedPort means that a port of the instance refuses connections.
 type closedPort struct {
 	port int
 	why  string
@@ -26,8 +26,8 @@ func (e *closedPort) Error() string {
 	return fmt.Sprintf("port %d is not listening: %s", e.port, e.why)
 }
 
-// explained adds to a failure of a check where the app does listen, if that is
-// not where it should: most often it ignores PORT.
+// explained adds to the failure of a check where the app listens instead, if it
+// does: most often it ignores PORT.
 func explained(err error, wanted []int, listening func() []socket) string {
 	var closed *closedPort
 	if !errors.As(err, &closed) || listening == nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// listening returns where a member and its descendants listen. When we may not
-// look at their files, it is what anybody listens on in the instance's own
-// network; where the network is everybody's, nothing.
+// listening returns the sockets on which a member and its descendants listen.
+// Without permission to read their files, it returns all listening sockets of the
+// instance's own network, or nothing if the network is shared.
 func (h *host) listening(pid int) []socket {
 	inodes, seen := map[string]bool{}, false
 	for _, one := range append(descendants(pid), pid) {
@@ -24,7 +24,7 @@ func (h *host) listening(pid int) []socket {
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		table, err := os.ReadFile(file)
 		if err != nil {
-			continue // there may be no IPv6
+			continue // IPv6 may be disabled
 		}
 		all = append(all, parseListening(string(table), func(inode string) bool { return !seen || inodes[inode] })...)
 	}
@@ -41,7 +41,7 @@ func socketsOf(dir string, inodes map[string]bool) bool {
 	for _, name := range names {
 		target, err := os.Readlink(dir + "/" + name)
 		if err != nil {
-			continue // it was closed meanwhile
+			continue // closed in the meantime
 		}
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			inodes[strings.TrimSuffix(inode, "]")] = true
@@ -65,7 +65,7 @@ func parseListening(table string, ours func(inode string) bool) (all []socket) {
 		if err != nil || bad != nil || len(raw) != net.IPv4len && len(raw) != net.IPv6len {
 			continue
 		}
-		// Words of 32 bits, each as the machine has them in memory.
+		// 32-bit words in the machine's byte order.
 		ip := make(net.IP, len(raw))
 		for i := 0; i < len(raw); i += 4 {
 			binary.NativeEndian.PutUint32(ip[i:], binary.BigEndian.Uint32(raw[i:]))

@@ -54,7 +54,7 @@ func TestExplained(t *testing.T) {
 		want    string
 	}{
 		{closed, nil, "port 8080 is not listening: connection refused"},
-		{closed, []socket{{net.IPv4zero, 9000}}, "port 8080 is not listening: connection refused"}, // that is wanted, too
+		{closed, []socket{{net.IPv4zero, 9000}}, "port 8080 is not listening: connection refused"}, // listening, but not on the wanted port
 		{closed, []socket{{net.IPv4zero, 3000}, {net.IPv6zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on port 3000 instead; make it listen on the port in $PORT"},
 		{closed, []socket{{net.IPv4zero, 5000}, {net.IPv4zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on ports 3000, 5000 instead; make it listen on the port in $PORT"},
 		{closed, []socket{{net.IPv6loopback, 8080}}, "port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},

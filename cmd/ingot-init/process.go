@@ -11,11 +11,11 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// host is the system that processes run on.
+// host is the operating system as seen by the supervisor.
 type host struct {
 	spec     initproto.Spec
-	first    bool // we are the first process of a pid namespace
-	noGroups bool // the system does not let us drop groups
+	first    bool // ingot-init is the first process of a pid namespace
+	noGroups bool // the system does not allow dropping groups
 	oom      oomCounter
 }
 
@@ -27,8 +27,8 @@ func newHost(spec initproto.Spec) (*host, error) {
 	return h, nil
 }
 
-// startFailure is why a member could not be started, with the status a shell
-// would give.
+// startFailure is the reason why a member could not be started, with the exit
+// status that a shell would return.
 type startFailure struct {
 	status int
 	text   string
@@ -41,7 +41,7 @@ const (
 	statusNotFound  = 127
 )
 
-// start runs a member, in a session of its own.
+// start starts a member in a session of its own.
 func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFailure) {
 	if info, err := os.Stat(m.Dir); m.Dir != "" && (err != nil || !info.IsDir()) {
 		return 0, &startFailure{statusCannotRun, fmt.Sprintf("%s: no such directory", m.Dir)}
@@ -50,8 +50,8 @@ func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFail
 	if err != nil {
 		return 0, failed(m, err)
 	}
-	var files [3]*os.File // of the member
-	var ends [2]*os.File  // ours
+	var files [3]*os.File // passed to the member
+	var ends [2]*os.File  // kept by ingot-init
 	defer func() {
 		for _, f := range files {
 			if f != nil {
@@ -69,8 +69,9 @@ func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFail
 	}
 	sys := h.attributes()
 	if c := sys.Credential; c != nil {
-		// Who opens /dev/stdout, as web servers do to log, opens the pipe again by
-		// name. Where we may not give it away that fails, and nothing else.
+		// Web servers open /dev/stdout by name for their logs. That needs
+		// ownership of the pipe; without the permission to change it, only such
+		// an open fails.
 		_ = files[1].Chown(int(c.Uid), int(c.Gid))
 		_ = files[2].Chown(int(c.Uid), int(c.Gid))
 	}
@@ -104,7 +105,7 @@ func failed(m initproto.Member, err error) *startFailure {
 	return f
 }
 
-// attributes are those of a member's process.
+// attributes returns the attributes of a member's process.
 func (h *host) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if h.spec.User > 0 && (h.spec.User != os.Getuid() || os.Getuid() == 0) {
@@ -118,7 +119,7 @@ func (h *host) attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// noInput is a standard input at its end.
+// noInput returns an empty standard input.
 func noInput() (*os.File, error) {
 	if f, err := os.Open(os.DevNull); err == nil {
 		return f, nil
@@ -132,7 +133,8 @@ func noInput() (*os.File, error) {
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// findProgram looks a member's program up as a shell in its place would.
+// findProgram finds a member's program as a shell in its directory and with its
+// PATH would.
 func findProgram(m initproto.Member) (string, error) {
 	name := m.Args[0]
 	if strings.Contains(name, "/") {
@@ -141,7 +143,7 @@ func findProgram(m initproto.Member) (string, error) {
 	path := defaultPath
 	for _, v := range m.Env {
 		if value, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = value // the last wins
+			path = value // the last one wins
 		}
 	}
 	var denied error
@@ -165,21 +167,21 @@ func findProgram(m initproto.Member) (string, error) {
 	return "", fmt.Errorf("%s: %w", name, syscall.ENOENT)
 }
 
-// signal and signalGroup are for processes that were not reaped yet, so that
-// their numbers cannot be somebody else's.
+// signal and signalGroup must be called only for processes that are not reaped
+// yet, so that their pids cannot be in use by another process.
 func (h *host) signal(pid int, s syscall.Signal) {
-	_ = syscall.Kill(pid, s) // it may have ended meanwhile
+	_ = syscall.Kill(pid, s) // it may have exited in the meantime
 }
 
 func (h *host) signalGroup(pid int, s syscall.Signal) {
 	if syscall.Kill(-pid, s) != nil {
-		_ = syscall.Kill(pid, s) // it may not lead its group yet, or have ended
+		_ = syscall.Kill(pid, s) // it may not lead its group yet, or may have exited
 	}
 }
 
 var errNoneEnded = errors.New("no child has ended")
 
-// reap returns a child that ended.
+// reap returns a child that exited.
 func (h *host) reap() (pid int, status syscall.WaitStatus, err error) {
 	for {
 		pid, err = syscall.Wait4(-1, &status, syscall.WNOHANG, nil)

@@ -12,7 +12,8 @@ import (
 
 const prSetChildSubreaper = 36
 
-// prepare makes orphans ours and looks what the system offers.
+// prepare makes ingot-init the parent of orphans and detects what the system
+// offers.
 func (h *host) prepare() error {
 	if !h.first {
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
@@ -25,7 +26,7 @@ func (h *host) prepare() error {
 	return nil
 }
 
-// tie makes a member die with us. In a pid namespace it does anyway.
+// tie makes a member die with ingot-init. In a pid namespace it does anyway.
 func (h *host) tie(a *syscall.SysProcAttr) {
 	if !h.first {
 		a.Pdeathsig = syscall.SIGKILL
@@ -34,25 +35,26 @@ func (h *host) tie(a *syscall.SysProcAttr) {
 
 const (
 	oomScore = "/proc/self/oom_score_adj"
-	// killFirst is the score of what the kernel kills first for want of memory.
+	// killFirst is the OOM score of the process that the kernel kills first.
 	killFirst = "1000"
 )
 
-// expose makes the process that is started next the first to be killed for want
-// of memory, and restore undoes it for us. A process inherits its score, and any
-// process may raise its own and go back to where it began; to lower ours for good
-// would need privileges. So the kernel ends a member rather than the one process
-// that can tell how it ended. Members are supervised one start at a time.
+// expose makes the next started process the first candidate of the OOM killer,
+// and restore resets that for ingot-init. A process inherits its score, and any
+// process may raise its own and lower it again to the initial value; lowering it
+// further would need privileges. So the kernel kills a member rather than the
+// process that reports how it ended. Members are started one at a time.
 func (h *host) expose() (restore func()) {
 	before, err := os.ReadFile(oomScore)
 	if err != nil || os.WriteFile(oomScore, []byte(killFirst), 0) != nil {
 		return func() {} // the kernel then chooses by size alone
 	}
-	return func() { _ = os.WriteFile(oomScore, before, 0) } // what was allowed before is allowed again
+	return func() { _ = os.WriteFile(oomScore, before, 0) } // returning to the initial value is always allowed
 }
 
-// childless tells whether no child is left, dead or alive. Every descendant is a
-// child's, or was given to us when that ended: so none is left either.
+// childless reports whether no child is left, dead or alive. Every descendant is
+// the child of a child, or became a child of ingot-init: so no descendant is left
+// either.
 func (h *host) childless() bool {
 	const waitEvenUnreaped = syscall.WEXITED | syscall.WNOHANG | syscall.WNOWAIT
 	const all = 0
@@ -64,18 +66,18 @@ func (h *host) childless() bool {
 	}
 }
 
-// killAll kills whatever there is besides us.
+// killAll kills all other processes of the instance.
 func (h *host) killAll([]int) {
 	if h.first {
-		_ = syscall.Kill(-1, syscall.SIGKILL) // fails when there is nobody
+		_ = syscall.Kill(-1, syscall.SIGKILL) // fails when there are none
 		return
 	}
 	for _, pid := range descendants(os.Getpid()) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have exited in the meantime
 	}
 }
 
-// descendants returns the living processes below one, parents first.
+// descendants returns the running descendants of a process, parents first.
 func descendants(root int) []int {
 	names, err := readNames("/proc")
 	if err != nil {
@@ -108,7 +110,7 @@ func readNames(dir string) ([]string, error) {
 }
 
 // parentOf reads /proc/PID/stat: pid (name) state parent …, where the name may
-// hold anything. The dead have none.
+// contain any character. Dead processes have no parent.
 func parentOf(pid string) (parent int, ok bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -122,8 +124,7 @@ func parentOf(pid string) (parent int, ok bool) {
 	return parent, err == nil
 }
 
-// oomCounter is how often the kernel killed something of our control group for
-// want of memory, if that can be seen from here.
+// oomCounter counts the OOM kills in the control group, if that file is visible.
 type oomCounter struct {
 	file string
 	seen int64
@@ -137,9 +138,9 @@ func newOOMCounter(first bool) oomCounter {
 	return findOOMCounter("/sys/fs/cgroup", string(groups), first)
 }
 
-// findOOMCounter looks for our control group's file below root. Inside a
-// container it is often at the root itself, whatever our path is outside. The
-// root of the whole machine tells nothing about us.
+// findOOMCounter finds the file of our control group below root. Inside a
+// container it is often at the root itself, whatever the path is outside. The
+// root of the whole machine is of no use.
 func findOOMCounter(root, groups string, first bool) oomCounter {
 	for line := range strings.Lines(groups) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -173,7 +174,7 @@ func findOOMCounter(root, groups string, first bool) oomCounter {
 	return oomCounter{}
 }
 
-// outOfMemory tells whether the counter grew since the last call.
+// outOfMemory reports whether the counter grew since the last call.
 func (h *host) outOfMemory() bool {
 	n, err := h.oom.read()
 	if err != nil || n <= h.oom.seen {

@@ -4,8 +4,9 @@ package main
 
 import "syscall"
 
-// Systems other than Linux do not give us orphans. What a member started in its
-// own process group is ended with it, what left the group is not.
+// Systems other than Linux do not reparent orphans to ingot-init. Processes in a
+// member's own process group are killed with it; those that left the group are
+// not.
 
 type oomCounter struct{}
 

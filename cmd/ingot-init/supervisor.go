@@ -10,22 +10,22 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// supervisor is the machine's hands and eyes. Everything that concerns processes
-// happens in the goroutine of run, so that a process is always known before it
-// is reaped.
+// supervisor executes the machine's actions and feeds it events. Everything that
+// concerns processes happens in the goroutine of run, so that a process is always
+// known before it is reaped.
 type supervisor struct {
-	spec    initproto.Spec
-	machine machine
-	phase   initproto.Phase
-	since   time.Time // of the phase
-	pids    []int     // of the members; 0 when it never ran
-	byPID   map[int]int
-	host    *host
-	outputs []*output
-	teller  *teller
+	spec     initproto.Spec
+	machine  machine
+	phase    initproto.Phase
+	since    time.Time // start of the phase
+	pids     []int     // of the members; 0 if it was never started
+	byPID    map[int]int
+	host     *host
+	outputs  []*output
+	recorder *recorder
 
-	children chan os.Signal // a child ended
-	signals  chan os.Signal // somebody asked for something
+	children chan os.Signal // a child exited
+	signals  chan os.Signal // requests to stop, and signals to forward
 	events   chan event     // from other goroutines
 
 	checks      context.Context
@@ -36,15 +36,15 @@ type supervisor struct {
 }
 
 const (
-	// sweepPause lies between attempts to kill what is left. One is enough
-	// unless somebody forks faster than we kill.
+	// sweepPause is the interval between attempts to kill remaining processes.
+	// One attempt is enough unless processes fork faster than they are killed.
 	sweepPause = 20 * time.Millisecond
-	// sweepLimit is when we leave although something is left that cannot be
-	// killed: it hangs in the kernel.
+	// sweepLimit is when ingot-init exits although a process is left that cannot
+	// be killed, because it hangs in the kernel.
 	sweepLimit = 10 * time.Second
 )
 
-// forwarded signals go to the main process.
+// forwarded are the signals that are forwarded to the main process.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
 func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*supervisor, error) {
@@ -53,7 +53,7 @@ func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*super
 		return nil, err
 	}
 	p := plan{
-		oneOff: spec.OneOff, health: needsLook(spec.Health), ready: needsLook(spec.Readiness),
+		oneOff: spec.OneOff, health: needsCheck(spec.Health), ready: needsCheck(spec.Readiness),
 		grace: spec.Grace, deadline: spec.Timeout,
 	}
 	if p.grace == 0 {
@@ -70,19 +70,20 @@ func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*super
 	}
 	s.machine = newMachine(p)
 	s.checks, s.stopChecks = context.WithCancel(context.Background())
-	s.teller = newTeller(dir, w, s.outputs)
+	s.recorder = newRecorder(dir, w, s.outputs)
 	return s, nil
 }
 
-// run returns the exit status when everything has ended and is told.
+// run runs the instance and returns its exit status when everything has ended and
+// is recorded.
 func (s *supervisor) run() int {
 	signal.Notify(s.children, syscall.SIGCHLD)
 	signal.Notify(s.signals, append(forwarded, syscall.SIGTERM, syscall.SIGINT)...)
-	// A reader of our records that leaves must not end us. It is not ignored,
-	// because members would inherit that.
+	// A reader of the records that closes its end must not kill ingot-init. The
+	// signal is not ignored, because members would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
-	s.teller.tell(note{state: s.state()})
+	s.recorder.record(note{state: s.state()})
 	if s.spec.OneOff && s.spec.Timeout > 0 {
 		s.timeout = time.AfterFunc(s.spec.Timeout, func() { s.events <- event{kind: evTimeout} })
 	}
@@ -104,12 +105,12 @@ func (s *supervisor) run() int {
 			s.reap()
 		}
 	}
-	<-s.teller.done
+	<-s.recorder.done
 	return s.machine.exit().Status
 }
 
-// handle puts an event into the machine and does what comes out, until nothing
-// more follows.
+// handle passes an event to the machine and executes the resulting actions, until
+// none is left.
 func (s *supervisor) handle(e event) {
 	for queue := []event{e}; len(queue) > 0; queue = queue[1:] {
 		var actions []action
@@ -123,8 +124,8 @@ func (s *supervisor) handle(e event) {
 	}
 }
 
-// notePhase keeps since when the phase lasts, and tells of a stop that nothing
-// else tells of.
+// notePhase remembers when the phase began, and reports a stop that no other
+// event reports.
 func (s *supervisor) notePhase() {
 	p := s.machine.state.phase()
 	if p == s.phase {
@@ -132,11 +133,11 @@ func (s *supervisor) notePhase() {
 	}
 	s.phase, s.since = p, time.Now()
 	if p == initproto.Stopping {
-		s.teller.tell(note{state: s.state()})
+		s.recorder.record(note{state: s.state()})
 	}
 }
 
-// do carries out an action. Some have a result at once.
+// do executes an action. Some actions result in an event at once.
 func (s *supervisor) do(a action) (result event, ok bool) {
 	switch a.kind {
 	case doStart:
@@ -162,18 +163,18 @@ func (s *supervisor) do(a action) (result event, ok bool) {
 		s.sweepingEnd = time.Now().Add(sweepLimit)
 		s.host.killAll(s.pids)
 		select {
-		case s.children <- nil: // look whether anything is left
-		default: // that is being done
+		case s.children <- nil: // check whether anything is left
+		default: // a check is already pending
 		}
 	case doTell:
-		s.teller.tell(note{state: s.state(), member: a.member, kind: initproto.Stdout, line: a.line, body: &a.body})
+		s.recorder.record(note{state: s.state(), member: a.member, kind: initproto.Stdout, line: a.line, body: &a.body})
 	case doLeave:
 		s.sweep.Stop()
 	}
 	return event{}, false
 }
 
-// post hands over what a check saw, unless nobody wants to know any more.
+// post hands over the result of a check, unless the supervisor has finished.
 func (s *supervisor) post(e event) {
 	select {
 	case s.events <- e:
@@ -184,7 +185,7 @@ func (s *supervisor) post(e event) {
 func (s *supervisor) start(i int) event {
 	pid, failure := s.host.start(s.spec.Members[i], s.outputs[i])
 	if failure != nil {
-		s.teller.tell(note{state: s.state(), member: i, kind: initproto.Stderr, line: failure.Error()})
+		s.recorder.record(note{state: s.state(), member: i, kind: initproto.Stderr, line: failure.Error()})
 		return event{kind: evExited, exits: []exit{{member: i, status: failure.status}}}
 	}
 	s.pids[i] = pid
@@ -192,7 +193,7 @@ func (s *supervisor) start(i int) event {
 	return event{kind: evStarted, member: i}
 }
 
-// reap collects all children that ended, members and orphans alike.
+// reap collects all children that exited, members and orphans alike.
 func (s *supervisor) reap() {
 	var exits []exit
 	for {
@@ -220,7 +221,7 @@ func (s *supervisor) exitOf(i int, status syscall.WaitStatus) exit {
 	if status.Signaled() {
 		x.status, x.signaled = 128+int(status.Signal()), true
 	}
-	// A shell gives the status of the child that was killed as its own.
+	// A shell exits with the status of its killed child.
 	x.oom = x.status == 128+int(syscall.SIGKILL) && s.host.outOfMemory()
 	return x
 }
@@ -238,7 +239,7 @@ func (s *supervisor) signal(sig os.Signal) {
 	}
 }
 
-// state is what a server that comes back needs to know.
+// state returns the state that a restarted server needs to know.
 func (s *supervisor) state() initproto.State {
 	st := initproto.State{Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
 	for i, m := range s.machine.members {

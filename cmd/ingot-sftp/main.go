@@ -1,6 +1,6 @@
 // Ingot-sftp serves the files of an app instance to sftp and scp, over its
 // standard input and output. The ssh gateway starts it inside the instance, as
-// the instance's user; so it has to be static, and uses the standard library
+// the instance's user; therefore it must be static, and uses the standard library
 // only.
 package main
 

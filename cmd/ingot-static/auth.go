@@ -1,7 +1,7 @@
 package main
 
 import (
-	"crypto/md5"  //nolint:gosec // htpasswd's own format is made of it
+	"crypto/md5"  //nolint:gosec // part of htpasswd's own format
 	"crypto/sha1" //nolint:gosec // the same
 	"crypto/subtle"
 	"encoding/base64"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// readUsers reads a file of htpasswd: NAME:HASH lines.
+// readUsers reads an htpasswd file: NAME:HASH lines.
 func readUsers(file string) (map[string]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -65,8 +65,7 @@ func passwordMatches(hash, password string) bool {
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// apr1 is Apache's form of MD5 crypt, which htpasswd writes unless told
-// otherwise.
+// apr1 is Apache's variant of MD5 crypt, the default of htpasswd.
 func apr1(password, salt string) string {
 	const magic = "$apr1$"
 	if len(salt) > 8 {

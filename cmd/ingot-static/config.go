@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// staticfile is the file of that name. Values that Cloud Foundry writes as
-// "enabled", "visible" or true all mean yes.
+// staticfile is the content of a Staticfile. The values "enabled", "visible" and
+// true, which Cloud Foundry accepts, all mean true.
 type staticfile struct {
 	Root         string            `yaml:"root"`
 	Directory    flag3             `yaml:"directory"`
@@ -26,12 +26,12 @@ type staticfile struct {
 	HSTSSub      flag3             `yaml:"http_strict_transport_security_include_subdomains"`
 	HSTSPreload  flag3             `yaml:"http_strict_transport_security_preload"`
 	StatusCodes  map[string]string `yaml:"status_codes"`
-	// Known, and not done: said at staging.
+	// Known but not supported: reported at staging.
 	LocationInclude string `yaml:"location_include"`
 	SSI             flag3  `yaml:"ssi"`
 }
 
-// flag3 is a yes or no in any of the words in use.
+// flag3 is a boolean in any of the accepted spellings.
 type flag3 bool
 
 func (f *flag3) UnmarshalYAML(read func(any) error) error {
@@ -51,12 +51,12 @@ func (f *flag3) UnmarshalYAML(read func(any) error) error {
 }
 
 type config struct {
-	root       string // below the directory of the application
+	root       string // relative to the application's directory
 	listing    bool
 	pushstate  bool
 	forceHTTPS bool
 	dotFiles   bool
-	hsts       string         // the header's value
+	hsts       string         // value of the header
 	pages      map[int]string // by status
 	users      map[string]string
 	notes      []string
@@ -115,7 +115,7 @@ func readConfig(file, auth string) (config, error) {
 	return c, nil
 }
 
-// summary is for the staging log.
+// summary describes the configuration for the staging log.
 func (c config) summary() string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, "       "+format+"\n", args...) }

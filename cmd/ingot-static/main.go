@@ -4,11 +4,11 @@
 //	ingot-static [-dir DIR] [-config FILE] [-auth FILE] [-check]
 //
 // It listens on $PORT. FILE is a Staticfile: YAML with the keys that Cloud
-// Foundry's buildpack knows (see config.go). With -check it only says what is
-// wrong with that file, or what it will do.
+// Foundry's buildpack knows (see config.go). With -check it only reports
+// errors in that file, or summarizes it.
 //
-// Names that begin with a dot, and the buildpack's own files, are not served,
-// and nothing outside of DIR is, whatever links say.
+// Names that begin with a dot and the buildpack's own files are not served, nor
+// is anything outside DIR, even through symbolic links.
 //
 // For the nginx buildpack it fills in an application's nginx.conf (see
 // nginx.go):
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string) error {
 	return serve(ctx, l, s)
 }
 
-// serve answers requests until ctx ends; those under way are finished.
+// serve answers requests until ctx is done, and waits for active ones.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

@@ -17,15 +17,16 @@ import (
 //
 //	ingot-static nginx-conf [-modules DIR:DIR] [-temp DIR] FILE
 //
-// It fills in the template that an application's nginx.conf is, and those that
-// it includes, in place: {{port}}, {{env "NAME"}}, {{module "NAME"}} and
-// {{nameservers}}, as Cloud Foundry's buildpack has them. What nginx needs to
-// run as an application, and the file does not say, is added: it stays in the
-// foreground, logs to the standard streams, and keeps temporary files in DIR.
+// It executes the application's nginx.conf, and the files it includes, as
+// templates with the functions of Cloud Foundry's buildpack: {{port}},
+// {{env "NAME"}}, {{module "NAME"}} and {{nameservers}}. The files are rewritten
+// in place. It adds the directives that nginx needs to run as an application,
+// unless the file has them: stay in the foreground, log to the standard streams,
+// and keep temporary files in DIR.
 func nginxConf(args []string) error {
 	flags := flag.NewFlagSet("nginx-conf", flag.ContinueOnError)
-	modules := flags.String("modules", "", "directories of modules, with ':' between them")
-	temp := flags.String("temp", os.TempDir(), "the directory of temporary files")
+	modules := flags.String("modules", "", "directories of modules, separated by ':'")
+	temp := flags.String("temp", os.TempDir(), "directory for temporary files")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ type nginx struct {
 
 const maxConf = 4 << 20
 
-// errNoPort means that the application would listen on a port of its own choice.
+// errNoPort means that the application would not listen on $PORT.
 var errNoPort = errors.New("nginx.conf has no {{port}}: the app has to listen on the port that the platform gives it. Write: listen {{port}};")
 
 func (n *nginx) rewrite() error {
@@ -100,7 +101,7 @@ func (n *nginx) rewrite() error {
 	return nil
 }
 
-// deeper returns the files of the application that blocks inside http include.
+// deeper returns the application's files that are included by blocks inside http.
 func (n *nginx) deeper(main conf, texts map[string]string) []string {
 	var names []string
 	for _, d := range main.inner {
@@ -116,8 +117,8 @@ func (n *nginx) deeper(main conf, texts map[string]string) []string {
 	return names
 }
 
-// included returns the files of the application that an include means. Those of
-// the machine are no templates.
+// included returns the application's files that match an include. Files of the
+// machine are not templates.
 func (n *nginx) included(pattern string) []string {
 	dir := filepath.Dir(n.file)
 	if !filepath.IsAbs(pattern) {
@@ -134,14 +135,14 @@ func (n *nginx) included(pattern string) []string {
 	})
 }
 
-// conf is a configuration after its template was filled in.
+// conf is a configuration after its template was executed.
 type conf struct {
 	text       string
-	port       bool        // {{port}} was asked for
-	directives []directive // outside of all blocks
-	http       []directive // of the block http
-	inner      []directive // of blocks in it, and of others
-	httpAt     int         // where the content of the block http begins, 0 if there is none
+	port       bool        // the template uses {{port}}
+	directives []directive // outside all blocks
+	http       []directive // of the http block
+	inner      []directive // of blocks inside it, and of others
+	httpAt     int         // offset of the http block's content, 0 if it has none
 }
 
 type directive struct {
@@ -176,7 +177,7 @@ func (n *nginx) fill(name string) (conf, error) {
 		return conf{}, err
 	}
 	var out strings.Builder
-	// {{.Port}} is how it was written before {{port}}.
+	// {{.Port}} is the older spelling of {{port}}.
 	if err := t.Execute(&out, portOf(port)); err != nil {
 		return conf{}, err
 	}
@@ -192,8 +193,8 @@ func (p portOf) Port() string { return p() }
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// module returns the directive that loads a module: the application's own, or
-// one of the machine.
+// module returns the directive that loads a module: the application's own, or one
+// of the machine.
 func (n *nginx) module(name string) (string, error) {
 	if !moduleName.MatchString(name) {
 		return "", fmt.Errorf("%q is no name of a module", name)
@@ -208,7 +209,8 @@ func (n *nginx) module(name string) (string, error) {
 		name, strings.Join(n.modules, ", "))
 }
 
-// nameServers returns those of the machine, for the directive resolver.
+// nameServers returns the name servers of the machine, for the resolver
+// directive.
 func nameServers() string {
 	b, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
@@ -296,7 +298,7 @@ func readWord(text string, i int) (string, int) {
 		case text[end] == '\\':
 			end++
 		case text[end] == '$' && end+1 < len(text) && text[end+1] == '{':
-			// A variable: its braces are no block.
+			// A variable: its braces are not a block.
 			for end < len(text) && text[end] != '}' {
 				end++
 			}
@@ -311,8 +313,8 @@ func lacks(list []directive, name string) bool {
 	return !slices.ContainsFunc(list, func(d directive) bool { return d.name == name })
 }
 
-// complete adds what the file does not say. Nginx's own defaults are files of
-// the machine, which an application may not write.
+// complete adds missing directives. Nginx's defaults are files of the machine,
+// which an application may not write.
 func (n *nginx) complete(c conf) string {
 	var head, http strings.Builder
 	for _, d := range []directive{

@@ -37,7 +37,8 @@ func TestNginxConf(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What is said already is not said twice, at the level where it counts.
+	// Directives that the file has are not added again, at the level where they
+	// apply.
 	write("nginx.conf", `
 # daemon on; is only a comment { here
 {{module "ngx_x"}}
@@ -76,7 +77,7 @@ http {
 
 	for text, want := range map[string]string{
 		"http { server { listen 8080; } }":             "no {{port}}",
-		"http { server { listen {{port}}; }":           "", // nginx itself says what is wrong with it
+		"http { server { listen {{port}}; }":           "", // left to nginx to report
 		"http { server { listen {{.Port}}; } }":        "",
 		"{{module \"nope\"}} listen {{port}};":         "there is no module nope.so",
 		"{{module \"../../etc/x\"}} listen {{port}};":  "is no name of a module",

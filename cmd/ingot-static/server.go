@@ -26,8 +26,8 @@ type server struct {
 	fs   fs.FS
 
 	mu sync.Mutex
-	// known are the sums of user names and passwords that were right: checking
-	// a hash takes long by design.
+	// known caches the checksums of valid user names and passwords, because
+	// verifying a hash is slow by design.
 	known map[[32]byte]bool
 }
 
@@ -44,7 +44,7 @@ func newServer(dir string, c config) (*server, error) {
 	return &server{config: c, root: root, fs: root.FS(), known: map[[32]byte]bool{}}, nil
 }
 
-// reserved are the files of the application that are about it, not of it.
+// reserved are the application's configuration files, which are not served.
 var reserved = []string{"Staticfile", "Staticfile.auth", "Procfile", "manifest.yml", "manifest.yaml", "stackato.yml"}
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.find(w, r)
 }
 
-// secure tells whether the client spoke TLS with the router. Without the header
-// no router was there, and redirecting would lead nowhere.
+// secure reports whether the client used TLS. Without the header no router was
+// involved, and a redirect would lead nowhere.
 func secure(r *http.Request) bool {
 	proto := r.Header.Get("X-Forwarded-Proto")
 	return proto == "" || strings.EqualFold(proto, "https")
@@ -102,7 +102,7 @@ func (s *server) allowed(r *http.Request) bool {
 	return true
 }
 
-// hidden tells whether a name is not to be served.
+// hidden reports whether a file must not be served.
 func (s *server) hidden(name string) bool {
 	if s.config.root == "." && slices.Contains(reserved, name) {
 		return true
@@ -132,7 +132,7 @@ func (s *server) find(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, fs.ErrPermission):
 		s.fail(w, r, http.StatusForbidden)
 	case err != nil:
-		s.missing(w, r) // not there, or a link that leads out
+		s.missing(w, r) // not found, or a link to the outside
 	case info.IsDir():
 		s.directory(w, r, name)
 	case !info.Mode().IsRegular():
@@ -146,7 +146,7 @@ func (s *server) find(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) directory(w http.ResponseWriter, r *http.Request, name string) {
 	if !strings.HasSuffix(r.URL.Path, "/") {
-		// Relative, so that it is right behind any router.
+		// Relative, so that it is correct behind any router.
 		to := url.URL{Path: path.Base(r.URL.Path) + "/", RawQuery: r.URL.RawQuery}
 		if strings.Contains(to.Path, ":") {
 			to.Path = "./" + to.Path
@@ -171,7 +171,7 @@ func (s *server) directory(w http.ResponseWriter, r *http.Request, name string) 
 	}
 }
 
-// missing is for a path that is not there: with pushstate it is one of the
+// missing answers a path that does not exist: with pushstate it belongs to the
 // application in the browser, unless it looks like a file.
 func (s *server) missing(w http.ResponseWriter, r *http.Request) {
 	if s.pushstate && !strings.Contains(path.Base(r.URL.Path), ".") {
@@ -194,7 +194,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, status int) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// compressible are the types worth compressing.
+// compressible reports whether a content type is worth compressing.
 func compressible(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	switch kind {
@@ -235,7 +235,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string, statu
 		s.packed(w, r, body, `W/"`+etag+`-gz"`, status)
 		return
 	}
-	if status != http.StatusOK { // no ranges, no conditions: it is an answer of its own
+	if status != http.StatusOK { // error pages have no ranges or conditions
 		h.Set("Content-Length", fmt.Sprint(info.Size()))
 		w.WriteHeader(status)
 		if r.Method != http.MethodHead {

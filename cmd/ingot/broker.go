@@ -8,24 +8,24 @@ import (
 	"ingot/internal/broker/check"
 )
 
-// brokerOptions are the commands about service brokers.
+// brokerOptions are the subcommands of 'ingot broker'.
 type brokerOptions struct {
-	Check brokerCheckOptions `command:"check" description:"Check whether a service broker conforms to the Open Service Broker API" long-description:"Makes instances and bindings of one plan of each offering, removes them again, and reports what is not as the Open Service Broker API, version 2.17, has it. Leaves with 1 if something is not."`
+	Check brokerCheckOptions `command:"check" description:"Check whether a service broker conforms to the Open Service Broker API" long-description:"Creates and deletes instances and bindings of one plan of each offering, and reports deviations from the Open Service Broker API, version 2.17. The exit status is 1 if there are any."`
 }
 
 // brokerCheckOptions are the flags of 'ingot broker check'.
 type brokerCheckOptions struct {
-	Username string `long:"username" env:"INGOT_BROKER_USERNAME" value-name:"NAME" description:"The user name that the broker expects"`
-	Password string `long:"password" env:"INGOT_BROKER_PASSWORD" value-name:"PASSWORD" default-mask:"-" description:"Its password; the variable keeps it out of the list of processes"`
-	Service  string `long:"service" value-name:"NAME" description:"Try this offering only"`
-	Plan     string `long:"plan" value-name:"NAME" description:"Try this plan; without it, a free one of each offering"`
+	Username string `long:"username" env:"INGOT_BROKER_USERNAME" value-name:"NAME" description:"User name for the broker"`
+	Password string `long:"password" env:"INGOT_BROKER_PASSWORD" value-name:"PASSWORD" default-mask:"-" description:"Password for the broker; use the variable to keep it out of the process list"`
+	Service  string `long:"service" value-name:"NAME" description:"Check only this offering"`
+	Plan     string `long:"plan" value-name:"NAME" description:"Plan to check (default: a free plan of each offering)"`
 	JSON     bool   `long:"json" description:"Write the report as JSON"`
 	Args     struct {
-		URL string `positional-arg-name:"URL" description:"Where the broker is, without /v2"`
+		URL string `positional-arg-name:"URL" description:"URL of the broker, without /v2"`
 	} `positional-args:"yes" required:"yes"`
 }
 
-// errNotConforming needs no words: the report has them.
+// errNotConforming has no message of its own: the report explains it.
 var errNotConforming = errors.New("the broker does not conform")
 
 // checkBroker checks a broker and prints the report.

@@ -16,11 +16,11 @@ import (
 	"ingot/internal/cli"
 )
 
-// others are the commands beside the client's.
+// others returns the commands that are not part of the client.
 func others() []cli.Other {
 	parser := flags.NewNamedParser("ingot", 0)
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
-		return nil // parse says so
+		return nil // parse reports it
 	}
 	var all []cli.Other
 	for _, c := range parser.Commands() {
@@ -29,9 +29,9 @@ func others() []cli.Other {
 	return all
 }
 
-// forClient reports whether the client answers: always when the program is
-// called cf, otherwise without a command and for every word that is not one of
-// the program's own commands.
+// forClient reports whether the client handles the command line: always when the
+// program is called cf, otherwise without a command and for every word that is
+// not one of the program's own commands.
 func (p *process) forClient() bool {
 	if p.program() == "cf" {
 		return len(p.args) == 0 || p.args[0] != "version"
@@ -45,15 +45,15 @@ func (p *process) forClient() bool {
 	case first == "--help" || first == "-h" || first == "--version" || first == "-v":
 		return true
 	case isOther(first):
-		// A name can be both: then the client has what is below it.
+		// A name can belong to both: the client then handles its subcommands.
 		return cli.IsCommand(first) && len(p.args) > 1 && !strings.HasPrefix(p.args[1], "-")
 	default:
 		return !strings.HasPrefix(first, "-")
 	}
 }
 
-// askedForHelp turns "help COMMAND" into "COMMAND --help" for the commands that
-// are not the client's.
+// askedForHelp turns "help COMMAND" into "COMMAND --help" for commands that are
+// not part of the client.
 func (p *process) askedForHelp() {
 	if len(p.args) < 2 || p.args[0] != "help" || p.program() == "cf" {
 		return
@@ -69,7 +69,7 @@ func isOther(name string) bool {
 	return slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
 }
 
-// program is the name it is called by.
+// program returns the name by which the program was called.
 func (p *process) program() string {
 	if strings.TrimSuffix(filepath.Base(p.name), ".exe") == "cf" {
 		return "cf"
@@ -77,8 +77,8 @@ func (p *process) program() string {
 	return "ingot"
 }
 
-// readPassword reads without showing. An interrupt gives the terminal back as
-// it was.
+// readPassword reads a line without echo. It restores the terminal when
+// interrupted.
 func readPassword(ctx context.Context, fd int) (string, error) {
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -101,7 +101,7 @@ func readPassword(ctx context.Context, fd int) (string, error) {
 func (p *process) client() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	background.Go("signals", func() { // the first signal ends the command, the second the process
+	background.Go("signals", func() { // the first signal cancels the command, the second kills the process
 		for n := 0; ; n++ {
 			select {
 			case <-p.signals:
@@ -114,7 +114,7 @@ func (p *process) client() int {
 			cancel()
 		}
 	})
-	w := &cli.World{
+	w := &cli.Env{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
 		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine, Version: strings.TrimSpace(versionText()),
 	}

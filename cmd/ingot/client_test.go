@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The name under which the program is called decides what it is.
+// The name by which the program is called selects its role.
 func TestName(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -18,8 +18,8 @@ func TestName(t *testing.T) {
 		{"/usr/local/bin/cf", "push --help", 0, "cf push: "},
 		{"cf", "", 0, "Everyday commands"},
 		{"cf", "up", 2, "\"up\" is not a command"},
-		{"cf", "version", 0, "ingot dev"},
-		{"cf", "--version", 0, "ingot dev"},
+		{"cf", "version", 0, "ingot 0.1.0-dev"},
+		{"cf", "--version", 0, "ingot 0.1.0-dev"},
 		{"ingot", "up --help", 0, "$INGOT_LISTEN"},
 		{"ingot", "help", 0, "\n  up "},
 	} {

@@ -21,13 +21,13 @@ import (
 
 // demoOptions are the flags of `ingot demo`.
 type demoOptions struct {
-	DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the running server"`
-	Samples string `long:"samples" value-name:"DIR" default:"samples" description:"The sample apps, built with 'make samples'"`
+	DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of the running server"`
+	Samples string `long:"samples" value-name:"DIR" default:"samples" description:"Directory of the sample apps, built with 'make samples'"`
 	Keep    bool   `long:"keep" description:"Keep the apps and services at the end"`
 }
 
-// The tour has an org of its own, so that it neither depends on what is targeted
-// nor touches apps that are there already.
+// The tour has an org of its own, so that it neither depends on the target nor
+// touches existing apps.
 const (
 	tourOrg   = "ingot-tour"
 	tourSpace = "tour"
@@ -36,36 +36,36 @@ const (
 // A step of the tour is a command of the client, or a request to an app.
 type step struct {
 	say string
-	// run are the words of a command.
+	// run are the arguments of a client command.
 	run []string
 	// get is an address without the port: "sidecar-app.apps.localhost/config".
 	get string
-	// want has to be in what comes back.
+	// want must be part of the output.
 	want string
-	// undo takes the step back.
+	// undo is the command that undoes the step.
 	undo []string
 }
 
-// steps are the steps of the tour.
+// steps returns the steps of the tour.
 func steps(samples, domain string) []step {
 	manifest := func(name string) string { return filepath.Join(samples, name, "manifest.yml") }
-	const app, data = "tour-sidecar-app", "tour-database-app" // their routes are nobody else's either
+	const app, data = "tour-sidecar-app", "tour-database-app" // names that do not clash with the user's routes
 	at := func(name, path string) string { return name + ".apps." + domain + path }
 	return []step{
 		{say: "An org and a space for this tour.", run: []string{"create-org", tourOrg}, undo: []string{"delete-org", tourOrg, "-f"}},
 		{run: []string{"create-space", tourSpace, "-o", tourOrg}},
 		{run: []string{"target", "-o", tourOrg, "-s", tourSpace}, want: tourSpace},
 		{say: "An app and its sidecar run in one container.", run: []string{"push", app, "-f", manifest("sidecar-app")}, want: "config-server", undo: []string{"delete", app, "-f", "-r"}},
-		{say: "The app asks its sidecar on localhost.", get: at(app, "/config"), want: "scope"},
+		{say: "The app requests its configuration from the sidecar on localhost.", get: at(app, "/config"), want: "scope"},
 		{say: "When the sidecar dies, the instance is stopped and restarted.", run: []string{"ssh", app, "-c", "pkill -9 config-sidecar"}},
 		{get: at(app, "/config"), want: "scope"},
-		{say: "The log says why.", run: []string{"logs", app, "--recent", "--no-router"}, want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
+		{say: "The log shows the reason.", run: []string{"logs", app, "--recent", "--no-router"}, want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
 		{say: "Services for apps.", run: []string{"marketplace"}},
 		{say: "A database.", run: []string{"create-service", "postgres", "small", "demo-db", "--wait"}, undo: []string{"delete-service", "demo-db", "-f", "--wait"}},
 		{say: "An app that uses the database.", run: []string{"push", data, "-f", manifest("database-app"), "--no-start"}, undo: []string{"delete", data, "-f", "-r"}},
 		{run: []string{"bind-service", data, "demo-db"}, want: "OK"},
 		{run: []string{"start", data}, want: "running"},
-		{say: "Without its table the app answers with the error.", get: at(data, "/users"), want: "trace"},
+		{say: "Without its table the app responds with an error.", get: at(data, "/users"), want: "trace"},
 		{get: at(data, "/migrate"), want: "migrated"},
 		{get: at(data, "/users/add/2"), want: "users added"},
 		{get: at(data, "/users"), want: `"count": 2`},
@@ -74,7 +74,7 @@ func steps(samples, domain string) []step {
 	}
 }
 
-// demo runs the tour on a running server, and cleans up.
+// demo runs the tour on a running server and cleans up.
 func (p *process) demo(o demoOptions) error {
 	if o.DataDir == "" {
 		o.DataDir = p.defaultDataDir(serverName)
@@ -109,9 +109,9 @@ func (p *process) demo(o demoOptions) error {
 	return t.walk(ctx)
 }
 
-// tourHome makes the folder in which the client keeps its target during the
-// tour, so that the user's own stays as it is. On a server whose administrator
-// cannot log in by password, the user's login is taken along.
+// tourHome creates a client home for the tour, so that the user's own target
+// stays unchanged. On a server whose administrator cannot log in with a password,
+// it copies the user's login.
 func (p *process) tourHome(dataDir string) (string, error) {
 	home, err := os.MkdirTemp("", "ingot-tour-")
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *process) tourHome(dataDir string) (string, error) {
 	}
 	login, err := os.ReadFile(config.Path(p.getenv))
 	if err != nil {
-		return home, nil //nolint:nilerr // the client says that a login is needed
+		return home, nil //nolint:nilerr // the client reports that a login is needed
 	}
 	return home, os.WriteFile(filepath.Join(home, "config.json"), login, 0o600)
 }
@@ -130,14 +130,14 @@ func (p *process) tourHome(dataDir string) (string, error) {
 type tour struct {
 	*process
 	options demoOptions
-	home    string // of the client
+	home    string // home directory of the client
 	at      system.Endpoints
 	program string
 	undo    [][]string
 }
 
-// walk takes the steps, and takes back those that were taken, also when one
-// fails or the user has seen enough.
+// walk runs the steps and then undoes those that ran, also when one fails or the
+// user interrupts.
 func (t *tour) walk(ctx context.Context) (err error) {
 	defer func() {
 		if t.options.Keep {
@@ -167,17 +167,17 @@ func (t *tour) walk(ctx context.Context) (err error) {
 			err = fmt.Errorf("the output should contain %q", s.want)
 		}
 		if err != nil {
-			return fmt.Errorf("the tour stops here: %w", err)
+			return fmt.Errorf("the tour failed: %w", err)
 		}
 	}
 	fmt.Fprintf(t.out, "\nThe mail is in the mailbox: %s/mailbox\n", t.at.Admin)
 	if t.options.Keep {
-		fmt.Fprintf(t.out, "\nThe apps stay: 'ingot target -o %s -s %s' shows them, 'ingot delete-org %s' deletes all.\n", tourOrg, tourSpace, tourOrg)
+		fmt.Fprintf(t.out, "\nThe apps are kept. To use them: 'ingot target -o %s -s %s'. To delete everything: 'ingot delete-org %s'.\n", tourOrg, tourSpace, tourOrg)
 	}
 	return nil
 }
 
-// command runs the client, as the user would.
+// command runs the client.
 func (t *tour) command(ctx context.Context, words []string) (string, error) {
 	shown := make([]string, len(words))
 	for i, w := range words {
@@ -194,7 +194,7 @@ func (t *tour) command(ctx context.Context, words []string) (string, error) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(words) > 0 && words[0] == "ssh" {
-		err = nil // a command that ends its instance may go with it
+		err = nil // a command that kills its instance may be killed with it
 	}
 	if err != nil {
 		err = fmt.Errorf("ingot %s: %w", words[0], err)
@@ -202,11 +202,10 @@ func (t *tour) command(ctx context.Context, words []string) (string, error) {
 	return said.String(), err
 }
 
-// appPatience is how long an app may take to be there, or there again.
+// appPatience is how long an app may take to start or restart.
 const appPatience = time.Minute
 
-// request asks an app, as curl would. While it is being started it is asked
-// again.
+// request sends a GET request to an app. While the app is starting it retries.
 func (t *tour) request(ctx context.Context, address string) (string, error) {
 	api, err := url.Parse(t.at.API)
 	if err != nil {
@@ -224,13 +223,14 @@ func (t *tour) request(ctx context.Context, address string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return body, fmt.Errorf("%s answers %d: %s", host, status, body)
+			return body, fmt.Errorf("%s responded with %d: %s", host, status, body)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// get asks a server for a host of its own: the system need not know the name.
+// get sends a request to a server with a Host header, so that the name need not
+// be resolvable.
 func get(ctx context.Context, address, host string) (status int, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

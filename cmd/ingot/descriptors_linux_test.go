@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A program that is started holds nothing open that the server was given.
+// A child process inherits no file descriptors that the server was given.
 func TestDescriptorsAreKept(t *testing.T) {
 	t.Parallel()
 	var pipe [2]int
-	if err := syscall.Pipe2(pipe[:], syscall.O_NONBLOCK); err != nil { // as inherited ones are: open for everybody
+	if err := syscall.Pipe2(pipe[:], syscall.O_NONBLOCK); err != nil { // without close-on-exec, like inherited ones
 		t.Fatal(err)
 	}
 	r, w := os.NewFile(uintptr(pipe[0]), "r"), os.NewFile(uintptr(pipe[1]), "w")
@@ -30,13 +30,13 @@ func TestDescriptorsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = in.Close() // which ends it
+		_ = in.Close() // ends the child
 		if err := child.Wait(); err != nil {
 			t.Error(err)
 		}
 	}()
-	// The end of the pipe is seen when nobody holds it open any more, and the
-	// child is still there.
+	// The reader sees the end of the pipe when no process holds it open; the
+	// child is still running.
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// keepDescriptors has nothing to do where nothing is inherited unasked.
+// keepDescriptors has nothing to do on systems without inherited descriptors.
 func keepDescriptors() error { return nil }

@@ -9,10 +9,11 @@ import (
 	"syscall"
 )
 
-// keepDescriptors has no program that a server starts inherit what it was itself
-// given beside standard input, output and error. What we open never is; but a
-// shell or a supervisor may have left us its files, and instances, which outlive
-// the server, would hold them open, or could read them.
+// keepDescriptors prevents child processes from inheriting descriptors that the
+// server itself inherited, except standard input, output and error. Go opens
+// files with close-on-exec; but a shell or supervisor may have passed on its own
+// files, and instances, which outlive the server, would hold them open or could
+// read them.
 func keepDescriptors() error {
 	all, err := os.ReadDir("/dev/fd")
 	if err != nil {

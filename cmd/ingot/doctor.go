@@ -13,7 +13,7 @@ import (
 	"ingot/internal/system"
 )
 
-// machine looks at what a server would find here.
+// machine checks what a server would find on this machine.
 func (p *process) machine(ctx context.Context) []cli.Finding {
 	findings := []cli.Finding{
 		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
@@ -25,7 +25,7 @@ func (p *process) machine(ctx context.Context) []cli.Finding {
 	return append(findings, p.engine(ctx))
 }
 
-// dataDirectory is where a server would keep its data, and whether it can.
+// dataDirectory checks the data directory that a server would use.
 func (p *process) dataDirectory() cli.Finding {
 	f := cli.Finding{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir(serverName)}
 	if dir := p.getenv("INGOT_DATA_DIR"); dir != "" {
@@ -40,9 +40,9 @@ func (p *process) dataDirectory() cli.Finding {
 	return f
 }
 
-// programsDir is where the programs are that a server starts: the folder that
-// was named, or the one of a package (bin/ingot has its own in lib/ingot) when
-// they are not beside this program. Empty leaves it to look there and in PATH.
+// programsDir returns the directory of the programs that a server starts: the
+// given one, or lib/ingot beside bin/ingot in a package. It returns "" when they
+// are to be searched beside this program and in PATH.
 func programsDir(named string) string {
 	own, err := os.Executable()
 	if named != "" || err != nil {
@@ -59,7 +59,7 @@ func programsDir(named string) string {
 	return ""
 }
 
-// programs are those that a server starts.
+// programs checks the programs that a server starts.
 func programs(dir string) []cli.Finding {
 	dir = programsDir(dir)
 	if dir == "" {
@@ -71,27 +71,27 @@ func programs(dir string) []cli.Finding {
 	for _, name := range []string{"ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err != nil {
-			path, _ = exec.LookPath(name) // empty when it is nowhere
+			path, _ = exec.LookPath(name) // empty if not found
 		}
 		f := cli.Finding{Name: name, State: cli.FindingOK, Found: path}
 		if path == "" {
-			f.State, f.Get = cli.FindingMissing, "no app runs without it: 'make build' puts it beside ingot, or name its folder with INGOT_PROGRAMS"
+			f.State, f.Get = cli.FindingMissing, "apps cannot run without it: 'make build' puts it beside ingot, or set INGOT_PROGRAMS to its directory"
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// tools are programs of others, with what is lost without them.
+// tools checks third-party programs and says what does not work without them.
 func tools() []cli.Finding {
 	var all []cli.Finding
 	for _, tool := range []struct{ name, pkg, use string }{
-		{"runc", "runc", "apps run in containers with it"},
-		{"mkfs.ext4", "e2fsprogs", "containers have a disk limit with it"},
-		{"git", "git", "buildpacks can be named by the URL of a repository with it"},
-		{"postgres", "postgresql", "the marketplace has PostgreSQL with it"},
-		{"mariadbd", "mariadb-server", "the marketplace has MariaDB with it"},
-		{"redis-server", "redis-server", "the marketplace has Redis with it"},
+		{"runc", "runc", "needed to run apps in containers"},
+		{"mkfs.ext4", "e2fsprogs", "needed for disk limits of containers"},
+		{"git", "git", "needed for buildpacks from git repositories"},
+		{"postgres", "postgresql", "needed for the service postgres"},
+		{"mariadbd", "mariadb-server", "needed for the service mysql"},
+		{"redis-server", "redis-server", "needed for the service redis"},
 	} {
 		path := find(tool.name)
 		f := cli.Finding{Name: tool.name, State: cli.FindingOK, Found: path}
@@ -103,8 +103,7 @@ func tools() []cli.Finding {
 	return all
 }
 
-// withVersion looks at the version of runc, on which the isolation of apps
-// depends.
+// withVersion adds the version of runc, on which the isolation of apps depends.
 func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
 	for i := range all {
 		f := &all[i]
@@ -114,7 +113,7 @@ func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
 		name, problem, err := system.RuncVersion(ctx)
 		switch {
 		case err != nil:
-			f.State, f.Get = cli.FindingNote, fmt.Sprintf("it does not run: %v", err)
+			f.State, f.Get = cli.FindingNote, fmt.Sprintf("cannot be run: %v", err)
 		case problem != "":
 			f.State, f.Get = cli.FindingNote, problem
 		default:
@@ -124,8 +123,8 @@ func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
 	return all
 }
 
-// find looks where programs for administrators are too, and where Debian keeps
-// the PostgreSQL server.
+// find searches PATH, the directories for administrators, and Debian's
+// directories for the PostgreSQL server.
 func find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -138,16 +137,16 @@ func find(name string) string {
 	return ""
 }
 
-// engine says which engine --engine auto would pick, by trying.
+// engine reports which engine --engine auto would choose, by trying it.
 func (p *process) engine(ctx context.Context) cli.Finding {
 	if runtime.GOOS != "linux" {
-		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux alone; the client runs everywhere"}
+		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux only; the client runs everywhere"}
 	}
-	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a trial container worked)"}
+	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a test container worked)"}
 	if err := system.TryContainers(ctx, p.getenv("INGOT_PROGRAMS")); err != nil {
 		f = cli.Finding{
 			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
-			Get: fmt.Sprintf("a trial container did not work: %v. Containers need root and runc; --engine process needs nothing", err),
+			Get: fmt.Sprintf("a test container failed: %v. Containers need root and runc; --engine process has no requirements", err),
 		}
 	}
 	return f

@@ -13,8 +13,8 @@ import (
 	"ingot/internal/cli"
 )
 
-// Every program that a bundled buildpack needs is one that doctor looks for,
-// with a package that has it.
+// Doctor looks for every program that a bundled buildpack needs, and names its
+// package.
 func TestRuntimesOfBuildpacks(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/platform/staging/buildpacks/packs/*/bin/*")
@@ -45,7 +45,7 @@ func TestRuntimesOfBuildpacks(t *testing.T) {
 	}
 }
 
-// Doctor looks at the data directory that the environment names.
+// Doctor checks the data directory that the environment names.
 func TestDoctorDataDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -66,7 +66,7 @@ func TestDoctorDataDirectory(t *testing.T) {
 	}
 }
 
-// The whole of it is one list that programs can read.
+// The JSON output contains all findings.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer

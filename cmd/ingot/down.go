@@ -10,12 +10,12 @@ import (
 
 // downOptions are the flags of `ingot down`.
 type downOptions struct {
-	DataDir  string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
-	Programs string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init is; without it, beside ingot"`
+	DataDir  string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of the server"`
+	Programs string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init (default: beside ingot)"`
 	logOptions
 }
 
-// down ends a server and what outlives it.
+// down stops a server and the apps that outlive it.
 func (p *process) down(o downOptions) error {
 	if o.DataDir == "" {
 		return &usageError{errNoDataDir.Error(), "down"}
@@ -29,17 +29,17 @@ func (p *process) down(o downOptions) error {
 	ended, err := system.Down(ctx, o.DataDir, o.Programs, log)
 	p.tellEnded(ended)
 	if ctx.Err() != nil && err != nil {
-		return fmt.Errorf("interrupted: %w; 'ingot down' again goes on", context.Cause(ctx))
+		return fmt.Errorf("interrupted: %w; run 'ingot down' again to continue", context.Cause(ctx))
 	}
 	if err == nil {
-		fmt.Fprintf(p.out, "The data is in %s; 'ingot up' brings everything back.\n", o.DataDir)
+		fmt.Fprintf(p.out, "The data is kept in %s; 'ingot up' starts everything again.\n", o.DataDir)
 	}
 	return err
 }
 
 func (p *process) tellEnded(e system.Ended) {
 	if e.Server > 0 {
-		fmt.Fprintf(p.out, "The server (pid %d) has stopped.\n", e.Server)
+		fmt.Fprintf(p.out, "Stopped the server (pid %d).\n", e.Server)
 	} else {
 		fmt.Fprintln(p.out, "No server was running.")
 	}
@@ -47,11 +47,11 @@ func (p *process) tellEnded(e system.Ended) {
 	case 0:
 		fmt.Fprintln(p.out, "No app was running.")
 	case 1:
-		fmt.Fprintln(p.out, "1 instance of an app has ended.")
+		fmt.Fprintln(p.out, "Stopped 1 app instance.")
 	default:
-		fmt.Fprintf(p.out, "%d instances of apps have ended.\n", e.Instances)
+		fmt.Fprintf(p.out, "Stopped %d app instances.\n", e.Instances)
 	}
 	if len(e.Servers) > 0 {
-		fmt.Fprintf(p.out, "Databases that had outlived their server have ended: %s.\n", strings.Join(e.Servers, ", "))
+		fmt.Fprintf(p.out, "Stopped databases that were still running: %s.\n", strings.Join(e.Servers, ", "))
 	}
 }

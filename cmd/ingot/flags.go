@@ -20,14 +20,14 @@ import (
 
 // options are all commands with their flags.
 type options struct {
-	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be given by the environment variable named beside it."`
+	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be set with the environment variable shown beside it."`
 	Down downOptions `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
 	Keys struct {
 		Rotate struct {
-			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"The data directory of the server"`
-		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Puts a new key before those that encrypt the secrets in the database. The next start of the server uses it."`
+			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of the server"`
+		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Adds a new key for encrypting the secrets in the database. It takes effect after a restart of the server."`
 	} `command:"keys" description:"Manage encryption keys"`
-	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, against an authorization server and a platform that run elsewhere. Every flag can also be given by the environment variable named beside it."`
+	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, with an external authorization server and platform. Every flag can also be set with the environment variable shown beside it."`
 	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
 	Version       struct{}             `command:"version" description:"Show the version"`
@@ -36,39 +36,40 @@ type options struct {
 
 // upOptions are the flags of `ingot up`.
 type upOptions struct {
-	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Where everything is kept"`
-	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Platform API and authorization server; port 0 picks a free one, here and below"`
-	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Notification service"`
-	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"ssh gateway to app instances"`
-	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
-	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain of the server's own host names"`
-	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"What runs apps: containers (root and runc are needed), plain processes (no isolation), or what the data directory remembers; on the first start auto means containers when a trial container works"`
-	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"How many times the machine's memory the memory limits of all instances may add up to; 10 when it is not given, 1 for Diego's rule"`
-	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Where ingot-init, ingot-builder, ingot-static and ingot-sftp are; without it, beside ingot, or in the lib/ingot of a package"`
-	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
+	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Directory for all data"`
+	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Address of the platform API and authorization server; port 0 selects a free port, here and below"`
+	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Address of the notification service"`
+	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"Address of the ssh gateway to app instances"`
+	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
+	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the server's host names"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"How apps run: in containers (requires root and runc) or as plain processes (no isolation); auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
+	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
+	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
+	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
 	mailOptions
-	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"Another UAA-compatible authorization server to use; without it, the built-in one"`
-	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"Where clients reach this server, when that is not the address of --listen; it names the issuer of tokens, and several servers on one database need the same"`
-	Demo           bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev to try things out in"`
-	PasswordGrant  string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Let users log in with their password at the token endpoint, as 'cf login' does"`
-	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"A PostgreSQL server for the service postgres (postgres://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"A MariaDB server for the service mysql (mysql://USER:PASSWORD@HOST:PORT); without it, one of its own where it is installed"`
-	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"How long a service broker may take to answer a request; 60s when it is not given"`
-	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, beside those of --allow-networks"`
-	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"How much of the data directory's disk stays free: with less, uploads, builds and starts are refused; a twentieth of the disk, at most 256, when it is not given"`
-	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of the proxies in front, such as 127.0.0.1,10.0.0.0/8; their X-Forwarded-For says which client a login comes from"`
+	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"External UAA-compatible authorization server (default: the built-in one)"`
+	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"URL at which clients reach this server, if different from --listen; it is the issuer of tokens and must be the same for all servers on one database"`
+	Demo           bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev for trying things out"`
+	PasswordGrant  string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Allow users to log in with a password at the token endpoint, as 'cf login' does"`
+	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"External PostgreSQL server for the service postgres, postgres://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
+	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"External MariaDB server for the service mysql, mysql://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
+	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"Timeout of requests to service brokers (default: 60s)"`
+	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, in addition to --allow-networks"`
+	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"Minimum free space on the data directory's disk: below it, uploads, builds and starts are refused (default: a twentieth of the disk, at most 256)"`
+	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of proxies whose X-Forwarded-For header is trusted for client addresses, such as 127.0.0.1,10.0.0.0/8"`
 	logOptions
 }
 
-// mailOptions say how notifications leave, for every command that sends some.
+// mailOptions are the flags for outgoing mail, shared by every command that sends
+// notifications.
 type mailOptions struct {
-	SMTPURL          string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"smtp://USER:PASSWORD@HOST:PORT or smtps://… of the mail server; without it, mail is caught in a mailbox to look at"`
-	MailFrom         string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"The sender of all mail; without it, notifications@DOMAIN"`
-	NotificationsURL string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"Where recipients of mail reach the notification service, when that is not the address it listens on"`
-	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"A private key (PEM) to sign mail with"`
-	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"The name of that key in the DNS"`
-	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Takes reports of undeliverable mail by SMTP; nothing listens without it"`
-	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks that webhooks, log drains, route services and service brokers of developers may be in, such as 10.0.0.0/8,fd00::/8, or all; by default the internet only"`
+	SMTPURL          string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"Mail server, smtp://USER:PASSWORD@HOST:PORT or smtps://…; without it, mail is kept in a local mailbox"`
+	MailFrom         string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"Sender address of all mail (default: notifications@DOMAIN)"`
+	NotificationsURL string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"URL at which recipients reach the notification service, if different from its listen address"`
+	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"Private key (PEM) for signing mail"`
+	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"DNS selector of the DKIM key"`
+	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Address that accepts bounce messages by SMTP (default: none)"`
+	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks in which webhooks, log drains, route services and space-scoped service brokers are allowed, such as 10.0.0.0/8,fd00::/8, or all (default: public addresses only)"`
 	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
 }
 
@@ -79,17 +80,17 @@ func (o mailOptions) mailing() system.MailConfig {
 	}
 }
 
-// logOptions say what is written to the log.
+// logOptions are the flags for the log.
 type logOptions struct {
-	LogLevel  string `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"What is written to the log"`
-	LogFormat string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"How the log is written; auto is human on a terminal, json otherwise"`
+	LogLevel  string `long:"log-level" env:"INGOT_LOG_LEVEL" value-name:"debug|info|warn|error" description:"Minimum level of log messages"`
+	LogFormat string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"Log format; auto is human on a terminal and json otherwise"`
 }
 
-// serverName is what the folder of the whole server is called.
+// serverName is the name of the server's data directory.
 const serverName = "ingot"
 
-// defaultDataDir is where a server of this name keeps everything; empty when
-// there is no good place.
+// defaultDataDir returns the default data directory for a server of this name, or
+// "" when the environment names no directory for it.
 func (p *process) defaultDataDir(name string) string {
 	switch {
 	case p.uid == 0:
@@ -102,15 +103,15 @@ func (p *process) defaultDataDir(name string) string {
 	return ""
 }
 
-// usageError is a call we do not understand.
+// usageError is an incorrect invocation.
 type usageError struct {
 	problem string
-	command string // whose help to read
+	command string // command whose help is suggested
 }
 
 func (e *usageError) Error() string { return e.problem }
 
-// errHelp asks for help, which is its text.
+// errHelp is a request for help; its text is the help.
 type errHelp struct{ text string }
 
 func (e *errHelp) Error() string { return e.text }
@@ -142,8 +143,8 @@ func (p *process) parse() (*options, string, error) {
 	return o, command, p.ignoreEmpty(o, all)
 }
 
-// ignoreEmpty gives back the default where a variable is set to nothing: that
-// counts as not set, while a flag with an empty value is the caller's will.
+// ignoreEmpty restores the default where a variable is set but empty: that counts
+// as unset, while a flag with an empty value is intended.
 func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 	for _, opt := range all {
 		if !opt.IsSetDefault() || opt.EnvDefaultKey == "" || p.getenv(opt.EnvDefaultKey) != "" {
@@ -160,8 +161,8 @@ func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 	return nil
 }
 
-// applyDefaults tells the parser the defaults, and the environment as we are
-// given it.
+// applyDefaults sets the defaults of the parser, from the environment of the
+// process.
 func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	known := map[string]string{
@@ -171,7 +172,7 @@ func (p *process) applyDefaults(all []*flags.Option) {
 	}
 	for _, opt := range all {
 		value := known[opt.LongName]
-		if own, ok := opt.Field().Tag.Lookup("own-default"); ok { // a flag that other commands have, too
+		if own, ok := opt.Field().Tag.Lookup("own-default"); ok { // a flag that other commands share
 			value = own
 		}
 		if opt.LongName == "data-dir" {
@@ -198,7 +199,7 @@ func optionsOf(c *flags.Command) []*flags.Option {
 	return all
 }
 
-// active is the command that was given, as its words.
+// active returns the given command as its words.
 func active(c *flags.Command) string {
 	var words []string
 	for c = c.Active; c != nil; c = c.Active {
@@ -207,7 +208,7 @@ func active(c *flags.Command) string {
 	return strings.Join(words, " ")
 }
 
-// config makes a configuration of the flags, and a logger.
+// config turns the flags into a configuration and a logger.
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
@@ -230,9 +231,9 @@ func (p *process) config(o upOptions) (system.Config, error) {
 	return c, c.Validate()
 }
 
-var errNoDataDir = errors.New("--data-dir: neither HOME nor XDG_DATA_HOME says where data goes; give a directory")
+var errNoDataDir = errors.New("--data-dir is required, because neither HOME nor XDG_DATA_HOME is set")
 
-// logger makes the operator's log.
+// logger returns the operator's log.
 func (p *process) logger(o logOptions) (*slog.Logger, error) {
 	var level slog.Level
 	switch {
@@ -249,7 +250,7 @@ func versionText() string {
 	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// oneLine is a message on one line, in the usual quotes.
+// oneLine returns a message on one line, with plain quotes.
 func oneLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.ReplaceAll(s, "`", "'")

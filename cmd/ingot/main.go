@@ -2,21 +2,21 @@
 // service in one program.
 //
 //	ingot up                      run the server
-//	ingot down                    end it, and the apps that outlive it
+//	ingot down                    stop it, and the apps that outlive it
 //	ingot notifications           run the notification service alone
 //	ingot keys rotate-encryption  add a new encryption key
-//	ingot broker check URL        does a service broker conform?
+//	ingot broker check URL        check a service broker for conformance
 //	ingot version, ingot help
 //	ingot push, logs, ...         the client, see internal/cli
 //
-// Called by the name cf it is the client alone.
+// Called as cf, it is the client alone.
 //
-// It leaves with 0 when it was asked to stop, 1 after a failure, and 2 when it
-// was called in a way it does not understand. What it tells people goes to
-// standard output, its log to standard error.
+// The exit status is 0 on success and after a requested stop, 1 after a failure,
+// and 2 for incorrect usage. Messages for users go to standard output, the log
+// to standard error.
 //
-// This package reads arguments and signals and imports internal/system, which
-// is where everything is put together, and internal/cli, which is the client.
+// This package parses arguments and handles signals. It imports internal/system,
+// which assembles the server, and internal/cli, the client.
 package main
 
 import (
@@ -35,18 +35,18 @@ const (
 	exitUsage   = 2
 )
 
-// process is the world around the program, so that tests can be it.
+// process is the environment of the program; tests provide their own.
 type process struct {
-	name     string // as which it was called
+	name     string // name by which it was called
 	args     []string
 	in       io.Reader
 	getenv   func(string) string
 	uid      int
 	out, err io.Writer
-	// terminal says whether err is one.
+	// terminal reports whether err is a terminal.
 	terminal bool
 	signals  <-chan os.Signal
-	// exit ends the process at once.
+	// exit terminates the process at once.
 	exit func(code int)
 }
 

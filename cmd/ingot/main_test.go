@@ -112,7 +112,7 @@ func TestExitCodes(t *testing.T) {
 		err  string // part of standard error
 	}{
 		"no command":       {nil, env(), 0, "Everyday commands:", ""},
-		"version flag":     {[]string{"--version"}, env(), 0, "ingot dev", ""},
+		"version flag":     {[]string{"--version"}, env(), 0, "ingot 0.1.0-dev", ""},
 		"unknown command":  {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
 		"help help":        {[]string{"help", "help"}, env(), 0, "Available commands", ""},
 		"help --help":      {[]string{"help", "--help"}, env(), 0, "Available commands", ""},
@@ -144,8 +144,8 @@ func TestExitCodes(t *testing.T) {
 		"level":            {[]string{"up", "--log-level=loud"}, env(), 2, "", "debug, info, warn, error"},
 		"format":           {[]string{"up", "--log-format=xml"}, env(), 2, "", "auto, human, json"},
 		"demo":             {[]string{"up"}, env("INGOT_DEMO", "perhaps"), 2, "", "--demo"},
-		"no home":          {[]string{"up"}, env("HOME", ""), 2, "", "--data-dir: "},
-		"version":          {[]string{"version"}, env(), 0, "ingot dev", ""},
+		"no home":          {[]string{"up"}, env("HOME", ""), 2, "", "--data-dir is required"},
+		"version":          {[]string{"version"}, env(), 0, "ingot 0.1.0-dev", ""},
 		"help":             {[]string{"help"}, env(), 0, "Available commands", ""},
 		"help flag":        {[]string{"--help"}, env(), 0, "Available commands", ""},
 		"help on up":       {[]string{"help", "up"}, env(), 0, "$INGOT_LISTEN", ""},
@@ -178,7 +178,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// screen is standard output that a test can wait on.
+// screen is a standard output that a test can wait on.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -224,7 +224,7 @@ func TestUp(t *testing.T) {
 		case c := <-code:
 			t.Fatalf("ended with %d: %s", c, errs)
 		}
-		// Ready means ready.
+		// The server is ready when it says so.
 		content, err := os.ReadFile(filepath.Join(dir, "endpoints.json"))
 		if err != nil {
 			t.Fatal(err)

@@ -15,23 +15,23 @@ import (
 // notificationsOptions are the flags of `ingot notifications`, which runs the
 // service when no command follows.
 type notificationsOptions struct {
-	DataDir          string `long:"data-dir" env:"INGOT_DATA_DIR" own-default:"ingot-notifications" value-name:"DIR" description:"Where everything is kept"`
-	Listen           string `long:"listen" env:"INGOT_NOTIFICATIONS_LISTEN" own-default:"127.0.0.1:8081" value-name:"HOST:PORT" description:"The notification service; port 0 picks a free one, here and below"`
-	AdminListen      string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Metrics, health and profiling; open to whoever can connect"`
-	AuthURL          string `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"The UAA-compatible authorization server (required)"`
-	PlatformURL      string `long:"platform-url" env:"INGOT_PLATFORM_URL" value-name:"URL" description:"The platform, which speaks the v3 API; without it, nothing can be sent to spaces and organizations"`
-	ClientID         string `long:"client-id" env:"INGOT_CLIENT_ID" own-default:"ingot-notifications" value-name:"NAME" description:"The service's own client at the authorization server; it needs scim.read, and cloud_controller.admin_read_only for the platform"`
-	ClientSecretFile string `long:"client-secret-file" env:"INGOT_CLIENT_SECRET_FILE" value-name:"FILE" description:"Its secret; without a file, the variable INGOT_CLIENT_SECRET"`
-	DatabaseURL      string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; without it, a file in the data directory"`
-	Domain           string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"The domain that mail comes from when --mail-from is not given, and by which templates call the platform"`
+	DataDir          string `long:"data-dir" env:"INGOT_DATA_DIR" own-default:"ingot-notifications" value-name:"DIR" description:"Directory for all data"`
+	Listen           string `long:"listen" env:"INGOT_NOTIFICATIONS_LISTEN" own-default:"127.0.0.1:8081" value-name:"HOST:PORT" description:"Address of the notification service; port 0 selects a free port, here and below"`
+	AdminListen      string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
+	AuthURL          string `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"UAA-compatible authorization server (required)"`
+	PlatformURL      string `long:"platform-url" env:"INGOT_PLATFORM_URL" value-name:"URL" description:"Platform with the v3 API; without it, notifications to spaces and organizations are not possible"`
+	ClientID         string `long:"client-id" env:"INGOT_CLIENT_ID" own-default:"ingot-notifications" value-name:"NAME" description:"OAuth client of the service; it needs scim.read, and cloud_controller.admin_read_only for the platform"`
+	ClientSecretFile string `long:"client-secret-file" env:"INGOT_CLIENT_SECRET_FILE" value-name:"FILE" description:"File with the client's secret (default: the variable INGOT_CLIENT_SECRET)"`
+	DatabaseURL      string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
+	Domain           string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the default sender address, and the platform's name in templates"`
 	mailOptions
 	logOptions
 }
 
-// longestSecret bounds what is read of a secret's file.
+// longestSecret is the maximum size of a secret file.
 const longestSecret = 64 << 10
 
-// standaloneConfig makes a configuration of the flags, and a logger.
+// standaloneConfig turns the flags into a configuration and a logger.
 func (p *process) standaloneConfig(o notificationsOptions) (system.StandaloneConfig, error) {
 	c := system.StandaloneConfig{
 		DataDir: o.DataDir, Listen: o.Listen, AdminListen: o.AdminListen, Domain: o.Domain, DatabaseURL: o.DatabaseURL, MailConfig: o.mailing(),
@@ -95,10 +95,10 @@ func (p *process) notifications(o notificationsOptions) error {
 	})
 }
 
-// mailRows say where mail goes, when that is not where people expect it.
+// mailRows describes where mail goes, when no mail server is set.
 func mailRows(c system.MailConfig, e system.Endpoints) [][2]string {
 	if c.SMTPURL != "" {
 		return nil
 	}
-	return [][2]string{{"Mail", "no server is set (--smtp-url): look at it on " + e.Admin + "/mailbox"}}
+	return [][2]string{{"Mail", "no mail server is set (--smtp-url), see the mailbox at " + e.Admin + "/mailbox"}}
 }

@@ -33,7 +33,7 @@ func TestNotificationsUsage(t *testing.T) {
 }
 
 // TestNotificationsRuns starts the service while its authorization server is
-// away, and stops it.
+// down, and stops it.
 func TestNotificationsRuns(t *testing.T) {
 	t.Parallel()
 	signals := make(chan os.Signal, 2)

@@ -13,9 +13,10 @@ import (
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
 
-// TestConfigurationReference keeps docs/configuration.md to what the flags say:
+// TestConfigurationReference checks docs/configuration.md against the flags.
 //
-//	go test ./cmd/ingot -run TestConfigurationReference -update
+// Update the page with: go test ./cmd/ingot -run TestConfigurationReference
+// -update
 func TestConfigurationReference(t *testing.T) {
 	t.Parallel()
 	p := &process{getenv: func(string) string { return "" }, uid: 0}
@@ -28,7 +29,7 @@ func TestConfigurationReference(t *testing.T) {
 
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" +
-		"Every flag can also be given by the environment variable beside it. This page is made from the flags.\n\n" +
+		"Every flag can also be set with the environment variable beside it. This page is generated from the flags.\n\n" +
 		"| Flag of `ingot up` | Variable | Default | |\n|---|---|---|---|\n")
 	for _, option := range optionsOf(parser.Find("up")) {
 		value := ""
@@ -41,9 +42,9 @@ func TestConfigurationReference(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
 	}
-	b.WriteString("\nOnly by the environment: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` are the first secrets, instead of\n" +
-		"generated ones, and `INGOT_ADMIN_EMAIL` is the address of the user admin, instead of `admin@DOMAIN`;\n" +
-		"`INGOT_ENCRYPTION_KEY` is the key of the encrypted columns, instead of `DIR/secrets/encryption-keys`.\n")
+	b.WriteString("\nOnly in the environment: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` set the initial secrets instead of\n" +
+		"generated ones, `INGOT_ADMIN_EMAIL` sets the address of the user admin instead of `admin@DOMAIN`, and\n" +
+		"`INGOT_ENCRYPTION_KEY` sets the key of the encrypted columns instead of `DIR/secrets/encryption-keys`.\n")
 
 	file := filepath.Join("..", "..", "docs", "configuration.md")
 	if *update {
@@ -53,6 +54,6 @@ func TestConfigurationReference(t *testing.T) {
 	}
 	have, err := os.ReadFile(file)
 	if err != nil || string(have) != b.String() {
-		t.Errorf("docs/configuration.md is not what the flags say (%v): go test ./cmd/ingot -run TestConfigurationReference -update", err)
+		t.Errorf("docs/configuration.md is out of date (%v): go test ./cmd/ingot -run TestConfigurationReference -update", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/system"
 )
 
-// run does what the arguments say and returns the exit code.
+// run executes the command line and returns the exit code.
 func (p *process) run() int {
 	p.askedForHelp()
 	if p.forClient() {
@@ -36,7 +36,7 @@ func (p *process) run() int {
 		case "version":
 			fmt.Fprint(p.out, versionText())
 		default:
-			err = fmt.Errorf("there is no command %q", command)
+			err = fmt.Errorf("unknown command %q", command)
 		}
 	}
 	var help *errHelp
@@ -45,8 +45,8 @@ func (p *process) run() int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &help):
-		// A name can be both: then the commands of the client come first.
-		if own := cli.Help(&cli.World{Program: p.program()}, command); own != "" {
+		// A name can belong to both: the commands of the client come first.
+		if own := cli.Help(&cli.Env{Program: p.program()}, command); own != "" {
 			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
 		}
 		fmt.Fprintln(p.out, help.text)
@@ -82,9 +82,9 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
-	slog.SetDefault(log) // for what has no other logger, such as libraries
+	slog.SetDefault(log) // for libraries without a logger of their own
 	background.OnPanic(func(e *background.PanicError) {
-		log.Error("a job panicked and failed; the server goes on", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
+		log.Error("background job panicked; the server continues", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
 	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
@@ -104,8 +104,8 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	return nil
 }
 
-// untilAsked returns a context that ends with the first signal to stop. The
-// second ends the process.
+// untilAsked returns a context that is canceled by the first signal to stop. The
+// second signal terminates the process.
 func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -117,7 +117,7 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 					p.exit(exitFailure)
 					return
 				}
-				log.Info("stopping; a second signal ends the server at once", "signal", sig.String())
+				log.Info("stopping; a second signal terminates the server at once", "signal", sig.String())
 				cancel()
 			case <-done:
 				return
@@ -133,7 +133,7 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 // rotate adds an encryption key.
 func (p *process) rotate(dataDir string) error {
 	if dataDir == "" {
-		return &usageError{"--data-dir: a directory is needed", "keys rotate-encryption"}
+		return &usageError{"--data-dir is required", "keys rotate-encryption"}
 	}
 	if p.getenv("INGOT_ENCRYPTION_KEY") != "" {
 		return errors.New("INGOT_ENCRYPTION_KEY is set, so the keys come from there: put a new key in front of the old one in that variable, separated by a comma")

@@ -13,10 +13,10 @@ import (
 	"ingot/internal/cli"
 )
 
-// A runtime is a program that bundled buildpacks use, and apps with them.
+// A runtimeProgram is a program that bundled buildpacks and their apps use.
 type runtimeProgram struct {
 	name    string
-	pkg     string // the Debian package that has it
+	pkg     string // the Debian package that contains it
 	use     string // what does not work without it
 	version string // the flag that shows its version
 }
@@ -39,14 +39,14 @@ var runtimes = []runtimeProgram{
 	{"nginx", "nginx", "apps with an nginx.conf", "-v"},
 }
 
-// instancePlaces are the folders that app instances look in, and some that
+// instanceDirs are the directories that app instances search, and some that
 // their buildpacks know.
-var instancePlaces = []string{
+var instanceDirs = []string{
 	"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin", "/usr/lib/go/bin", "/usr/share/tomcat*/bin", "/opt/tomcat*/bin",
 }
 
-// checkRuntimes looks for the runtimes of the bundled buildpacks, side by side:
-// some take a while to tell their version.
+// checkRuntimes looks for the runtimes of the bundled buildpacks, concurrently,
+// because some are slow to print their version.
 func checkRuntimes(ctx context.Context) []cli.Finding {
 	found := make([]cli.Finding, len(runtimes))
 	var all background.WaitGroup
@@ -58,8 +58,8 @@ func checkRuntimes(ctx context.Context) []cli.Finding {
 }
 
 func (r runtimeProgram) check(ctx context.Context) cli.Finding {
-	// What only the PATH of this user has, apps do not find in containers.
-	path := cmp.Or(inPlaces(r.name, instancePlaces), find(r.name))
+	// Apps in containers do not see programs that are only in this user's PATH.
+	path := cmp.Or(findIn(r.name, instanceDirs), find(r.name))
 	if path == "" {
 		return cli.Finding{Name: r.name, State: cli.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s", r.use, r.pkg)}
 	}
@@ -69,14 +69,14 @@ func (r runtimeProgram) check(ctx context.Context) cli.Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, r.version).CombinedOutput() //nolint:gosec // one of the table above
+	out, err := exec.CommandContext(ctx, path, r.version).CombinedOutput() //nolint:gosec // from the table above
 	if line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); err == nil && line != "" {
 		f.Found += " (" + versionOf(line) + ")"
 	}
 	return f
 }
 
-// versionOf is the part of a version line that people look for.
+// versionOf returns the version number in a line.
 func versionOf(line string) string {
 	for _, cut := range []string{" (", " [", " from ", " linux/"} {
 		line, _, _ = strings.Cut(line, cut)
@@ -84,9 +84,9 @@ func versionOf(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// inPlaces looks for a program in folders, which may be patterns.
-func inPlaces(name string, places []string) string {
-	for _, dir := range places {
+// findIn searches directories, which may be patterns, for a program.
+func findIn(name string, dirs []string) string {
+	for _, dir := range dirs {
 		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
 			return found[len(found)-1]
 		}

@@ -8,7 +8,7 @@ import (
 	"ingot/internal/base/suggest"
 )
 
-// unknownFlag says that there is no such flag, and which one may be meant.
+// unknownFlag reports an unknown flag and suggests a similar one.
 func unknownFlag(name string, all []*flags.Option) string {
 	if len([]rune(name)) == 1 {
 		return fmt.Sprintf("unknown flag -%s", name)

@@ -14,7 +14,7 @@ import (
 	"ingot/internal/system"
 )
 
-// welcome says where things are and what to do next.
+// welcome shows the addresses of the server and what to do next.
 func (p *process) welcome(s *system.System, c system.Config) {
 	e := s.Endpoints()
 	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
@@ -30,7 +30,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 	}
 	p.table(append(rows, mailRows(c.MailConfig, e)...))
 	if fresh := s.Generated(); fresh != (system.Generated{}) {
-		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only this once, and kept in %s:\n\n", s.SecretsDir())
+		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only once, and kept in %s:\n\n", s.SecretsDir())
 		rows = nil
 		if fresh.AdminPassword != "" {
 			rows = append(rows, [2]string{"Password of the user admin", fresh.AdminPassword})
@@ -40,7 +40,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		}
 		p.table(rows)
 	} else if c.AuthURL == "" {
-		fmt.Fprintf(p.out, "\nThe first secrets of the user and of the client admin are kept in %s.\n", s.SecretsDir())
+		fmt.Fprintf(p.out, "\nThe initial secrets of the user admin and the client admin are in %s.\n", s.SecretsDir())
 	}
 	fmt.Fprint(p.out, "\nWhat to type next:\n\n")
 	for _, line := range append(p.here(s, c), next(s, c)...) {
@@ -49,7 +49,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 	fmt.Fprintln(p.out)
 }
 
-// port is the port of an address, with its colon; none for the usual one.
+// port returns the port of an address with its colon, or "" for the default port.
 func port(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Port() == "" || u.Port() == "80" {
@@ -58,7 +58,7 @@ func port(address string) string {
 	return ":" + u.Port()
 }
 
-// engineText says in a few words how apps run.
+// engineText describes the engine in a few words.
 func engineText(d engine.Description) string {
 	if d.Held != "" {
 		return "in containers, but NO INSTANCE STARTS until containers work again: " + d.Held
@@ -69,8 +69,8 @@ func engineText(d engine.Description) string {
 	return "as plain processes WITHOUT isolation (" + d.Name + " engine)"
 }
 
-// here is what to type on this machine, where our client finds the server and
-// its first secrets by itself.
+// here returns commands to type on this machine, where the client finds the
+// server and its initial secrets automatically.
 func (p *process) here(s *system.System, c system.Config) []string {
 	if _, err := os.Stat(filepath.Join(s.SecretsDir(), "admin-password")); err != nil || c.AuthURL != "" || !c.PasswordGrant {
 		return nil
@@ -83,11 +83,11 @@ func (p *process) here(s *system.System, c system.Config) []string {
 	if !c.Demo {
 		line = prefix + p.typed() + " create-org ORG"
 	}
-	return []string{line + "   # here: needs no login", "", "or, with any client:", ""}
+	return []string{line + "   # on this machine: no login needed", "", "or, with any client:", ""}
 }
 
-// typed is what a shell needs to start this program: its name where PATH has
-// it, and otherwise the way it was called.
+// typed returns the command that starts this program in a shell: its name if PATH
+// has it, and otherwise the path by which it was called.
 func (p *process) typed() string {
 	own, err := os.Executable()
 	found, lookErr := exec.LookPath(serverName)
@@ -109,7 +109,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// next are the commands by which a user gets in.
+// next returns the commands for a first login.
 func next(s *system.System, c system.Config) []string {
 	api := s.Endpoints().API
 	switch {
@@ -134,7 +134,7 @@ func (p *process) table(rows [][2]string) {
 	_ = w.Flush()
 }
 
-// shellQuote writes a word so that a shell reads it as it is.
+// shellQuote quotes a word for a shell.
 func shellQuote(s string) string {
 	plain := !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("/._-", c)

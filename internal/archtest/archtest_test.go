@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,7 +102,8 @@ var listing struct {
 	packages []pkg
 }
 
-// packages lists every package of the module.
+// packages lists every package of the product's module and of those beside it,
+// whose paths are below its own: samples, e2e, bench.
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	listing.Lock()
@@ -109,24 +111,48 @@ func packages(t *testing.T) []pkg {
 	if listing.packages != nil {
 		return listing.packages
 	}
+	beside, err := filepath.Glob(filepath.Join(root(t), "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []pkg
+	for _, file := range append([]string{filepath.Join(root(t), "go.mod")}, beside...) {
+		found := packagesIn(t, filepath.Dir(file))
+		if len(found) == 0 {
+			t.Fatalf("the go tool lists no packages in %s", filepath.Dir(file))
+		}
+		all = append(all, found...)
+	}
+	listing.packages = all
+	return all
+}
+
+// packagesIn lists every package of the module in a folder.
+func packagesIn(t *testing.T, dir string) []pkg {
+	t.Helper()
 	var all []pkg
 	// -e: that a package does not build is for the compiler to say.
-	for d := json.NewDecoder(bytes.NewReader(command(t, "go", "list", "-e", "-json", "./..."))); ; {
+	for d := json.NewDecoder(bytes.NewReader(command(t, "go", "-C", dir, "list", "-e", "-json", "./..."))); ; {
 		var p pkg
 		err := d.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			break
+			return all
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, p)
 	}
-	if len(all) == 0 {
-		t.Fatal("the go tool lists no packages")
+}
+
+// TestModules sees that the rules reach the modules beside the product.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	for _, want := range []string{"cmd/ingot", "e2e", "bench", "samples/database-app"} {
+		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return p.path() == want }) {
+			t.Errorf("packages() does not list %s", want)
+		}
 	}
-	listing.packages = all
-	return all
 }
 
 // report fails the test with one line for each violation, and the rule's reason.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,8 +28,9 @@ func TestDependencies(t *testing.T) {
 	if !slices.ContainsFunc(packages(t), func(p pkg) bool { return p.path() == "cmd/ingot" }) {
 		t.Skip("there is no cmd/ingot to link anything")
 	}
-	linked := strings.Fields(string(command(t, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/ingot")))
-	linked = slices.DeleteFunc(linked, func(path string) bool { return path == module })
+	importers := linkedModules(string(command(t, "go", "list", "-deps", "-f",
+		`{{.ImportPath}} {{with .Module}}{{.Path}}{{end}} {{join .Imports " "}}`, "./cmd/ingot")))
+	linked := slices.Collect(maps.Keys(importers))
 
 	content := read(t, dir, dependenciesFile)
 	if *update {
@@ -37,7 +39,77 @@ func TestDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report(t, dependenciesReason, checkDependencies(string(content), linked))
+	report(t, dependenciesReason, append(checkDependencies(string(content), linked), checkOrigins(string(content), importers)...))
+}
+
+// linkedModules reads lines of "package module imports…", with an empty module for
+// the standard library, and returns for each module but ours those that import it.
+func linkedModules(text string) map[string][]string {
+	moduleOf := map[string]string{}
+	for line := range strings.Lines(text) {
+		if fields := strings.Split(strings.TrimSpace(line), " "); len(fields) > 1 && fields[1] != "" {
+			moduleOf[fields[0]] = fields[1]
+		}
+	}
+	importers := map[string][]string{}
+	for _, path := range moduleOf {
+		if path != module {
+			importers[path] = nil
+		}
+	}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		from := moduleOf[fields[0]]
+		for _, imported := range fields[1:] {
+			if to := moduleOf[imported]; from != "" && to != "" && to != from && to != module && !slices.Contains(importers[to], from) {
+				importers[to] = append(importers[to], from)
+			}
+		}
+	}
+	return importers
+}
+
+// origin matches the part of a reason that names the modules a module is of.
+var origin = regexp.MustCompile(`(?:^|; )of ([^:]+):`)
+
+// checkOrigins returns a line for each reason that says "of M" though M does not
+// import the module, and for each that names no M though we do not import it.
+func checkOrigins(content string, importers map[string][]string) []string {
+	var violations []string
+	for path, reason := range parseDependencies(content).reasons {
+		by, linked := importers[path]
+		if !linked {
+			continue // checkDependencies says so
+		}
+		ours := slices.Contains(by, module)
+		if of := strings.HasPrefix(reason, "of "); of == ours {
+			violations = append(violations, fmt.Sprintf("%s: %s: the product imports it: %t, but the reason is: %s", dependenciesFile, path, ours, reason))
+		}
+		for _, m := range origin.FindAllStringSubmatch(reason, -1) {
+			for name := range strings.SplitSeq(strings.ReplaceAll(m[1], " and ", ", "), ", ") {
+				if !slices.ContainsFunc(by, func(m string) bool { return strings.Contains(m, name) }) {
+					violations = append(violations, fmt.Sprintf("%s: %s is not imported by %s, only by %s", dependenciesFile, path, name, strings.Join(by, ", ")))
+				}
+			}
+		}
+	}
+	slices.Sort(violations)
+	return violations
+}
+
+func TestOriginsChecker(t *testing.T) {
+	t.Parallel()
+	importers := linkedModules(`os  io
+ingot/cmd/ingot ingot os example.org/a example.org/d/sub
+example.org/a example.org/a example.org/b example.org/c
+example.org/d/sub example.org/d example.org/c
+example.org/b example.org/b os
+example.org/c example.org/c
+`)
+	expect(t, checkOrigins("example.org/a does a\nexample.org/b of a: does b\nexample.org/c of a and d: c\nexample.org/d does d; of other/x: more\n", importers),
+		"example.org/d other/x")
+	expect(t, checkOrigins("example.org/a of d: a\nexample.org/b does b\nexample.org/c of a: c\n", importers),
+		"example.org/a imported d", "example.org/a product true", "example.org/b product false")
 }
 
 // A list is the reviewed list, read: the comment at its top, and the reasons by

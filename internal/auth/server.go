@@ -128,9 +128,6 @@ func (s *Server) Start(ctx context.Context) error {
 // Stop ends the background work.
 func (s *Server) Stop() { s.part.Halt(s.parts.Stop) }
 
-// Issuer is the iss of every token.
-func (s *Server) Issuer() string { return s.issuer }
-
 // Verifier checks our tokens for an API that calls itself by one of audiences.
 func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifier.With(audiences...) }
 

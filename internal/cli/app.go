@@ -11,7 +11,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// summary is how an app is.
+// summary is the status of an app, as the commands app and push show it.
 type summary struct {
 	Name       string           `json:"name"`
 	GUID       string           `json:"guid"`
@@ -22,7 +22,7 @@ type summary struct {
 	Stack      string           `json:"stack,omitempty"`
 	Buildpacks []string         `json:"buildpacks,omitempty"`
 	Processes  []processSummary `json:"processes"`
-	// Deployment is the one that goes on.
+	// Deployment is the app's active deployment.
 	Deployment *deploymentSummary `json:"deployment,omitempty"`
 
 	showRequests bool
@@ -86,7 +86,7 @@ func (a *summary) show(p *term.Printer) {
 	a.Deployment.show(p)
 }
 
-// showRequests shows what the router counted.
+// showRequests shows the router's request counts.
 func (pr *processSummary) showRequests(p *term.Printer) {
 	t := term.Table{Heading: []string{"", "requests", "active", "2xx", "3xx", "4xx", "5xx", "p50", "p95", "p99", "received", "sent"}}
 	for _, i := range pr.Instances {
@@ -115,12 +115,12 @@ func (pr *processSummary) showRequests(p *term.Printer) {
 	p.Table(t)
 }
 
-// summarize asks for everything about an app, side by side.
+// summarize collects an app's status with concurrent requests.
 func (s *session) summarize(ctx context.Context, app client.App) (*summary, error) {
 	a := &summary{Name: app.Name, GUID: app.GUID, State: strings.ToLower(app.State), Routes: []string{}, URLs: []string{}}
 	var routes []client.Route
 	var droplet client.Droplet
-	err := together(
+	err := concurrently(
 		func() (err error) {
 			a.Processes, err = s.summarizeProcesses(ctx, app.GUID)
 			return err
@@ -167,7 +167,7 @@ func (s *session) summarizeProcesses(ctx context.Context, app string) ([]process
 			return err
 		})
 	}
-	return all, together(work...)
+	return all, concurrently(work...)
 }
 
 func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (processSummary, error) {
@@ -175,8 +175,8 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 	var single client.Process
 	var sidecars []client.Sidecar
 	var stats []client.Stat
-	err := together(
-		// Only the process itself tells its command, lists keep it secret.
+	err := concurrently(
+		// Lists leave the command out; only a request for the process returns it.
 		func() error { return s.api.Get(ctx, "/v3/processes/"+pr.GUID, nil, &single) },
 		func() (err error) {
 			sidecars, err = client.List[client.Sidecar](ctx, s.api, "/v3/processes/"+pr.GUID+"/sidecars", nil)
@@ -214,7 +214,7 @@ type appCommand struct {
 	} `positional-args:"yes"`
 }
 
-// text is a result of one line.
+// text is a one-line result.
 type text struct {
 	key, value string
 }

@@ -13,7 +13,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// marshal writes JSON as people like to read it, with < and > as they are.
+// marshal returns indented JSON without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -22,7 +22,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// appRow is a line of `apps`.
+// appRow is a row of the command apps.
 type appRow struct {
 	Name      string         `json:"name"`
 	GUID      string         `json:"guid"`
@@ -94,8 +94,8 @@ func (c *appsCommand) run(ctx context.Context, s *session) (result, error) {
 	return list, nil
 }
 
-// counts are the processes of every app in the space. Older platforms do not
-// tell of instances with the list; then they are asked one by one.
+// counts returns the processes of every app in the space. Older platforms omit
+// the instances from the list; the stats of each process are requested then.
 func (s *session) counts(ctx context.Context) (map[string][]processCount, error) {
 	q := s.in("per_page", "5000")
 	embedded := true
@@ -130,7 +130,7 @@ func (s *session) counts(ctx context.Context) (map[string][]processCount, error)
 	return counts, nil
 }
 
-// sortProcesses puts web first.
+// sortProcesses moves the web process to the front.
 func sortProcesses[T any](all []T, kind func(T) string) {
 	slices.SortStableFunc(all, func(a, b T) int {
 		x, y := kind(a), kind(b)
@@ -215,7 +215,7 @@ type deleteCommand struct {
 	} `positional-args:"yes"`
 }
 
-// removed is something that is gone.
+// removed is the result of a deletion.
 type removed struct {
 	Kind   string   `json:"kind"`
 	Name   string   `json:"name"`

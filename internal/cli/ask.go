@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// confirm asks before something is lost. Without a terminal it fails, because
-// the question cannot be answered.
+// confirm asks for confirmation of a destructive action. Without a terminal it
+// fails, because the question cannot be answered.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !s.w.InTerminal {
 		return &problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal", Try: "use -f to skip the confirmation"}
 	}
 	fmt.Fprintf(s.w.Err, "%s? [y/N] ", question)
-	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.w.In).ReadString('\n') }) // nothing is no
+	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.w.In).ReadString('\n') }) // an empty answer is a no
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return nil

@@ -24,8 +24,8 @@ import (
 	"ingot/internal/cli/term/termtest"
 )
 
-// A push on a narrow terminal leaves the same lines as one without: what shows
-// the progress is gone, and never in between.
+// A push on a narrow terminal leaves the same lines as one without a terminal:
+// the progress line disappears and never mixes with other output.
 func TestPushOnANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	const width = 34
@@ -50,7 +50,7 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 		text, _ := io.ReadAll(control)
 		read <- string(text)
 	}()
-	code := cli.Run(t.Context(), &cli.World{
+	code := cli.Run(t.Context(), &cli.Env{
 		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty, Out: tty, Err: tty,
 		InTerminal: true, OutTerminal: true, ErrTerminal: true, Width: func() int { return width },
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
@@ -68,7 +68,7 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 	}
 }
 
-// The manifest that a push sends says what flags and file say.
+// The manifest that a push sends combines the file and the flags.
 func TestPushManifest(t *testing.T) {
 	t.Parallel()
 	manifest := "applications:\n- name: shop\n  path: app\n  memory: ((mem))\n  processes:\n  - type: web\n    disk_quota: 1G\n- name: other\n"
@@ -108,7 +108,7 @@ func TestPushManifest(t *testing.T) {
 	}
 }
 
-// A token that is about to end is renewed and kept; only the owner can read it.
+// An expiring token is renewed and saved in a file that only the owner can read.
 func TestTokensAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -137,7 +137,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	}
 }
 
-// A server on this machine is found, and found again when it has moved.
+// A server on this machine is found, also after it moved to another port.
 func TestLocalServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,7 +172,7 @@ func TestLocalServer(t *testing.T) {
 	if _, errs, code := w.run("target"); code != 0 || errs != "" || len(other.calls) == 0 {
 		t.Errorf("after it moved: %d %s %v", code, errs, other.calls)
 	}
-	// Who logs out stays logged out.
+	// A user who logs out stays logged out.
 	if _, _, code := w.run("logout"); code != 0 {
 		t.Error(code)
 	}
@@ -181,7 +181,7 @@ func TestLocalServer(t *testing.T) {
 	}
 }
 
-// live is a client that follows the log of the shop.
+// live is a running client that follows the log of the app shop.
 type live struct {
 	t      *testing.T
 	out    *io.PipeReader
@@ -196,7 +196,7 @@ func (w *world) follow(t *testing.T, args ...string) *live {
 	out, pipe := io.Pipe()
 	l := &live{t: t, out: out, code: make(chan int, 1), cancel: cancel}
 	go func() {
-		l.code <- cli.Run(ctx, &cli.World{
+		l.code <- cli.Run(ctx, &cli.Env{
 			Program: "ingot", Args: append([]string{"logs", "shop"}, args...), Getenv: func(name string) string { return w.env[name] },
 			Out: pipe, Err: io.Discard, Now: time.Now,
 		})
@@ -206,7 +206,7 @@ func (w *world) follow(t *testing.T, args ...string) *live {
 	return l
 }
 
-// await reads what is shown until a text is.
+// await reads the output until it contains a text.
 func (l *live) await(text string) {
 	l.t.Helper()
 	buffer := make([]byte, 4096)
@@ -219,14 +219,14 @@ func (l *live) await(text string) {
 	}
 }
 
-// end interrupts it and returns the exit code.
+// end interrupts the client and returns the exit code.
 func (l *live) end() int {
 	l.cancel()
 	go func() { _, _ = io.Copy(io.Discard, l.out) }()
 	return <-l.code
 }
 
-// Live logs go on until they are interrupted, and are no failure then.
+// Live logs continue until interrupted; an interrupt is not a failure.
 func TestLiveLogs(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -243,8 +243,8 @@ func logEvent(id int, source, text string) string {
 		id, at.Add(time.Duration(id)*time.Millisecond).UnixNano(), source, base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
-// A server that tells of lines as they come is listened to: each is shown at
-// once, before the next is written, and nothing is asked for again and again.
+// A server that streams its log is not polled: each line is shown at once, before
+// the next is written.
 func TestLiveLogsAsTheyCome(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -288,7 +288,7 @@ func TestLiveLogsAsTheyCome(t *testing.T) {
 	}
 }
 
-// A restage shows the lines of its build as they come, each once.
+// A restage shows the lines of its build as they arrive, each once.
 func TestStagingLogAsItComes(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -333,7 +333,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A raw request is sent as it is, and --fail makes an error one.
+// A raw request is sent unchanged, and --fail turns an error status into a
+// failure.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -350,7 +351,7 @@ func TestCurl(t *testing.T) {
 	}
 }
 
-// With a strategy, the size is the new version's alone.
+// With a strategy, size flags apply to the new version only.
 func TestPushRolling(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)

@@ -21,9 +21,9 @@ type bindServiceCommand struct {
 	} `positional-args:"yes"`
 }
 
-// both finds an app and a service instance.
+// both finds an app and a service instance by name.
 func (s *session) both(ctx context.Context, appName, service string) (app client.App, instance client.ServiceInstance, err error) {
-	err = together(
+	err = concurrently(
 		func() (err error) {
 			app, err = s.app(ctx, appName)
 			return err
@@ -63,7 +63,7 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	}
 	res, err := s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
 	if err == nil {
-		// An app that does not run sees it when it starts.
+		// An app that is not running uses the binding when it starts.
 		how := map[bool]string{true: "restage", false: "start"}[app.State == "STARTED"]
 		s.say("TIP: Use '%s %s %s' to make the credentials available to the app.", s.w.Program, how, app.Name)
 	}
@@ -149,7 +149,8 @@ type serviceKeyCommand struct {
 	} `positional-args:"yes"`
 }
 
-// credentials are what a service key opens. People read JSON here as well.
+// credentials are the credentials of a service key. They are shown as JSON in
+// text output too.
 type credentials struct {
 	Credentials json.RawMessage `json:"credentials"`
 }

@@ -1,8 +1,5 @@
 package cli
 
-// CFVersion is the version of the cf CLI whose commands are listed in CFCommands.
-const CFVersion = "8.18.3"
-
 // CFGroup is a group of commands, as the help lists them.
 type CFGroup struct {
 	Title    string

@@ -24,55 +24,54 @@ const (
 	ExitUsage   = 2
 )
 
-// World is what is around the client, so that tests can be it.
-type World struct {
-	Program  string // how it is called: ingot, or cf
+// Env is the client's environment; tests provide their own.
+type Env struct {
+	Program  string // name of the program: ingot or cf
 	Args     []string
 	Getenv   func(string) string
 	Dir      string // the working directory
 	In       io.Reader
 	Out, Err io.Writer
-	// The terminals among them.
+	// Which of them are terminals.
 	InTerminal, OutTerminal, ErrTerminal bool
-	// Width is that of the terminal, in columns.
+	// Width returns the terminal's width in columns.
 	Width func() int
-	// Password asks for a secret without showing it.
+	// Password reads a secret from the terminal without echo.
 	Password func(context.Context) (string, error)
-	// DataDir is where a server on this machine keeps its data.
+	// DataDir is the data directory of a server on this machine.
 	DataDir string
 	Now     func() time.Time
-	// Others are the commands that the program has beside the client.
+	// Others are the program's commands that are not part of the client.
 	Others []Other
-	// Version is the program's version, as the flag --version shows it.
+	// Version is the program's version, as shown by --version.
 	Version string
-	// Machine looks at this machine, for doctor.
+	// Machine inspects this machine for the command doctor.
 	Machine func(context.Context) []Finding
 }
 
-// Other is a command that is not the client's.
+// Other is a command that is not part of the client.
 type Other struct{ Name, Summary string }
 
-// result is what a command found out or did. It is shown by its method, or
-// written as JSON.
+// result is the outcome of a command. It is shown as text, or encoded as JSON.
 type result interface{ show(p *term.Printer) }
 
-// runner is a command with its flags.
+// runner is a command with its parsed flags.
 type runner interface {
 	run(ctx context.Context, s *session) (result, error)
 }
 
-// output is how every command shows things.
+// output holds the output flags that every command has.
 type output struct {
 	JSON  bool `long:"json" description:"Write the result as JSON to standard output, and nothing else"`
 	Quiet bool `short:"q" long:"quiet" description:"Suppress progress output"`
 }
 
-// exitError ends with a code of its own, such as that of a remote command.
+// exitError exits with a code of its own, such as that of a remote command.
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return fmt.Sprintf("ended with %d", e.code) }
 
-// usage is a call that is not understood.
+// usage is an incorrect invocation.
 type usage struct {
 	problem string
 	command string
@@ -84,7 +83,7 @@ func (e *usage) Error() string { return e.problem }
 func IsCommand(name string) bool { return find(name) != nil || name == completeCommand }
 
 // Run runs the command that the arguments name, and returns the exit code.
-func Run(ctx context.Context, w *World) int {
+func Run(ctx context.Context, w *Env) int {
 	if len(w.Args) == 0 {
 		fmt.Fprint(w.Out, Brief(w))
 		return ExitOK
@@ -125,8 +124,8 @@ func Run(ctx context.Context, w *World) int {
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
-// runHelp shows the help of the command that the arguments name, or of all.
-func (w *World) runHelp(about []string) int {
+// runHelp shows the help of the named command, or the list of commands.
+func (w *Env) runHelp(about []string) int {
 	about = slices.DeleteFunc(slices.Clone(about), isHelp)
 	if len(about) == 0 || about[0] == "help" {
 		fmt.Fprint(w.Out, Overview(w))
@@ -147,7 +146,7 @@ func (w *World) runHelp(about []string) int {
 	return ExitOK
 }
 
-// below returns the subcommand of a name.
+// below returns the subcommand with the given name.
 func (c *command) below(name string) (*command, error) {
 	var names []string
 	for _, s := range c.sub {
@@ -161,7 +160,7 @@ func (c *command) below(name string) (*command, error) {
 	return nil, &usage{what + ". Commands: " + strings.Join(names, ", "), c.name}
 }
 
-func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
+func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 	r, out := c.make(), output{}
 	parser, err := c.parser(w, r, &out)
 	if err != nil {
@@ -205,7 +204,7 @@ func (w *World) runCommand(ctx context.Context, c *command, args []string) int {
 	return ExitOK
 }
 
-// showResult writes what a command returned.
+// showResult writes the result of a command as text or JSON.
 func (s *session) showResult(res result) error {
 	if !s.JSON {
 		res.show(s.out)
@@ -217,8 +216,8 @@ func (s *session) showResult(res result) error {
 	return e.Encode(res)
 }
 
-// parser reads the flags of a command.
-func (c *command) parser(w *World, r runner, out *output) (*flags.Parser, error) {
+// parser returns the parser for the flags of a command.
+func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
 	p := flags.NewNamedParser(w.Program+" "+c.name, flags.HelpFlag|flags.PassDoubleDash)
 	if _, err := p.AddGroup("Flags", "", r); err != nil {
 		return nil, err
@@ -244,7 +243,7 @@ func (c *command) parser(w *World, r runner, out *output) (*flags.Parser, error)
 	return p, nil
 }
 
-func (w *World) unknown(name string) error {
+func (w *Env) unknown(name string) error {
 	var names []string
 	for _, o := range w.Others {
 		names = append(names, o.Name)
@@ -265,7 +264,7 @@ func (w *World) unknown(name string) error {
 	return &usage{what, ""}
 }
 
-// otherWords are what other tools call the commands of this one.
+// otherWords maps names that other tools use to commands of this client.
 var otherWords = map[string]string{
 	"deploy": "push", "upload": "push", "publish": "push", "launch": "push", "create": "push", "init": "push",
 	"ls": "apps", "list": "apps", "ps": "apps", "status": "app", "info": "app", "show": "app", "describe": "app", "open": "app",
@@ -278,7 +277,7 @@ var otherWords = map[string]string{
 	"add-client": "create-client", "oauth-clients": "clients", "rotate-client-secret": "set-client-secret",
 }
 
-// isCF reports whether the cf CLI has a command of this name.
+// isCF reports whether the cf CLI has a command with this name.
 func isCF(name string) bool {
 	return slices.ContainsFunc(CFCommands, func(g CFGroup) bool { return slices.Contains(g.Commands, name) })
 }
@@ -290,7 +289,8 @@ func didYouMean(problem, word string, names []string) string {
 	return problem
 }
 
-// didYouMeanOr suggests the nearest name, or says something else.
+// didYouMeanOr suggests the closest name, or returns otherwise when none is
+// close.
 func didYouMeanOr(otherwise, word string, names []string) string {
 	if near := suggest.Closest(word, names); near != "" {
 		return "did you mean '" + near + "'?"
@@ -304,7 +304,7 @@ func firstLine(s string) string {
 }
 
 // fail shows an error and returns the exit code.
-func (w *World) fail(out output, err error) int {
+func (w *Env) fail(out output, err error) int {
 	var exit *exitError
 	var wrong *usage
 	p := term.NewPrinter(w.Err, w.ErrTerminal && w.Getenv("NO_COLOR") == "")
@@ -344,7 +344,7 @@ func (w *World) fail(out output, err error) int {
 	return ExitFailure
 }
 
-// problem is a failure as it is shown: what happened, why, what to do.
+// problem is a failure as it is shown: what happened, why, and what to do next.
 type problem struct {
 	What string `json:"what"`
 	Why  string `json:"why,omitempty"`
@@ -364,8 +364,8 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.cause }
 
-// path makes a path that the user gave absolute.
-func (w *World) path(p string) string {
+// path makes a path given by the user absolute.
+func (w *Env) path(p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
 	}

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// oauthClient is a client of the authorization server, as UAA's API has it.
+// oauthClient is a client of the authorization server, in UAA's format.
 type oauthClient struct {
 	ID             string   `json:"client_id"`
 	Name           string   `json:"name,omitempty"`
@@ -28,7 +28,7 @@ type oauthClient struct {
 	AccessSeconds  *int     `json:"access_token_validity,omitempty"`
 	RefreshSeconds *int     `json:"refresh_token_validity,omitempty"`
 	Public         bool     `json:"allowpublic,omitempty"`
-	// Secret is the one that was generated: it is shown once.
+	// Secret is a generated secret, which is shown once.
 	Secret string `json:"client_secret,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func (c *oauthClient) show(p *term.Printer) {
 	p.Pairs(rows...)
 }
 
-// clientFlags are what can be set of a client.
+// clientFlags are the settings of a client.
 type clientFlags struct {
 	Name        string    `long:"name" value-name:"TEXT" description:"Display name"`
 	Authorities *wordList `long:"authorities" value-name:"LIST" description:"Comma-separated authorities: the scopes of the client's own tokens"`
@@ -75,7 +75,7 @@ type clientFlags struct {
 // wordList is a list of words separated by commas or spaces.
 type wordList []string
 
-// UnmarshalFlag reads it.
+// UnmarshalFlag splits the value of a flag into words.
 func (l *wordList) UnmarshalFlag(text string) error {
 	*l = wordList{}
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -84,7 +84,7 @@ func (l *wordList) UnmarshalFlag(text string) error {
 	return nil
 }
 
-// body is what the flags say, for the API.
+// body returns the settings that were given, as a request body.
 func (f *clientFlags) body() map[string]any {
 	body := map[string]any{}
 	if f.Name != "" {
@@ -106,13 +106,13 @@ func (f *clientFlags) body() map[string]any {
 	return body
 }
 
-// secretFlag says where the secret of a client comes from.
+// secretFlag is the flag for the secret of a client.
 type secretFlag struct {
 	Secret string `long:"secret" value-name:"SECRET" description:"Secret; visible in the process list (default: prompt for it, or generate one)"`
 }
 
-// choose returns the secret, and whether it was generated: without the flag a
-// terminal is asked, and nothing means to generate one.
+// choose returns the secret and whether it was generated. Without the flag the
+// user is prompted in a terminal; an empty answer generates a secret.
 func (f *secretFlag) choose(ctx context.Context, s *session, id string) (secret string, generated bool, err error) {
 	if f.Secret != "" {
 		return f.Secret, false, nil
@@ -133,7 +133,7 @@ func (f *secretFlag) choose(ctx context.Context, s *session, id string) (secret 
 	return secret, false, err
 }
 
-// clientsCall calls the part of the authorization server that has the clients.
+// clientsCall calls the authorization server's client endpoints.
 func (s *session) clientsCall(ctx context.Context, method, path string, body, into any) error {
 	_, err := s.api.Do(ctx, client.Call{Method: method, URL: s.cfg.Links.UAA + "/oauth/clients" + path, Body: body, Into: into})
 	if status := client.Status(err); status == http.StatusForbidden || status == http.StatusUnauthorized {
@@ -145,7 +145,7 @@ func (s *session) clientsCall(ctx context.Context, method, path string, body, in
 	return err
 }
 
-// noClient says that a client does not exist, and which one may be meant.
+// noClient reports that a client does not exist and suggests a similar one.
 func (s *session) noClient(ctx context.Context, id string, err error) error {
 	if client.Status(err) != http.StatusNotFound {
 		return err
@@ -196,7 +196,7 @@ func (c *clientsCommand) run(ctx context.Context, s *session) (result, error) {
 	}, nil
 }
 
-// shortList is the beginning of a list, for tables.
+// shortList returns the first words of a list, for tables.
 func shortList(words []string) string {
 	const most = 3
 	if len(words) <= most {
@@ -205,7 +205,7 @@ func shortList(words []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:most-1], ", "), len(words)-most+1)
 }
 
-// oneClient is the argument of commands about one client.
+// oneClient is the positional argument of commands that take one client.
 type oneClient struct {
 	Args struct {
 		Client string `positional-arg-name:"CLIENT" required:"yes"`
@@ -284,7 +284,7 @@ func (c *updateClientCommand) run(ctx context.Context, s *session) (result, erro
 		return nil, &usage{"nothing to update: pass --authorities, --scopes, --grant-types or another flag", "update-client"}
 	}
 	s.say("Updating client %s as %s...", s.out.Bold(c.Args.Client), s.out.Bold(s.api.User().Name()))
-	// An update replaces a client: what is not changed is sent as it is.
+	// An update replaces the whole client, so unchanged settings are sent too.
 	at := "/" + url.PathEscape(c.Args.Client)
 	body := map[string]any{}
 	if err := s.clientsCall(ctx, http.MethodGet, at, nil, &body); err != nil {
@@ -309,7 +309,7 @@ type setClientSecretCommand struct {
 	oneClient
 }
 
-// secretResult is a secret that was changed.
+// secretResult is the result of changing a secret.
 type secretResult struct {
 	ID     string `json:"client_id"`
 	Change string `json:"change"`
@@ -376,7 +376,7 @@ func (c *deleteClientCommand) run(ctx context.Context, s *session) (result, erro
 	return &removed{Kind: "client", Name: c.Args.Client, Gone: true}, nil
 }
 
-// clientCommands are the entries of the table for OAuth clients.
+// clientCommands returns the commands for OAuth clients.
 func clientCommands() []*command {
 	return []*command{
 		{name: "clients", group: groupClients, summary: "List OAuth clients", need: aLogin, example: []string{"clients"}, make: func() runner { return &clientsCommand{} }},
@@ -388,7 +388,7 @@ func clientCommands() []*command {
 				"create-client my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback",
 			}, make: func() runner { return &createClientCommand{} }},
 		{name: "update-client", group: groupClients, summary: "Update an OAuth client", args: "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", need: aLogin,
-			about: "A list replaces the present one; everything that no flag names stays as it is.", example: []string{"update-client my-sender --authorities notifications.write"}, make: func() runner { return &updateClientCommand{} }},
+			about: "A list replaces the current one; settings without a flag stay unchanged.", example: []string{"update-client my-sender --authorities notifications.write"}, make: func() runner { return &updateClientCommand{} }},
 		{name: "set-client-secret", group: groupClients, summary: "Set or rotate the secret of an OAuth client", args: "CLIENT [--add | --delete-old]", need: aLogin,
 			about:   "To rotate without an outage, add a second secret, configure the client with it, then delete the old one.",
 			example: []string{"set-client-secret my-sender", "set-client-secret my-sender --add", "set-client-secret my-sender --delete-old"}, make: func() runner { return &setClientSecretCommand{} }},

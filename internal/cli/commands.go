@@ -4,9 +4,9 @@ import "slices"
 
 // The groups of commands, in the order they are listed.
 const (
-	groupEnter    = "Log in"
+	groupLogin    = "Log in"
 	groupApps     = "Apps"
-	groupLook     = "Inspect apps"
+	groupInspect  = "Inspect apps"
 	groupRoutes   = "Routes"
 	groupServices = "Services"
 	groupOrgs     = "Orgs and spaces"
@@ -18,15 +18,15 @@ var commands []*command
 
 func init() { //nolint:gochecknoinits // the table names functions that read it
 	commands = []*command{
-		{name: "login", aliases: []string{"l"}, group: groupEnter, summary: "Log in and select an org and space", args: "[-a URL] [-u USER] [-p PASSWORD] [-o ORG] [-s SPACE]",
+		{name: "login", aliases: []string{"l"}, group: groupLogin, summary: "Log in and select an org and space", args: "[-a URL] [-u USER] [-p PASSWORD] [-o ORG] [-s SPACE]",
 			stray:   "the API endpoint is given by -a, such as 'login -a http://127.0.0.1:8080'",
 			about:   "Prompts for values that are not given, including org and space. A server that you run on this machine needs no login: the client finds it.",
 			example: []string{"login -a http://api.localhost:8080 -u admin", "login --sso"}, make: func() runner { return &loginCommand{} }},
-		{name: "api", group: groupEnter, summary: "Set or show the API endpoint", args: "[URL]", example: []string{"api http://127.0.0.1:8080", "api"}, make: func() runner { return &apiCommand{} }},
-		{name: "auth", group: groupEnter, summary: "Log in non-interactively", args: "USER PASSWORD [--client-credentials]", need: anAPI,
+		{name: "api", group: groupLogin, summary: "Set or show the API endpoint", args: "[URL]", example: []string{"api http://127.0.0.1:8080", "api"}, make: func() runner { return &apiCommand{} }},
+		{name: "auth", group: groupLogin, summary: "Log in non-interactively", args: "USER PASSWORD [--client-credentials]", need: anAPI,
 			example: []string{"auth admin \"$PASSWORD\"", "auth my-client \"$SECRET\" --client-credentials"}, make: func() runner { return &authCommand{} }},
-		{name: "logout", aliases: []string{"lo"}, group: groupEnter, summary: "Log out", example: []string{"logout"}, make: func() runner { return &logoutCommand{} }},
-		{name: "target", aliases: []string{"t"}, group: groupEnter, summary: "Set or show the targeted org and space", args: "[-o ORG] [-s SPACE]", need: aLogin, example: []string{"target", "target -o demo -s dev"}, make: func() runner { return &targetCommand{} }},
+		{name: "logout", aliases: []string{"lo"}, group: groupLogin, summary: "Log out", example: []string{"logout"}, make: func() runner { return &logoutCommand{} }},
+		{name: "target", aliases: []string{"t"}, group: groupLogin, summary: "Set or show the targeted org and space", args: "[-o ORG] [-s SPACE]", need: aLogin, example: []string{"target", "target -o demo -s dev"}, make: func() runner { return &targetCommand{} }},
 
 		{name: "push", aliases: []string{"p"}, group: groupApps, summary: "Upload, build and start an app", args: "[APP] [flags]", need: aSpace, progress: true,
 			about:   "APP can be omitted when the manifest names it. Files listed in .cfignore are not uploaded.",
@@ -50,15 +50,15 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "set-env", aliases: []string{"se"}, group: groupApps, summary: "Set an environment variable of an app", args: "APP NAME VALUE", need: aSpace, example: []string{"set-env my-app GREETING 'good morning'"}, make: func() runner { return &setEnvCommand{} }},
 		{name: "unset-env", aliases: []string{"ue"}, group: groupApps, summary: "Remove an environment variable of an app", args: "APP NAME", need: aSpace, example: []string{"unset-env my-app GREETING"}, make: func() runner { return &unsetEnvCommand{} }},
 
-		{name: "apps", aliases: []string{"a"}, group: groupLook, summary: "List the apps in the target space", need: aSpace, example: []string{"apps", "apps --json"}, make: func() runner { return &appsCommand{} }},
-		{name: "app", group: groupLook, summary: "Show an app's status", args: "APP", need: aSpace, example: []string{"app my-app", "app my-app --requests", "app my-app --guid"}, make: func() runner { return &appCommand{} }},
-		{name: "logs", group: groupLook, summary: "Show or follow an app's logs", args: "APP [--recent]", need: aSpace,
+		{name: "apps", aliases: []string{"a"}, group: groupInspect, summary: "List the apps in the target space", need: aSpace, example: []string{"apps", "apps --json"}, make: func() runner { return &appsCommand{} }},
+		{name: "app", group: groupInspect, summary: "Show an app's status", args: "APP", need: aSpace, example: []string{"app my-app", "app my-app --requests", "app my-app --guid"}, make: func() runner { return &appCommand{} }},
+		{name: "logs", group: groupInspect, summary: "Show or follow an app's logs", args: "APP [--recent]", need: aSpace,
 			example: []string{"logs my-app", "logs my-app --recent --no-router", "logs my-app --process web --sidecar config-server"}, make: func() runner { return &logsCommand{} }},
-		{name: "ssh", group: groupLook, summary: "Open a shell in an app instance or forward ports to it", args: "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", need: aSpace,
+		{name: "ssh", group: groupInspect, summary: "Open a shell in an app instance or forward ports to it", args: "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", need: aSpace,
 			example: []string{"ssh my-app", "ssh my-app -c 'ls -l'", "ssh my-app -N -L 5432:localhost:5432"}, make: func() runner { return &sshCommand{} }},
-		{name: "events", group: groupLook, summary: "Show recent events of an app", args: "APP", need: aSpace, example: []string{"events my-app"}, make: func() runner { return &eventsCommand{} }},
-		{name: "tasks", group: groupLook, summary: "List an app's tasks", args: "APP", need: aSpace, example: []string{"tasks my-app"}, make: func() runner { return &tasksCommand{} }},
-		{name: "task", group: groupLook, summary: "Show a task of an app", args: "APP ID", need: aSpace, example: []string{"task my-app 3"}, make: func() runner { return &taskCommand{} }},
+		{name: "events", group: groupInspect, summary: "Show recent events of an app", args: "APP", need: aSpace, example: []string{"events my-app"}, make: func() runner { return &eventsCommand{} }},
+		{name: "tasks", group: groupInspect, summary: "List an app's tasks", args: "APP", need: aSpace, example: []string{"tasks my-app"}, make: func() runner { return &tasksCommand{} }},
+		{name: "task", group: groupInspect, summary: "Show a task of an app", args: "APP ID", need: aSpace, example: []string{"task my-app 3"}, make: func() runner { return &taskCommand{} }},
 
 		{name: "routes", aliases: []string{"r"}, group: groupRoutes, summary: "List the routes in the target space", need: aSpace, example: []string{"routes"}, make: func() runner { return &routesCommand{} }},
 		{name: "map-route", group: groupRoutes, summary: "Map a route to an app", args: "APP DOMAIN [-n HOST] [--app-port PORT]", need: aSpace, example: []string{"map-route my-app apps.localhost -n blue", "map-route my-app apps.localhost -n dump --app-port 8082"}, make: func() runner { return &mapRouteCommand{} }},
@@ -92,5 +92,5 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "doctor", group: groupOther, summary: "Check this machine for what Ingot needs", example: []string{"doctor"}, make: func() runner { return &doctorCommand{} }},
 		{name: "completion", group: groupOther, summary: "Print a shell completion script", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} }},
 	}
-	commands = inGroups(slices.Concat(commands, everyday(), clientCommands()))
+	commands = inGroups(slices.Concat(commands, moreCommands(), clientCommands()))
 }

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// completeCommand is what the shells call to learn the next words.
+// completeCommand is the command that shell completion scripts call.
 const completeCommand = "__complete"
 
 type completionCommand struct {
@@ -21,7 +21,7 @@ type completionCommand struct {
 	} `positional-args:"yes"`
 }
 
-// script is a script for a shell.
+// script is a completion script for a shell.
 type script struct {
 	Shell  string `json:"shell"`
 	Script string `json:"script"`
@@ -60,9 +60,9 @@ func (c *completionCommand) run(_ context.Context, s *session) (result, error) {
 	return &script{c.Args.Shell, strings.ReplaceAll(text, "NAME", s.w.Program)}, nil
 }
 
-// complete writes the words that can come next, one a line. The last of the
+// complete writes the candidates for the next word, one per line. The last of the
 // given words is the one being typed.
-func (w *World) complete(ctx context.Context, words []string) {
+func (w *Env) complete(ctx context.Context, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -74,7 +74,7 @@ func (w *World) complete(ctx context.Context, words []string) {
 	}
 }
 
-func (w *World) candidates(ctx context.Context, before []string, current string) []string {
+func (w *Env) candidates(ctx context.Context, before []string, current string) []string {
 	if len(before) == 0 {
 		var names []string
 		for _, o := range w.Others {
@@ -124,7 +124,7 @@ func firstWord(s string) string {
 	return word
 }
 
-func (c *command) flagWords(w *World) []string {
+func (c *command) flagWords(w *Env) []string {
 	parser, err := c.parser(w, c.make(), &output{})
 	if err != nil {
 		return nil
@@ -144,8 +144,8 @@ func (c *command) flagWords(w *World) []string {
 	return words
 }
 
-// names asks the API for names, and does without when it takes long.
-func (w *World) names(ctx context.Context, path string) []string {
+// names requests names from the API, and returns none when that takes too long.
+func (w *Env) names(ctx context.Context, path string) []string {
 	cfg, err := config.Load(config.Path(w.Getenv))
 	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
 		return nil

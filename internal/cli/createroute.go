@@ -14,7 +14,7 @@ type createRouteCommand struct {
 	} `positional-args:"yes"`
 }
 
-// address is how the route will be written.
+// address returns the route as host, domain and path.
 func (f routeFlags) address(domain string) string {
 	return strings.TrimPrefix(f.Host+"."+domain+f.path(), ".")
 }

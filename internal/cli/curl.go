@@ -25,7 +25,7 @@ type curlCommand struct {
 	} `positional-args:"yes"`
 }
 
-// curlFailed is the code that curl leaves with.
+// curlFailed is the exit code of curl --fail for an error status.
 const curlFailed = 22
 
 func (c *curlCommand) run(ctx context.Context, s *session) (result, error) {
@@ -67,7 +67,7 @@ func (c *curlCommand) run(ctx context.Context, s *session) (result, error) {
 		out.WriteByte('\n')
 	}
 	body := reply.Body
-	if s.w.OutTerminal || s.JSON { // people read it
+	if s.w.OutTerminal || s.JSON { // indent for reading
 		var pretty bytes.Buffer
 		if json.Indent(&pretty, body, "", "  ") == nil {
 			body = pretty.Bytes()
@@ -89,5 +89,5 @@ func (c *curlCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.Fail && reply.Status >= http.StatusBadRequest {
 		return nil, &exitError{curlFailed}
 	}
-	return nil, nil //nolint:nilnil // it is shown
+	return nil, nil //nolint:nilnil // already shown
 }

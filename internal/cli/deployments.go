@@ -12,8 +12,8 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// deployFlags are those of commands that can replace instances while the old
-// ones serve.
+// deployFlags are the flags of commands that can replace instances without
+// downtime.
 type deployFlags struct {
 	Strategy    string `long:"strategy" value-name:"rolling|canary" description:"Replace instances without downtime"`
 	MaxInFlight *int   `long:"max-in-flight" value-name:"N" description:"Number of instances replaced at a time (default: 1)"`
@@ -21,11 +21,11 @@ type deployFlags struct {
 	NoWait      bool   `long:"no-wait" description:"Do not wait for the deployment to complete"`
 }
 
-// deployOptions are the options of a deployment; empty means none.
+// deployOptions are the options of a deployment; an empty value means no
+// deployment.
 type deployOptions map[string]any
 
-// options checks the flags. Those of a push say also how large the new version
-// is.
+// options checks the flags. A push may also set the size of the new version.
 func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
 	o := deployOptions{}
 	switch {
@@ -58,18 +58,18 @@ func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
 	return o, nil
 }
 
-// rate is bytes a second, or -1 for no limit.
+// rate is a number of bytes per second, or -1 for unlimited.
 type rate string
 
-// IsValidValue lets -1 be a value of a flag, not a flag.
+// IsValidValue accepts -1, which otherwise looks like a flag.
 func (rate) IsValidValue(value string) error {
 	if strings.HasPrefix(value, "-") && value != "-1" {
-		return fmt.Errorf("%q is not a number of bytes, such as 16K, and not -1, which is no limit", value)
+		return fmt.Errorf("%q is not a number of bytes such as 16K, or -1 for unlimited", value)
 	}
 	return nil
 }
 
-// sizes puts what a push says about the size of instances into options.
+// sizes adds the instance sizes of a push to the options.
 func (f *pushFlags) sizes(o deployOptions) error {
 	if f.Instances != nil {
 		o["web_instances"] = *f.Instances
@@ -100,8 +100,8 @@ func (f *pushFlags) sizes(o deployOptions) error {
 	return nil
 }
 
-// deploy replaces the instances of an app by those of a droplet, of its own one
-// if none is named.
+// deploy replaces the instances of an app with instances of the given droplet, or
+// of the current one if none is named.
 func (s *session) deploy(ctx context.Context, app client.App, droplet string, f deployFlags, o deployOptions) (*summary, error) {
 	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
 	request := map[string]any{"strategy": f.Strategy, "relationships": map[string]any{"app": client.Relate(app.GUID)}}
@@ -118,8 +118,8 @@ func (s *session) deploy(ctx context.Context, app client.App, droplet string, f 
 	return s.followDeployment(ctx, app, d, f.NoWait)
 }
 
-// followDeployment waits until a deployment is over or paused, and shows how the
-// app is then. One that takes too long is canceled, as cf does.
+// followDeployment waits until a deployment is finished or paused, and returns
+// the app's status. A deployment that takes too long is canceled, as cf does.
 func (s *session) followDeployment(ctx context.Context, app client.App, d client.Deployment, noWait bool) (*summary, error) {
 	var failed error
 	if !noWait || d.Over() {
@@ -129,7 +129,7 @@ func (s *session) followDeployment(ctx context.Context, app client.App, d client
 			return nil, failed
 		}
 		if failed == nil && d.Status.Reason == "DEPLOYED" && app.State != "STARTED" {
-			failed = s.awaitRunning(ctx, app) // it was stopped: the deployment has just started it
+			failed = s.awaitRunning(ctx, app) // the app was stopped: the deployment has just started it
 		}
 	}
 	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID, nil, &app); err != nil {
@@ -187,7 +187,7 @@ func (s *session) waitForDeployment(ctx context.Context, app client.App, d *clie
 	return &problem{What: "The deployment failed.", Why: strings.ToLower(d.Status.Reason), Try: logs}
 }
 
-// deploymentSummary is a deployment that goes on.
+// deploymentSummary describes an active deployment.
 type deploymentSummary struct {
 	GUID        string `json:"guid"`
 	Strategy    string `json:"strategy"`
@@ -220,7 +220,7 @@ func (d *deploymentSummary) show(p *term.Printer) {
 	}
 }
 
-// activeDeployment is that of an app, nil if there is none.
+// activeDeployment returns the app's active deployment, or nil.
 func (s *session) activeDeployment(ctx context.Context, app client.App) (*deploymentSummary, error) {
 	found, err := client.List[client.Deployment](ctx, s.api, "/v3/deployments", url.Values{
 		"app_guids": {app.GUID}, "status_values": {"ACTIVE"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
@@ -242,7 +242,8 @@ func (s *session) activeDeployment(ctx context.Context, app client.App) (*deploy
 	return out, nil
 }
 
-// deploymentOf is the active deployment of an app, which has to be there.
+// deploymentOf returns the app's active deployment, or an error if none is
+// active.
 func (s *session) deploymentOf(ctx context.Context, name string) (client.App, *deploymentSummary, error) {
 	app, err := s.app(ctx, name)
 	if err != nil {
@@ -292,8 +293,8 @@ func (c *cancelDeploymentCommand) run(ctx context.Context, s *session) (result, 
 	return s.jsonOnly(&made{"deployment", app.Name, active.GUID, true}), nil
 }
 
-// orNilToo keeps a nil pointer from becoming a result, and what can be shown
-// although something failed.
+// orNilToo keeps a nil pointer from becoming a non-nil result, and keeps a result
+// that can be shown despite an error.
 func orNilToo(r *summary, err error) (result, error) {
 	if r == nil {
 		return nil, err

@@ -9,14 +9,14 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// Finding is one thing that doctor looked at.
+// Finding is the result of one check of doctor.
 type Finding struct {
 	Name string `json:"name"`
-	// Found is what is there; empty when it is missing.
+	// Found is what was found; it is empty when the thing is missing.
 	Found string `json:"found,omitempty"`
 	// State is ok, missing or note.
 	State string `json:"state"`
-	// Get says how to get what is missing, or what it means.
+	// Get says how to install what is missing, or what its absence means.
 	Get string `json:"get,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type bitsRow struct {
 	Current bool   `json:"current"`
 }
 
-// bitsOf lists packages or droplets, the newest first.
+// bitsOf lists packages or droplets, newest first.
 func (s *session) bitsOf(ctx context.Context, app client.App, kind, current string) (result, error) {
 	found, err := client.List[client.Droplet](ctx, s.api, "/v3/"+kind, url.Values{"app_guids": {app.GUID}, "order_by": {"-created_at"}, "per_page": {"5000"}})
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *session) bitsOf(ctx context.Context, app client.App, kind, current stri
 	return out, nil
 }
 
-// currentDroplet is what an app runs, or nothing.
+// currentDroplet returns the guid of the app's current droplet, or "".
 func (s *session) currentDroplet(ctx context.Context, app client.App) (string, error) {
 	var d client.Droplet
 	err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &d)
@@ -106,7 +106,7 @@ type downloadDropletCommand struct {
 	oneApp
 }
 
-// saved is a file that was written.
+// saved is a file that was downloaded.
 type saved struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
@@ -134,7 +134,7 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(s.w.path(or(c.Path, ".")), name)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may hold what was compiled from secrets
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may contain secrets compiled into the app
 	if errors.Is(err, os.ErrExist) {
 		return nil, &problem{What: path + " already exists.", Why: "files are never overwritten", Try: "choose another file with --path", cause: err}
 	}
@@ -144,7 +144,7 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	s.progress.Step("Downloading "+app.Name, 0)
 	n, err := s.api.Download(ctx, "/v3/droplets/"+url.PathEscape(droplet)+"/download", f)
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(path) // half a droplet is none
+		_ = os.Remove(path) // do not leave a partial file
 		return nil, err
 	}
 	s.say("%s (%s)", path, term.Size(n))
@@ -152,8 +152,8 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	return &saved{path, n}, nil
 }
 
-// dropletFile is the name of the file for a droplet. The guid is the server's
-// word, and must not lead out of the folder or do something to a terminal.
+// dropletFile returns the file name for a droplet. The guid comes from the
+// server; it must not contain path separators or terminal control characters.
 func dropletFile(guid string) string {
 	plain := func(r rune) rune {
 		if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("-_.", r) {
@@ -164,8 +164,8 @@ func dropletFile(guid string) string {
 	return "droplet_" + strings.Map(plain, path.Base(guid)) + ".tgz"
 }
 
-// checkDroplet sees that a file can be a droplet before anything is changed.
-func (f *pushFlags) checkDroplet(w *World) error {
+// checkDroplet checks that a file can be a droplet before anything is changed.
+func (f *pushFlags) checkDroplet(w *Env) error {
 	if f.Path != "" || f.DockerImage != "" || len(f.Buildpacks) > 0 {
 		return &usage{"--droplet cannot be combined with -p, -b or -o", "push"}
 	}
@@ -182,7 +182,7 @@ func (f *pushFlags) checkDroplet(w *World) error {
 	return nil
 }
 
-// uploadDroplet makes a droplet of a file and waits until it can be run.
+// uploadDroplet uploads a file as a droplet and waits until it is ready.
 func (s *session) uploadDroplet(ctx context.Context, app client.App, path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

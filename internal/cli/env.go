@@ -11,7 +11,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// environment is what an app finds in its environment.
+// environment is the environment of an app, by source.
 type environment struct {
 	System      map[string]json.RawMessage `json:"system_env_json"`
 	Application map[string]json.RawMessage `json:"application_env_json"`
@@ -30,7 +30,7 @@ func (e *environment) show(p *term.Printer) {
 		}
 		for _, name := range sortedKeys(group.vars) {
 			var value any
-			_ = json.Unmarshal(group.vars[name], &value) // it was part of valid JSON
+			_ = json.Unmarshal(group.vars[name], &value) // part of valid JSON
 			pretty, _ := json.MarshalIndent(value, "", "  ")
 			p.Printf("%s: %s", name, pretty)
 		}

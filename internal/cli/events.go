@@ -38,8 +38,8 @@ func (l *eventList) show(p *term.Printer) {
 
 type eventsCommand struct{ oneApp }
 
-// told are the members of an event that say something to people.
-var told = []string{
+// eventFields are the fields of an event that the description shows.
+var eventFields = []string{
 	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances", "memory", "state", "command",
 }
 
@@ -69,7 +69,7 @@ func describeEvent(data map[string]json.RawMessage) string {
 		data = inner
 	}
 	var parts []string
-	for _, key := range told {
+	for _, key := range eventFields {
 		var value any
 		if raw, ok := data[key]; ok && json.Unmarshal(raw, &value) == nil && value != nil {
 			parts = append(parts, fmt.Sprintf("%s: %v", key, value))

@@ -3,7 +3,7 @@ package cli
 import "slices"
 
 // groups is the order in which the groups of commands are listed.
-var groups = []string{groupEnter, groupApps, groupLook, groupRoutes, groupServices, groupOrgs, groupUsers, groupClients, groupOperate, groupOther}
+var groups = []string{groupLogin, groupApps, groupInspect, groupRoutes, groupServices, groupOrgs, groupUsers, groupClients, groupOperate, groupOther}
 
 const (
 	groupUsers   = "Users and roles"
@@ -11,17 +11,17 @@ const (
 	groupOperate = "Administration"
 )
 
-// inGroups brings commands of one group together, without changing their order.
+// inGroups sorts commands by group and keeps their order within each.
 func inGroups(all []*command) []*command {
 	slices.SortStableFunc(all, func(a, b *command) int { return slices.Index(groups, a.group) - slices.Index(groups, b.group) })
 	return all
 }
 
-// everyday is the rest of what developers and operators do day by day.
-func everyday() []*command {
+// moreCommands returns the less frequently used commands.
+func moreCommands() []*command {
 	return []*command{
-		{name: "passwd", aliases: []string{"pw"}, group: groupEnter, summary: "Change your password", need: aLogin, example: []string{"passwd"}, make: func() runner { return &passwdCommand{} }},
-		{name: "oauth-token", group: groupEnter, summary: "Show the access token", need: aLogin, example: []string{"oauth-token", `curl -H "Authorization: $(ingot oauth-token)" …`}, make: func() runner { return &oauthTokenCommand{} }},
+		{name: "passwd", aliases: []string{"pw"}, group: groupLogin, summary: "Change your password", need: aLogin, example: []string{"passwd"}, make: func() runner { return &passwdCommand{} }},
+		{name: "oauth-token", group: groupLogin, summary: "Show the access token", need: aLogin, example: []string{"oauth-token", `curl -H "Authorization: $(ingot oauth-token)" …`}, make: func() runner { return &oauthTokenCommand{} }},
 
 		{name: "restart-app-instance", group: groupApps, summary: "Restart one instance of an app", args: "APP INDEX [--process TYPE]", need: aSpace, example: []string{"restart-app-instance my-app 0"}, make: func() runner { return &restartInstanceCommand{} }},
 		{name: "download-droplet", group: groupApps, summary: "Download an app's droplet", args: "APP [--path FILE]", need: aSpace, progress: true, example: []string{"download-droplet my-app --path my-app.tgz"}, make: func() runner { return &downloadDropletCommand{} }},
@@ -29,12 +29,12 @@ func everyday() []*command {
 		{name: "enable-ssh", group: groupApps, summary: "Enable ssh for an app", args: "APP", need: aSpace, example: []string{"enable-ssh my-app"}, make: func() runner { return &allowSSHCommand{on: true} }},
 		{name: "disable-ssh", group: groupApps, summary: "Disable ssh for an app", args: "APP", need: aSpace, example: []string{"disable-ssh my-app"}, make: func() runner { return &allowSSHCommand{} }},
 
-		{name: "droplets", group: groupLook, summary: "List an app's droplets", args: "APP", need: aSpace, example: []string{"droplets my-app"}, make: func() runner { return &dropletsCommand{} }},
-		{name: "packages", group: groupLook, summary: "List an app's packages", args: "APP", need: aSpace, example: []string{"packages my-app"}, make: func() runner { return &packagesCommand{} }},
-		{name: "ssh-enabled", group: groupLook, summary: "Show whether ssh is enabled for an app", args: "APP", need: aSpace, example: []string{"ssh-enabled my-app"}, make: func() runner { return &sshEnabledCommand{} }},
-		{name: "labels", group: groupLook, summary: "List a resource's labels", args: "KIND NAME", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"labels app my-app"}, make: func() runner { return &labelsCommand{} }},
-		{name: "set-label", group: groupLook, summary: "Set labels on a resource", args: "KIND NAME KEY=VALUE...", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"set-label space dev notifications=on"}, make: func() runner { return &setLabelCommand{} }},
-		{name: "unset-label", group: groupLook, summary: "Remove labels from a resource", args: "KIND NAME KEY...", need: aLogin, example: []string{"unset-label space dev notifications"}, make: func() runner { return &unsetLabelCommand{} }},
+		{name: "droplets", group: groupInspect, summary: "List an app's droplets", args: "APP", need: aSpace, example: []string{"droplets my-app"}, make: func() runner { return &dropletsCommand{} }},
+		{name: "packages", group: groupInspect, summary: "List an app's packages", args: "APP", need: aSpace, example: []string{"packages my-app"}, make: func() runner { return &packagesCommand{} }},
+		{name: "ssh-enabled", group: groupInspect, summary: "Show whether ssh is enabled for an app", args: "APP", need: aSpace, example: []string{"ssh-enabled my-app"}, make: func() runner { return &sshEnabledCommand{} }},
+		{name: "labels", group: groupInspect, summary: "List a resource's labels", args: "KIND NAME", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"labels app my-app"}, make: func() runner { return &labelsCommand{} }},
+		{name: "set-label", group: groupInspect, summary: "Set labels on a resource", args: "KIND NAME KEY=VALUE...", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"set-label space dev notifications=on"}, make: func() runner { return &setLabelCommand{} }},
+		{name: "unset-label", group: groupInspect, summary: "Remove labels from a resource", args: "KIND NAME KEY...", need: aLogin, example: []string{"unset-label space dev notifications"}, make: func() runner { return &unsetLabelCommand{} }},
 
 		{name: "create-route", group: groupRoutes, summary: "Create a route", args: "DOMAIN [-n HOST] [--path PATH]", need: aSpace, example: []string{"create-route apps.localhost -n blue"}, make: func() runner { return &createRouteCommand{} }},
 		{name: "delete-route", group: groupRoutes, summary: "Delete a route", args: "DOMAIN [-n HOST] [-f]", need: aSpace, progress: true, example: []string{"delete-route apps.localhost -n blue -f"}, make: func() runner { return &deleteRouteCommand{} }},

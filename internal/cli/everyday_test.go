@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A droplet that is pushed is not staged: it goes up as it is, is set, and runs.
+// A pushed droplet is not staged: it is uploaded, set as current and started.
 func TestPushDroplet(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -30,7 +30,8 @@ func TestPushDroplet(t *testing.T) {
 	}
 }
 
-// What --droplet does not go with is refused before anything is changed.
+// Flags that cannot be combined with --droplet are refused before anything is
+// changed.
 func TestPushDropletRefused(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -53,7 +54,7 @@ func TestPushDropletRefused(t *testing.T) {
 	}
 }
 
-// A download neither overwrites a file nor leaves half of one behind.
+// A download neither overwrites a file nor leaves a partial one behind.
 func TestDownloadDropletKeepsFiles(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -72,7 +73,8 @@ func TestDownloadDropletKeepsFiles(t *testing.T) {
 	}
 }
 
-// The guid of a droplet is the server's word: no file is written elsewhere for it.
+// A droplet's guid comes from the server: it cannot make the client write
+// elsewhere.
 func TestDownloadDropletStaysInTheFolder(t *testing.T) {
 	t.Parallel()
 	for guid, want := range map[string]string{
@@ -91,7 +93,7 @@ func TestDownloadDropletStaysInTheFolder(t *testing.T) {
 	}
 }
 
-// The password of a broker goes to the API and is shown nowhere.
+// The password of a broker is sent to the API and never shown.
 func TestBrokerPasswordIsNotShown(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -101,7 +103,7 @@ func TestBrokerPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-// Passwords are read from the input; the new one has to be typed twice the same.
+// Passwords are read from standard input; the new one must be entered twice.
 func TestPasswd(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"old\nnew\nnew\n": `{"oldPassword":"old","password":"new"}`, "old\nnew\nother\n": ""} {

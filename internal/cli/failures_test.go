@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// logOf answers with lines of a log, written "SOURCE|OUT|text".
+// logOf returns a handler that answers with log lines, written "SOURCE|OUT|text".
 func logOf(lines ...string) func(*http.Request) (int, any) {
 	return func(r *http.Request) (int, any) {
 		at, _ := time.Parse(time.RFC3339, stamp)
@@ -37,7 +37,7 @@ func logOf(lines ...string) func(*http.Request) (int, any) {
 	}
 }
 
-// A failed start shows the last ten lines of the app, and none of others.
+// A failed start shows the app's last ten lines, without lines of other sources.
 func TestFailedStartShowsTheLog(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -60,7 +60,7 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 	}
 }
 
-// A failed build that was not shown shows its last lines.
+// A failed build that was not followed shows its last lines.
 func TestFailedBuildShowsTheLog(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -79,7 +79,7 @@ func TestFailedBuildShowsTheLog(t *testing.T) {
 	}
 }
 
-// The answer no is not a failure; without a terminal the question is.
+// Answering no is not a failure; being unable to ask is.
 func TestAnswerNo(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -105,7 +105,7 @@ func TestAnswerNo(t *testing.T) {
 	}
 }
 
-// A task that is waited for shows its own lines as they come, and no others.
+// run-task --wait shows the task's own lines as they arrive, and no others.
 func TestRunTaskWaitStreams(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -131,7 +131,7 @@ func TestRunTaskWaitStreams(t *testing.T) {
 	}
 }
 
-// Lines can be asked for since a moment, or a while ago; more than one page.
+// --since takes a time or a duration, and reads more than one page.
 func TestLogsSince(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -148,8 +148,8 @@ func TestLogsSince(t *testing.T) {
 	}
 }
 
-// In a terminal a line has the colour of its source, and the access log is
-// short; elsewhere, with --long and for cf it is whole.
+// On a terminal, lines are coloured by source and access log lines are shortened;
+// otherwise, with --long and as cf, they are complete.
 func TestLogsInATerminal(t *testing.T) {
 	t.Parallel()
 	const access = `shop.apps.test - [2026-01-02T03:04:05.000000000Z] "GET /a?b=c HTTP/1.1" 200 0 2048 "-" "curl/8" "127.0.0.1:5" "10.0.0.2:8080" x_forwarded_for:"127.0.0.1" x_forwarded_proto:"http" vcap_request_id:"x" response_time:0.001234 gorouter_time:0.0001 app_id:"y" app_index:"0" instance_id:"z" x_cf_routererror:"-"`
@@ -175,7 +175,8 @@ func TestLogsInATerminal(t *testing.T) {
 	}
 }
 
-// Routes are shown as addresses that a browser opens; cf shows what cf shows.
+// Routes are shown as URLs that a browser opens; as cf, they are shown as cf
+// shows them.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)

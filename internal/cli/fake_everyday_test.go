@@ -4,11 +4,11 @@ import (
 	"net/http"
 )
 
-// rawFile is an answer that is no JSON.
+// rawFile is a response that is not JSON.
 type rawFile string
 
-// everydayAnswer is what the fake says to the commands of everyday.go; a status
-// of 0 is nothing.
+// everydayAnswer is the fake's response to the commands of everyday.go; status 0
+// means none.
 func everydayAnswer(call string, r *http.Request) (int, any) {
 	broker := object{"guid": "broker-guid", "name": "local", "url": "https://broker.test"}
 	user := object{"guid": "user-guid", "username": "admin", "presentation_name": "admin", "origin": "uaa"}

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// fake is an API with one org, one space, one app and one service instance,
-// whose answers never change: what is tested here is what the client makes of
-// them. That it gets along with a real platform is what the tests in e2e show.
+// fake is an API with one org, one space, one app and one service instance and
+// fixed responses: these tests cover what the client makes of them. The tests in
+// e2e run the client against a real platform.
 type fake struct {
 	*httptest.Server
-	// tail answers a live tail; nil: there is none, as on other platforms.
+	// tail answers a live tail; nil means the platform has none.
 	tail   http.HandlerFunc
 	mu     sync.Mutex
 	bodies map[string]string // the last body of a call, by method and path
 	calls  []string
-	// deploying is the guid of the deployment that goes on.
+	// deploying is the guid of the active deployment.
 	deploying string
-	// droplet is the guid of the app's droplet; "" is droplet-guid.
+	// droplet is the guid of the app's droplet (default: droplet-guid).
 	droplet string
-	// instead are other answers to some calls.
+	// instead overrides the responses to some calls.
 	instead map[string]func(*http.Request) (int, any)
 }
 
@@ -48,7 +48,7 @@ func list(items ...any) object {
 
 func to(guid string) object { return object{"data": object{"guid": guid}} }
 
-// token is one that a client can read.
+// token returns an unsigned token with the given claims.
 func token(claims object) string {
 	body, _ := json.Marshal(claims)
 	return "e30." + base64.RawURLEncoding.EncodeToString(body) + ".sig"
@@ -112,7 +112,7 @@ var jobs = map[string]bool{
 	"DELETE /v3/service_instances/si-guid": true, "POST /v3/service_credential_bindings": true, "DELETE /v3/service_credential_bindings/binding-guid": true,
 }
 
-// one answers a list that may be asked for by name.
+// one returns a list with one item, filtered by name.
 func one(r *http.Request, item object) any {
 	for _, key := range []string{"names", "usernames"} {
 		if asked := r.URL.Query()[key]; len(asked) > 0 && asked[0] != item["name"] {
@@ -371,7 +371,7 @@ func (f *fake) body(call, text string) bool {
 	return strings.Contains(f.bodies[call], text)
 }
 
-// logBatch is four lines, in the order that is asked for.
+// logBatch returns four lines in the requested order.
 func logBatch(r *http.Request) any {
 	at, _ := time.Parse(time.RFC3339, stamp)
 	batch := []any{}
@@ -391,7 +391,7 @@ func logBatch(r *http.Request) any {
 	return object{"envelopes": object{"batch": batch}}
 }
 
-// called reports whether a call was made.
+// called reports whether the client made a call.
 func (f *fake) called(call string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

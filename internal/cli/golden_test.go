@@ -20,11 +20,11 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
-	time.Local = time.UTC // moments are shown in the user's zone
+	time.Local = time.UTC // times are shown in the user's zone
 	os.Exit(m.Run())
 }
 
-// world is a client with a home of its own.
+// world is a client with its own home directory.
 type world struct {
 	api      *fake
 	home     string
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// loggedIn is a world whose client has a target.
+// loggedIn returns a world whose client is logged in and has a target.
 func loggedIn(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -78,11 +78,11 @@ func (w *world) file(t *testing.T, name, content string) {
 	}
 }
 
-// run runs the client and returns what it wrote, with the addresses of this
-// run taken out.
+// run runs the client and returns its output, with the addresses of this run
+// replaced.
 func (w *world) run(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	code = cli.Run(context.Background(), &cli.World{
+	code = cli.Run(context.Background(), &cli.Env{
 		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
 		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
@@ -95,11 +95,11 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 	return accessToken.ReplaceAllString(clean.Replace(o.String()), "bearer TOKEN"), clean.Replace(e.String()), code
 }
 
-// accessToken is one that ends at another time in every run.
+// accessToken matches access tokens, which differ in every run.
 var accessToken = regexp.MustCompile(`bearer [\w.-]+`)
 
-// scenarios are the commands whose output is kept in testdata, one file each,
-// as plain text, as it is on a terminal, and as JSON.
+// scenarios are the commands whose output is kept in testdata, one file each: as
+// plain text, as on a terminal, and as JSON.
 var scenarios = []struct {
 	name string
 	args []string

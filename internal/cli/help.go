@@ -7,19 +7,19 @@ import (
 	"github.com/jessevdk/go-flags"
 )
 
-// command is an entry of the table of commands.
+// command is an entry in the table of commands.
 type command struct {
 	name    string
 	aliases []string
 	group   string
 	summary string
-	args    string // how its arguments are written
-	about   string // more than the summary, when there is more to say
+	args    string // usage line
+	about   string // longer description, optional
 	example []string
 	need    need
-	// stray says where an argument belongs that the command does not take.
+	// stray is a hint shown for an argument that the command does not take.
 	stray string
-	// progress: it may take long, and shows how far it is.
+	// progress shows a progress line, for commands that may take long.
 	progress bool
 	make     func() runner
 	sub      []*command
@@ -39,20 +39,20 @@ func find(name string) *command {
 	return nil
 }
 
-// briefly are the commands that are shown when none is given.
-var briefly = []string{
+// briefCommands lists the commands that are shown when no command is given.
+var briefCommands = []string{
 	"up", "push", "apps", "app", "logs", "ssh", "scale", "set-env", "marketplace", "create-service", "bind-service", "notifications", "delete", "doctor", "demo", "down",
 }
 
-// Brief shows the everyday commands.
-func Brief(w *World) string {
+// Brief returns the short help with the everyday commands.
+func Brief(w *Env) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program, w.Program)
 	width := 0
-	for _, name := range briefly {
+	for _, name := range briefCommands {
 		width = max(width, len(name))
 	}
-	for _, name := range briefly {
+	for _, name := range briefCommands {
 		summary := ""
 		for _, o := range w.Others {
 			if o.Name == name {
@@ -70,16 +70,16 @@ func Brief(w *World) string {
 	return b.String()
 }
 
-// Help returns the help of a command of the client, "" when there is none.
-func Help(w *World, name string) string {
+// Help returns the help of a client command, or "" if it does not exist.
+func Help(w *Env, name string) string {
 	if c := find(name); c != nil {
 		return c.help(w)
 	}
 	return ""
 }
 
-// Overview lists all commands, by what they are for.
-func Overview(w *World) string {
+// Overview returns the list of all commands, by group.
+func Overview(w *Env) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program, w.Program)
 	width := 0
@@ -105,8 +105,8 @@ func Overview(w *World) string {
 	return b.String()
 }
 
-// help is the help of one command.
-func (c *command) help(w *World) string {
+// help returns the help of one command.
+func (c *command) help(w *Env) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n", w.Program, c.name, c.summary)
 	if c.about != "" {
@@ -166,44 +166,4 @@ func flagName(o *flags.Option) string {
 		text += " " + o.ValueName
 	}
 	return text
-}
-
-// Names are those of all commands.
-func Names() []string {
-	var names []string
-	for _, c := range commands {
-		names = append(names, c.name)
-		for _, s := range c.sub {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
-// Summaries are the summaries of all commands, by name.
-func Summaries() map[string]string {
-	all := map[string]string{}
-	for _, c := range commands {
-		all[c.name] = c.summary
-		for _, s := range c.sub {
-			all[s.name] = s.summary
-		}
-	}
-	return all
-}
-
-// Groups are the commands in the groups in which the help lists them.
-func Groups() []CFGroup {
-	var all []CFGroup
-	for _, c := range commands {
-		if len(all) == 0 || all[len(all)-1].Title != c.group {
-			all = append(all, CFGroup{Title: c.group})
-		}
-		last := &all[len(all)-1]
-		last.Commands = append(last.Commands, c.name)
-		for _, s := range c.sub {
-			last.Commands = append(last.Commands, s.name)
-		}
-	}
-	return all
 }

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// keyOf finds a key of a service instance.
+// keyOf finds a service key by name.
 func (s *session) keyOf(ctx context.Context, instance client.ServiceInstance, name string) (client.Binding, error) {
 	q := url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}}
 	return named(ctx, s, fmt.Sprintf("Service key of %s", instance.Name), "/v3/service_credential_bindings", name, q,

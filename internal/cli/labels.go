@@ -9,7 +9,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// labelled are the kinds of things that labels are put on.
+// labelled returns the API path of a resource that can have labels.
 func (s *session) labelled(ctx context.Context, kind, name string) (path string, err error) {
 	var t client.Thing
 	switch kind {
@@ -39,12 +39,12 @@ func (s *session) labelled(ctx context.Context, kind, name string) (path string,
 	return path + t.GUID, err
 }
 
-// labels are those of one thing.
+// labels are the labels of a resource.
 type labels struct {
 	Labels map[string]string `json:"labels"`
 }
 
-// MarshalJSON writes none as such, and not as null.
+// MarshalJSON writes an empty object rather than null.
 func (l *labels) MarshalJSON() ([]byte, error) {
 	all := l.Labels
 	if all == nil {

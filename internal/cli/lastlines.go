@@ -10,14 +10,14 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// lastLines is how many lines of the log are shown with a failure.
+// lastLines is the number of log lines shown with a failure.
 const lastLines = 10
 
-// everyStart are lines that come with every start and explain nothing.
+// everyStart are lines logged at every start; they explain nothing.
 var everyStart = []string{"Invoking pre-start scripts.", "Invoking start command."}
 
-// withLog adds the last lines of the app or build to a failure: what went wrong
-// is usually said there. source is the beginning of the sources that count.
+// withLog adds the last log lines of the app or build to a failure, because they
+// usually name the cause. source is a prefix of the sources to include.
 func (s *session) withLog(ctx context.Context, app client.App, source string, failure error) error {
 	var p *problem
 	if s.cfg.Links.LogCache == "" || !errors.As(failure, &p) || ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// How long a start and a build may take, unless the environment says otherwise
-// in minutes, with the names that cf has for it.
+// The default timeouts of a start and a build. The environment variables of the
+// cf CLI override them, in minutes.
 const (
 	startPatience = 5 * time.Minute
 	stagePatience = 15 * time.Minute
@@ -25,14 +25,14 @@ func (s *session) patience(variable string, usual time.Duration) time.Duration {
 	return usual
 }
 
-// action is one of the app's actions.
+// action calls one of the app's actions.
 func (s *session) action(ctx context.Context, app *client.App, name string) error {
 	_, err := s.api.Post(ctx, "/v3/apps/"+app.GUID+"/actions/"+name, nil, app)
 	return err
 }
 
-// awaitRunning waits until every process that should run has an instance that
-// does. All of them crashed is a failure.
+// awaitRunning waits until every process with instances has a running one. It
+// fails when all instances crashed.
 func (s *session) awaitRunning(ctx context.Context, app client.App) error {
 	return s.withLog(ctx, app, "APP", s.waitForInstances(ctx, app))
 }
@@ -77,7 +77,7 @@ func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 	return nil
 }
 
-var errTooLong = errors.New("it takes too long")
+var errTooLong = errors.New("timed out")
 
 func (s *session) crashed(app client.App, pr client.Process, details string) error {
 	return &problem{
@@ -86,7 +86,7 @@ func (s *session) crashed(app client.App, pr client.Process, details string) err
 	}
 }
 
-// stage builds a droplet of a package, showing the log of it.
+// stage builds a droplet from a package and shows the build log.
 func (s *session) stage(ctx context.Context, app client.App, pkg string) (string, error) {
 	s.say("Staging app and tracing logs...")
 	s.progress.Step("Staging "+app.Name, 0)
@@ -115,7 +115,7 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 			p.Try = "choose a buildpack with -b, and check that -p is the app's folder"
 		}
 		if s.streams() {
-			return "", p // the lines stand right above
+			return "", p // the lines were just shown
 		}
 		return "", s.withLog(ctx, app, "STG", p)
 	}
@@ -127,7 +127,7 @@ func (s *session) setDroplet(ctx context.Context, app client.App, droplet string
 	return err
 }
 
-// newestPackage is the one that a restage builds.
+// newestPackage returns the package that a restage builds.
 func (s *session) newestPackage(ctx context.Context, app client.App) (client.Package, error) {
 	found, err := client.List[client.Package](ctx, s.api, "/v3/packages", url.Values{
 		"app_guids": {app.GUID}, "states": {"READY"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
@@ -141,7 +141,7 @@ func (s *session) newestPackage(ctx context.Context, app client.App) (client.Pac
 	return found[0], nil
 }
 
-// ensureDroplet stages the newest package when it has no droplet that is set.
+// ensureDroplet stages the newest package if the app has no current droplet.
 func (s *session) ensureDroplet(ctx context.Context, app client.App) error {
 	var droplet client.Droplet
 	err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &droplet)
@@ -159,7 +159,7 @@ func (s *session) ensureDroplet(ctx context.Context, app client.App) error {
 	return s.setDroplet(ctx, app, guid)
 }
 
-// oneApp is the argument of most commands.
+// oneApp is the positional argument of most commands.
 type oneApp struct {
 	Args struct {
 		App string `positional-arg-name:"APP" required:"yes"`
@@ -185,8 +185,8 @@ func (c *startCommand) run(ctx context.Context, s *session) (result, error) {
 	return s.begin(ctx, app, "start")
 }
 
-// begin starts or restarts an app and shows how it is. When it does not start,
-// that is shown too.
+// begin starts or restarts an app and returns its status, also when the start
+// fails.
 func (s *session) begin(ctx context.Context, app client.App, action string) (result, error) {
 	if err := s.action(ctx, &app, action); err != nil {
 		return nil, err

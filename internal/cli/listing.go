@@ -4,18 +4,18 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// listing is rows of one kind, as a table for people and as a list in JSON.
+// listing is a list of rows, shown as a table or as a JSON array.
 type listing[T any] struct {
-	key     string // their name in the plural, as it stands in the JSON
+	key     string // name of the array in the JSON
 	heading []string
 	rows    []T
-	cells   func(T) []string // what stands under the heading
+	cells   func(T) []string // cells of a row
 }
 
 func (l *listing[T]) MarshalJSON() ([]byte, error) {
 	rows := l.rows
 	if rows == nil {
-		rows = []T{} // nothing is a list as well
+		rows = []T{} // write [] rather than null
 	}
 	return marshal(map[string]any{jsonKey(l.key): rows})
 }
@@ -45,7 +45,7 @@ func (l *listing[T]) show(p *term.Printer) {
 	p.Table(t)
 }
 
-// yesNo is how a table says whether something is so.
+// yesNo returns "yes" or "no".
 func yesNo(b bool) string {
 	if b {
 		return "yes"
@@ -53,11 +53,11 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// jsonAs is shown as one thing and written as another.
+// jsonAs is a result with a different value in JSON.
 type jsonAs struct {
 	result
 	json any
 }
 
-// MarshalJSON writes the other thing.
+// MarshalJSON encodes the JSON value.
 func (j *jsonAs) MarshalJSON() ([]byte, error) { return marshal(j.json) }

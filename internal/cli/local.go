@@ -10,9 +10,9 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// findLocal targets the server on this machine when no other was ever chosen,
-// and logs in as its administrator: who can read its secrets may do that
-// anyway. It goes on finding it when it listens elsewhere later.
+// findLocal targets the server on this machine unless the user chose a target,
+// and logs in as its administrator: a user who can read the server's secrets can
+// do that anyway. It follows the server to another port.
 func (s *session) findLocal(ctx context.Context) error {
 	if s.cfg.API != "" && s.cfg.Local == "" {
 		return nil // chosen by the user
@@ -26,7 +26,7 @@ func (s *session) findLocal(ctx context.Context) error {
 	}
 	local, err := config.FindLocal(dir)
 	if err != nil {
-		return nil //nolint:nilerr // no server of ours: then somebody has to log in
+		return nil //nolint:nilerr // no server found: the user has to log in
 	}
 	ends := client.Parse(s.cfg.AccessToken).Ends()
 	if s.cfg.API == local.API && s.cfg.Local == dir && s.cfg.LocalPID == local.PID && time.Until(ends) > time.Minute {
@@ -34,25 +34,25 @@ func (s *session) findLocal(ctx context.Context) error {
 	}
 	password, err := local.Secret(config.AdminPassword)
 	if err != nil {
-		return nil //nolint:nilerr // not ours to use
+		return nil //nolint:nilerr // no permission to read its secrets
 	}
-	return s.enterLocal(ctx, local, password)
+	return s.logInLocal(ctx, local, password)
 }
 
-func (s *session) enterLocal(ctx context.Context, local *config.Local, password string) error {
+func (s *session) logInLocal(ctx context.Context, local *config.Local, password string) error {
 	old := *s.cfg
-	if err := s.aim(ctx, local.API, false); err != nil {
+	if err := s.setAPI(ctx, local.API, false); err != nil {
 		return err
 	}
 	s.cfg.Local, s.cfg.LocalPID, s.cfg.Links.Notifications = local.Dir, local.PID, local.Notifications
 	if old.Local == local.Dir {
 		s.cfg.Notifications = old.Notifications
 	}
-	if err := s.enter(ctx, "cf", "", url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}}); err != nil {
+	if err := s.logIn(ctx, "cf", "", url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}}); err != nil {
 		return fmt.Errorf("the server on this machine (%s): %w", local.API, err)
 	}
 	if old.Org.Name != "" { // the same server on another port
-		_ = s.choose(ctx, old.Org.Name, old.Space.Name) // it may be gone
+		_ = s.choose(ctx, old.Org.Name, old.Space.Name) // the org or space may have been deleted
 	}
 	if s.cfg.Space.GUID == "" {
 		if err := s.chooseOnly(ctx); err != nil {
@@ -69,8 +69,8 @@ func (s *session) enterLocal(ctx context.Context, local *config.Local, password 
 	return s.cfg.Save()
 }
 
-// aim makes an API the target; who was logged in elsewhere no longer is.
-func (s *session) aim(ctx context.Context, api string, skipTLS bool) error {
+// setAPI targets an API and drops the login of the previous one.
+func (s *session) setAPI(ctx context.Context, api string, skipTLS bool) error {
 	next := client.New(api, skipTLS, client.Tokens{})
 	defer next.Close()
 	root, err := next.Discover(ctx)
@@ -90,8 +90,8 @@ func (s *session) aim(ctx context.Context, api string, skipTLS bool) error {
 	return nil
 }
 
-// enter logs in and keeps the tokens.
-func (s *session) enter(ctx context.Context, id, secret string, form url.Values) error {
+// logIn logs in and stores the tokens.
+func (s *session) logIn(ctx context.Context, id, secret string, form url.Values) error {
 	tokens, err := s.api.Grant(ctx, id, secret, form)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func (s *session) enter(ctx context.Context, id, secret string, form url.Values)
 	return nil
 }
 
-// choose targets an org and a space by their names; without a space the only
-// one there is.
+// choose targets an org and a space by name. Without a space name it targets the
+// org's only space, if it has just one.
 func (s *session) choose(ctx context.Context, org, space string) error {
 	if org != "" {
 		o, err := named(ctx, s, "Org", "/v3/organizations", org, nil, func(t client.Thing) string { return t.Name })
@@ -130,7 +130,7 @@ func (s *session) choose(ctx context.Context, org, space string) error {
 	return err
 }
 
-// chooseOnly targets the only org and its only space, if that is how it is.
+// chooseOnly targets the only org and its only space, if there is just one.
 func (s *session) chooseOnly(ctx context.Context) error {
 	orgs, err := client.List[client.Thing](ctx, s.api, "/v3/organizations", nil)
 	if err != nil || len(orgs) != 1 {

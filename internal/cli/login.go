@@ -15,7 +15,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// targetResult is where the client points.
+// targetResult describes the current target.
 type targetResult struct {
 	API     string `json:"api"`
 	Version string `json:"api_version"`
@@ -73,15 +73,15 @@ func (c *apiCommand) run(ctx context.Context, s *session) (result, error) {
 		return s.target(), nil
 	}
 	s.say("Setting the API endpoint to %s...", s.out.Bold(c.Args.URL))
-	if err := s.aim(ctx, withScheme(c.Args.URL), c.SkipSSL); err != nil {
+	if err := s.setAPI(ctx, withScheme(c.Args.URL), c.SkipSSL); err != nil {
 		return nil, err
 	}
 	s.ok()
 	return s.target(), s.cfg.Save()
 }
 
-// withScheme adds the usual scheme to an address: https, but http on this
-// machine, where servers do without certificates.
+// withScheme adds a scheme to an address: http for loopback addresses, where
+// servers have no certificates, https for all others.
 func withScheme(address string) string {
 	if strings.Contains(address, "://") {
 		return address
@@ -118,7 +118,7 @@ func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
 			return nil, err
 		}
 	}
-	if err := s.aim(ctx, withScheme(api), c.SkipSSL); err != nil {
+	if err := s.setAPI(ctx, withScheme(api), c.SkipSSL); err != nil {
 		return nil, err
 	}
 	s.say("API endpoint: %s", s.out.Bold(s.cfg.API))
@@ -127,7 +127,7 @@ func (c *loginCommand) run(ctx context.Context, s *session) (result, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.enter(ctx, "cf", "", form)
+		err = s.logIn(ctx, "cf", "", form)
 		if err == nil {
 			break
 		}
@@ -156,7 +156,7 @@ func rejected(s *session, err error) error {
 	return &problem{What: "The credentials were rejected.", Why: err.Error(), Try: fmt.Sprintf("check name and password, then '%s login' again", s.w.Program), cause: err}
 }
 
-// form is what proves who the user is; what is missing is asked for.
+// form returns the login form and prompts for missing values.
 func (c *loginCommand) form(ctx context.Context, s *session, in *bufio.Reader) (url.Values, error) {
 	form := url.Values{"grant_type": {"password"}}
 	if c.Origin != "" {
@@ -191,7 +191,7 @@ func (c *loginCommand) form(ctx context.Context, s *session, in *bufio.Reader) (
 	return form, nil
 }
 
-// ask reads a line.
+// ask prompts for a line.
 func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (string, error) {
 	fmt.Fprintf(s.w.Err, "%s: ", what)
 	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
@@ -205,8 +205,8 @@ func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (strin
 	return line, nil
 }
 
-// await waits for an answer or the end of the command. Nothing can take a read
-// of a terminal back; the process ends soon.
+// await waits for an answer or for ctx. A read from a terminal cannot be
+// canceled; the goroutine ends with the process.
 func await(ctx context.Context, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
@@ -256,7 +256,7 @@ func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.Client {
 		form, id, secret = url.Values{"grant_type": {"client_credentials"}}, user, password
 	}
-	if err := s.enter(ctx, id, secret, form); err != nil {
+	if err := s.logIn(ctx, id, secret, form); err != nil {
 		return nil, rejected(s, err)
 	}
 	s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{}
@@ -265,7 +265,8 @@ func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
 	return s.jsonOnly(s.target()), s.cfg.Save()
 }
 
-// jsonOnly is a result that people have been told already.
+// jsonOnly returns r for JSON output and nil for text output, where it was
+// already shown.
 func (s *session) jsonOnly(r result) result {
 	if s.JSON {
 		return r
@@ -279,7 +280,7 @@ type logoutCommand struct{}
 
 func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
 	s.say("Logging out %s...", s.out.Bold(s.api.User().Name()))
-	// It was the user's will: not logged in again without being asked.
+	// The user logged out: do not log in automatically the next time.
 	s.cfg.Forget()
 	s.cfg.Local = ""
 	if err := s.cfg.Save(); err != nil {

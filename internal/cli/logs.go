@@ -23,7 +23,7 @@ type logsCommand struct {
 	oneApp
 }
 
-// wants reports whether a line was asked for.
+// wants reports whether a line matches the flags.
 func (c *logsCommand) wants(l client.Line) bool {
 	if c.NoRouter && l.Source == "RTR" {
 		return false
@@ -35,14 +35,14 @@ func (c *logsCommand) wants(l client.Line) bool {
 		return true
 	}
 	if l.Source == "LGR" {
-		return true // that lines are missing is never left out
+		return true // always show that lines were lost
 	}
 	process, sidecar, ok := member(l.Source)
 	return ok && (c.Process == "" || strings.EqualFold(process, c.Process)) && (c.Sidecar == "" || strings.EqualFold(sidecar, c.Sidecar))
 }
 
-// member says which process and which of its sidecars a source is. With
-// revisions there is APP/REV/n in front.
+// member returns the process and the sidecar of a source. With revisions, the
+// source contains APP/REV/n.
 func member(source string) (process, sidecar string, ok bool) {
 	parts := strings.Split(source, "/")
 	for i, p := range parts {
@@ -57,7 +57,7 @@ func member(source string) (process, sidecar string, ok bool) {
 	return "", "", false
 }
 
-// logLine is a line as JSON, one a line.
+// logLine is a log line in JSON output, one object per line.
 type logLine struct {
 	Time     time.Time `json:"time"`
 	Source   string    `json:"source"`
@@ -66,8 +66,8 @@ type logLine struct {
 	Text     string    `json:"text"`
 }
 
-// showLine shows a line. As JSON it is one object a line, so that a stream can
-// be read while it goes on.
+// showLine shows a line. JSON output has one object per line, so that a stream
+// can be parsed while it continues.
 func (s *session) showLine(l client.Line) {
 	stream := "OUT"
 	if l.Error {
@@ -89,19 +89,18 @@ func (s *session) showLine(l client.Line) {
 	}
 }
 
-// shortLogs reports whether lines are shortened and coloured for people. The
-// program called cf writes them as cf does.
+// shortLogs reports whether lines are shortened and coloured. As cf, the client
+// writes them in cf's format.
 func (s *session) shortLogs() bool { return s.w.OutTerminal && s.w.Program != "cf" && !s.longLogs }
 
-// prefix is what stands before the text of a line, as cf writes it.
+// prefix returns the part of a line before its text, in cf's format.
 func (l logLine) prefix() string { return l.moment() + " " + l.from() + " " + l.Stream }
 
 func (l logLine) moment() string { return l.Time.Local().Format("2006-01-02T15:04:05.00-0700") }
 
 func (l logLine) from() string { return "[" + l.Source + "/" + l.Instance + "]" }
 
-// painted is the line with the colour of its source; what was written to
-// standard error is red.
+// painted returns the line coloured by source; standard error is red.
 func (l logLine) painted(p *term.Printer) string {
 	text := l.Text
 	if l.Stream == "ERR" {
@@ -110,11 +109,11 @@ func (l logLine) painted(p *term.Printer) string {
 	return p.Dim(l.moment()) + " " + p.Source(l.Source, l.from()) + " " + p.Dim(l.Stream) + " " + text
 }
 
-// routerLine are the parts of an access log line that people look for.
+// routerLine matches an access log line.
 var routerLine = regexp.MustCompile(`^(\S+) - \[[^]]*\] "(\S+) (\S+) [^"]*" ("-"|\d+) \d+ (\d+) .*?response_time:([\d.]+)`)
 
-// shortRouterLine is the request, its status, the size and the time of its
-// answer. A line of another form stays as it is.
+// shortRouterLine returns the request, status, size and duration of an access log
+// line. Lines in another format are returned unchanged.
 func shortRouterLine(line string) string {
 	m := routerLine.FindStringSubmatch(line)
 	if m == nil {
@@ -137,7 +136,7 @@ func shortRouterLine(line string) string {
 	return fmt.Sprintf("%s %s%s %s %s %s", m[2], m[1], m[3], strings.Trim(m[4], `"`), term.Size(bytes), took)
 }
 
-// since understands a duration before now, or a moment.
+// since parses the flag --since: a duration before now, or a time.
 func (c *logsCommand) since(now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(c.Since); err == nil && d > 0 {
 		return now.Add(-d), nil
@@ -197,9 +196,9 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 		for _, l := range recent {
 			show(l)
 		}
-		return nil, nil //nolint:nilnil // it is shown
+		return nil, nil //nolint:nilnil // already shown
 	}
-	// A live log starts with the last moments: what made somebody look.
+	// A live log starts with the most recent lines, for context.
 	since := time.Unix(0, 1)
 	if len(recent) > 0 {
 		since = recent[len(recent)-1].Time.Add(-time.Second)
@@ -211,15 +210,15 @@ func (c *logsCommand) run(ctx context.Context, s *session) (result, error) {
 func (s *session) follow(ctx context.Context, app client.App, since time.Time, show func(client.Line)) error {
 	err := s.tail()(ctx, app.GUID, since, show)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the user has seen enough
+		return nil //nolint:nilerr // interrupted by the user
 	}
 	return err
 }
 
-// tail is how logs are followed: as a stream, where the server has one.
+// tail follows logs as a stream, where the server has one.
 func (s *session) tail() client.Tail { return s.api.LiveTail(s.cfg.Links.LogCache) }
 
-// known refuses filters that can never match.
+// known rejects filters that can never match.
 func (c *logsCommand) known(ctx context.Context, s *session, app client.App) error {
 	processes, err := client.List[client.Process](ctx, s.api, "/v3/apps/"+app.GUID+"/processes", nil)
 	if err != nil {
@@ -261,11 +260,11 @@ func containsFold(all []string, one string) bool {
 	return false
 }
 
-// streams reports whether logs are shown while something runs.
+// streams reports whether logs are shown while a job runs.
 func (s *session) streams() bool { return !s.JSON && !s.Quiet && s.cfg.Links.LogCache != "" }
 
-// followSource shows the lines of a build or a task while it runs. The function
-// it returns stops that, after the last lines.
+// followSource shows the lines of a build or a task while it runs. The returned
+// function stops it after the last lines.
 func (s *session) followSource(ctx context.Context, app client.App, source string, began time.Time) (stop func()) {
 	if !s.streams() {
 		return func() {}

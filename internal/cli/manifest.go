@@ -16,15 +16,15 @@ import (
 	"ingot/internal/base/manifestkeys"
 )
 
-// document is a manifest as it is sent: the platform reads it, the client only
-// adds what flags say. Unknown keys are sent as well, with a warning here.
+// document is a manifest as it is sent. The platform interprets it; the client
+// only adds the flags. Unknown keys are sent too, with a warning.
 type document struct {
 	Version      any             `yaml:"version,omitempty"`
 	Applications []yaml.MapSlice `yaml:"applications"`
 
-	dir      string                 // where it was read, for the paths in it
+	dir      string                 // directory that paths are relative to
 	file     string                 // its path
-	warnings []manifestkeys.Warning // about keys that do nothing
+	warnings []manifestkeys.Warning // about keys without effect
 }
 
 func get(m yaml.MapSlice, keys ...string) any {
@@ -55,7 +55,7 @@ func without(m yaml.MapSlice, keys ...string) yaml.MapSlice {
 	})
 }
 
-// readManifest reads a manifest, with its variables filled in.
+// readManifest reads a manifest and fills in its variables.
 func readManifest(path string, vars map[string]any) (*document, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		found, err := findManifest(path)
@@ -82,7 +82,7 @@ func readManifest(path string, vars map[string]any) (*document, error) {
 	return doc, nil
 }
 
-// findManifest finds the manifest of a folder, if it has one.
+// findManifest returns the path of the folder's manifest, or "".
 func findManifest(dir string) (string, error) {
 	for _, name := range []string{"manifest.yml", "manifest.yaml"} {
 		path := filepath.Join(dir, name)
@@ -126,8 +126,8 @@ func parseManifest(content []byte, vars map[string]any) (*document, error) {
 	return &doc, nil
 }
 
-// readVars reads the values of variables, those of flags last.
-func (w *World) readVars(files, pairs []string) (map[string]any, error) {
+// readVars reads the values of variables; flags override files.
+func (w *Env) readVars(files, pairs []string) (map[string]any, error) {
 	vars := map[string]any{}
 	for _, file := range files {
 		content, err := os.ReadFile(w.path(file))
@@ -148,8 +148,8 @@ func (w *World) readVars(files, pairs []string) (map[string]any, error) {
 	return vars, nil
 }
 
-// warn shows what is wrong with the keys of a manifest, with the lines. What the
-// platform says about the same keys is not shown again.
+// warn shows warnings about the manifest's keys, with line numbers. Warnings of
+// the platform about the same keys are not repeated.
 func (s *session) warn(d *document) {
 	name := d.file
 	if short, err := filepath.Rel(s.w.Dir, d.file); err == nil && !strings.HasPrefix(short, "..") {
@@ -163,9 +163,9 @@ func (s *session) warn(d *document) {
 	}
 }
 
-// told reports whether a warning of the platform is about a key that was warned
-// of already.
-func (s *session) told(warning string) bool {
+// alreadyWarned reports whether a warning of the platform is about a key that was already
+// reported.
+func (s *session) alreadyWarned(warning string) bool {
 	return slices.ContainsFunc(s.warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
 }
 

@@ -13,7 +13,7 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// twoOrgs makes the fake one with two orgs, the first with two spaces.
+// twoOrgs gives the fake two orgs, the first with two spaces.
 func (f *fake) twoOrgs() {
 	byName := func(all ...object) func(r *http.Request) (int, any) {
 		return func(r *http.Request) (int, any) {
@@ -35,8 +35,8 @@ func (f *fake) twoOrgs() {
 		object{"guid": "other-guid", "name": "dev", "org": "globex-guid"})
 }
 
-// A login asks for the org and the space where there are several; numbers and
-// names are answers, and nothing skips the question.
+// A login prompts for the org and the space when there are several. Numbers and
+// names are accepted; an empty answer skips the question.
 func TestLoginAsksForOrgAndSpace(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -78,7 +78,7 @@ func TestLoginAsksForOrgAndSpace(t *testing.T) {
 	}
 }
 
-// The name of a space means one of the targeted org.
+// The name of a space refers to the targeted org.
 func TestSendToSpaceOfTheTargetedOrg(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -120,8 +120,8 @@ func TestLoginWithoutScheme(t *testing.T) {
 	}
 }
 
-// Summaries stand alone: an imperative sentence of at most 60 characters that
-// points at no other line.
+// A summary is an imperative sentence of at most 60 characters that stands on its
+// own.
 func TestSummaries(t *testing.T) {
 	t.Parallel()
 	for name, summary := range cli.Summaries() {
@@ -140,8 +140,8 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// The secret of a client is asked for without being shown, or generated and
-// shown once; a given one is never shown.
+// The secret of a client is read without echo, or generated and shown once; a
+// given secret is never shown.
 func TestClientSecrets(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -179,7 +179,7 @@ func TestClientSecrets(t *testing.T) {
 	}
 }
 
-// An update sends what it does not change as it was.
+// An update sends unchanged settings as they were.
 func TestUpdateClientKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -194,7 +194,7 @@ func TestUpdateClientKeepsTheRest(t *testing.T) {
 	}
 }
 
-// Without the scopes for it the client says which login is needed.
+// Without the required scopes the client says which login is needed.
 func TestClientsForbidden(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
@@ -206,8 +206,8 @@ func TestClientsForbidden(t *testing.T) {
 	}
 }
 
-// A misspelt key of a manifest is told with its line, once, before anything is
-// changed; what the platform adds is shown as well.
+// A misspelt manifest key is reported with its line, once, before anything is
+// changed; other warnings of the platform are shown too.
 func TestManifestWarnings(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"push", "apply-manifest"} {
@@ -228,8 +228,8 @@ func TestManifestWarnings(t *testing.T) {
 	}
 }
 
-// A manifest that the platform refuses leaves no app: the push says why, not
-// that the app is missing.
+// When the platform refuses a manifest, the push reports its reason, not that the
+// app is missing.
 func TestPushOfARefusedManifest(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)

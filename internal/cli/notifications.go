@@ -49,7 +49,7 @@ func (c *notifyRegister) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	s.say("Registering kind %s for client %s...", s.out.Bold(c.Args.Kind), s.out.Bold(id))
-	// Registering replaces all kinds of a client: those it has stay.
+	// Registering replaces all kinds of a client, so existing kinds are sent too.
 	kinds, source := map[string]any{}, c.Source
 	var all map[string]registeredClient
 	err = c.call(ctx, s, http.MethodGet, "/notifications", nil, &all)
@@ -220,7 +220,7 @@ func (c *notifyTemplates) create(ctx context.Context, s *session) (string, error
 	return or(out.ID, out.Old), err
 }
 
-// content is a text, or that of the file that it names with @.
+// content returns a text, or the content of the file named by @FILE.
 func (s *session) content(value string) (string, error) {
 	file, ok := strings.CutPrefix(value, "@")
 	if !ok {
@@ -299,7 +299,7 @@ func (c *notifySend) run(ctx context.Context, s *session) (result, error) {
 	return out, nil
 }
 
-// path is the one of the recipients.
+// path returns the API path for the recipients.
 func (c *notifySend) path(ctx context.Context, s *session) (string, error) {
 	var paths []string
 	if c.Everyone {
@@ -331,8 +331,8 @@ func (c *notifySend) path(ctx context.Context, s *session) (string, error) {
 
 var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// recipient returns the guid of a user, an org, or a space, which is looked up
-// in the targeted org when there is one.
+// recipient returns the guid of a user, an org or a space. A space is looked up
+// in the targeted org, if any.
 func (s *session) recipient(ctx context.Context, kind, name string) (string, error) {
 	if guidForm.MatchString(name) {
 		return name, nil

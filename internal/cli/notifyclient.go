@@ -13,22 +13,22 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// notifyFlags say who sends notifications, and where.
+// notifyFlags name the notification service and the client that sends.
 type notifyFlags struct {
 	URL    string `long:"url" value-name:"URL" description:"Notification service URL, or $INGOT_NOTIFICATIONS_URL (default: the target's)"`
 	Client string `long:"client" value-name:"ID" description:"OAuth client to send as, or $INGOT_NOTIFICATIONS_CLIENT"`
 	Secret string `long:"client-secret" value-name:"SECRET" description:"Secret of the client, or $INGOT_NOTIFICATIONS_SECRET; visible in the process list"`
 }
 
-// ownClient is the client that is made on the server of this machine.
+// ownClient is the client that is created on the server of this machine.
 const ownClient = "ingot-cli"
 
-// notifyScopes are what it may do.
+// notifyScopes are the scopes of ownClient.
 var notifyScopes = []string{
 	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "critical_notifications.write", "emails.write",
 }
 
-// base is where the notification service is.
+// base returns the URL of the notification service.
 func (f *notifyFlags) base(s *session) (string, error) {
 	if at := or(f.URL, s.w.Getenv("INGOT_NOTIFICATIONS_URL")); at != "" {
 		return strings.TrimRight(at, "/"), nil
@@ -42,8 +42,8 @@ func (f *notifyFlags) base(s *session) (string, error) {
 	return "", &problem{What: "No notification service is configured.", Why: "the API at " + s.cfg.API + " does not advertise one", Try: "pass its address with --url or INGOT_NOTIFICATIONS_URL"}
 }
 
-// token is the one of the client that was given, or of the one that is made on
-// the server of this machine. Without either it is the user's own.
+// token returns a token of the given client, or of the client created on the
+// server of this machine. Without either it returns the user's token.
 func (f *notifyFlags) token(ctx context.Context, s *session) (string, error) {
 	if id := or(f.Client, s.w.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
 		return s.clientToken(ctx, id, or(f.Secret, s.w.Getenv("INGOT_NOTIFICATIONS_SECRET")))
@@ -72,7 +72,7 @@ func (s *session) clientToken(ctx context.Context, id, secret string) (string, e
 }
 
 // makeClient creates the client on the server of this machine, with the
-// administrator's secret, or gives it a new secret when it is there.
+// administrator's secret, or resets its secret when it already exists.
 func (s *session) makeClient(ctx context.Context) error {
 	local, err := config.FindLocal(s.cfg.Local)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *session) makeClient(ctx context.Context) error {
 	return s.cfg.Save()
 }
 
-// call calls the notification service.
+// call sends a request to the notification service.
 func (f *notifyFlags) call(ctx context.Context, s *session, method, path string, body, into any) error {
 	base, err := f.base(s)
 	if err != nil {
@@ -135,7 +135,7 @@ func explainNotify(base string, err error) error {
 	return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
 }
 
-// clientID is who the notifications belong to.
+// clientID returns the id of the client that owns the notifications.
 func (f *notifyFlags) clientID(ctx context.Context, s *session) (string, error) {
 	token, err := f.token(ctx, s)
 	return client.Parse(token).ClientID, err

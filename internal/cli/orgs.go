@@ -9,7 +9,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// names is a list of things that have little more than a name.
+// names is a list of resources that are shown by name only.
 type names struct {
 	kind string
 	list []config.Named
@@ -56,7 +56,7 @@ func (c *spacesCommand) run(ctx context.Context, s *session) (result, error) {
 	return listNames(ctx, s, "spaces", "/v3/spaces", url.Values{"organization_guids": {s.cfg.Org.GUID}})
 }
 
-// made is something that was created, or was there already.
+// made is a resource that was created or already existed.
 type made struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
@@ -120,7 +120,7 @@ func (c *createSpaceCommand) run(ctx context.Context, s *session) (result, error
 	if err != nil {
 		return nil, err
 	}
-	if err := s.takeRoles(ctx, org.GUID, space.GUID); err != nil {
+	if err := s.assignCreatorRoles(ctx, org.GUID, space.GUID); err != nil {
 		return nil, err
 	}
 	s.ok()
@@ -128,11 +128,11 @@ func (c *createSpaceCommand) run(ctx context.Context, s *session) (result, error
 	return &made{"space", space.Name, space.GUID, false}, nil
 }
 
-// takeRoles gives the creator of a space the roles to work in it.
-func (s *session) takeRoles(ctx context.Context, org, space string) error {
+// assignCreatorRoles gives the creator of a space the roles to work in it.
+func (s *session) assignCreatorRoles(ctx context.Context, org, space string) error {
 	user := s.api.User()
 	if user.UserName == "" {
-		return nil // a client has no roles to be given by name
+		return nil // a client cannot be given roles by user name
 	}
 	who := map[string]any{"data": map[string]string{"username": user.UserName, "origin": user.Origin}}
 	for _, role := range []struct{ kind, at, guid string }{

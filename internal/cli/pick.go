@@ -14,8 +14,8 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// selectTarget targets the org and the space that were named. What was not
-// named is the only one there is, or asked for when there are several.
+// selectTarget targets the named org and space. For a name that is not given it
+// uses the only one, or prompts when there are several.
 func (s *session) selectTarget(ctx context.Context, in *bufio.Reader, org, space string) error {
 	s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{}
 	to, err := s.pick(ctx, in, "Org", "/v3/organizations", org, nil)
@@ -27,11 +27,11 @@ func (s *session) selectTarget(ctx context.Context, in *bufio.Reader, org, space
 	return err
 }
 
-// maxChoices is how many names are listed to choose from.
+// maxChoices is the maximum number of names listed in a prompt.
 const maxChoices = 50
 
-// pick finds an org or a space by its name, or lets the user choose one. None
-// is no failure: a user may have none yet, or want to skip it.
+// pick finds an org or a space by name, or prompts for one. An empty result is
+// not an error: a user may have none yet, or skip the prompt.
 func (s *session) pick(ctx context.Context, in *bufio.Reader, kind, path, name string, q url.Values) (config.Named, error) {
 	if name != "" {
 		t, err := named(ctx, s, kind, path, name, q, func(t client.Thing) string { return t.Name })
@@ -77,7 +77,7 @@ func (s *session) pick(ctx context.Context, in *bufio.Reader, kind, path, name s
 	}
 }
 
-// askOptional reads a line, which may be empty.
+// askOptional prompts for a line, which may be empty.
 func (s *session) askOptional(ctx context.Context, in *bufio.Reader, what string) (string, error) {
 	fmt.Fprintf(s.w.Err, "%s: ", what)
 	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// What the platform has, and what its operators change of it.
+// Commands that show and change platform settings.
 
 type buildpackRow struct {
 	Position int    `json:"position"`
@@ -169,7 +169,7 @@ func (c *deleteBrokerCommand) run(ctx context.Context, s *session) (result, erro
 	return s.deleteNamed(ctx, c.Force, "service broker", c.Args.Broker, "/v3/service_brokers", nil)
 }
 
-// deleteNamed deletes what is known by its name alone.
+// deleteNamed deletes a resource that is identified by its name alone.
 func (s *session) deleteNamed(ctx context.Context, force bool, kind, name, path string, q url.Values) (result, error) {
 	if !force {
 		if err := s.confirm(ctx, fmt.Sprintf("Really delete the %s %s and everything in it", kind, name)); err != nil {
@@ -204,7 +204,7 @@ type deleteOrgCommand struct {
 func (c *deleteOrgCommand) run(ctx context.Context, s *session) (result, error) {
 	res, err := s.deleteNamed(ctx, c.Force, "org", c.Args.Org, "/v3/organizations", nil)
 	if err == nil && s.cfg.Org.Name == c.Args.Org {
-		s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{} // what is gone is no target
+		s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{} // a deleted org or space cannot stay targeted
 		err = s.cfg.Save()
 	}
 	return res, err

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// notifyPreferences shows and changes what the user that is logged in gets.
+// notifyPreferences shows and changes the subscriptions of the logged-in user.
 type notifyPreferences struct {
 	URL         string   `long:"url" value-name:"URL" description:"Notification service URL (default: the target's)"`
 	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Unsubscribe from this kind; 'all' means every kind that is not critical"`
@@ -64,7 +64,8 @@ func (c *notifyPreferences) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	if len(c.Subscribe)+len(c.Unsubscribe) > 0 {
-		// The service takes a missing global_unsubscribe as false: say it always.
+		// The service treats a missing global_unsubscribe as false, so always
+		// send it.
 		change := preferences{Global: now.Global, Clients: map[string]map[string]preference{}}
 		for _, one := range []struct {
 			names []string

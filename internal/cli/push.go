@@ -20,7 +20,7 @@ type pushCommand struct {
 	} `positional-args:"yes"`
 }
 
-// pushed is what became of the apps.
+// pushed are the apps that were pushed.
 type pushed struct {
 	Apps []*summary `json:"apps"`
 }
@@ -62,8 +62,8 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	for _, p := range plans {
 		s.doing("Pushing app %s", p.name)
 	}
-	// That there is something to push is known before anything is changed; the
-	// files are read while the platform works on the manifest.
+	// Check that there is something to push before anything is changed. The files
+	// are read while the platform applies the manifest.
 	loads := make([]*load, len(plans))
 	for i, p := range plans {
 		if loads[i], err = beginLoad(ctx, p); err != nil {
@@ -79,7 +79,7 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	apps, err := s.planned(ctx, plans)
 	if err != nil {
-		// A manifest that fails creates nothing: then its own error counts.
+		// A manifest that fails creates nothing: report its own error.
 		if failed := applied(); failed != nil {
 			return nil, failed
 		}
@@ -101,8 +101,8 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	return out, nil
 }
 
-// beginManifest sends a manifest. It is applied when what it returns says so;
-// the apps are there before.
+// beginManifest sends a manifest. The returned function waits until it is
+// applied; the apps exist before that.
 func (s *session) beginManifest(ctx context.Context, doc *document) (func() error, error) {
 	content, err := doc.bytes()
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *session) beginManifest(ctx context.Context, doc *document) (func() erro
 func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.App, error) {
 	var names []string
 	for _, p := range plans {
-		names = append(names, strings.ReplaceAll(p.name, ",", "%2C")) // a comma in a name is no separator
+		names = append(names, strings.ReplaceAll(p.name, ",", "%2C")) // escape commas, which separate names
 	}
 	found, err := client.List[client.App](ctx, s.api, "/v3/apps", s.in("names", strings.Join(names, ",")))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *session) planned(ctx context.Context, plans []plan) (map[string]client.
 	return apps, nil
 }
 
-// pushOne brings one app's files up, and the app with them.
+// pushOne uploads the files of one app, stages and starts it.
 func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error, options deployOptions) (*summary, error) {
 	var pkg, droplet string
 	var err error
@@ -218,7 +218,7 @@ type applyManifestCommand struct {
 	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"YAML file with manifest variables"`
 }
 
-// applied is what a manifest was applied to.
+// applied is the result of apply-manifest.
 type applied struct {
 	Apps []string `json:"apps"`
 }
@@ -257,15 +257,15 @@ func (c *applyManifestCommand) run(ctx context.Context, s *session) (result, err
 	return out, nil
 }
 
-// load is the reading of an app's files, which goes on meanwhile.
+// load reads an app's files in the background.
 type load struct {
 	done    chan struct{}
 	files   []bits.File
-	archive int64 // its length, when an archive is pushed
+	archive int64 // length of the archive, if one is pushed
 	err     error
 }
 
-// beginLoad finds the files of an app and begins to read them.
+// beginLoad finds the files of an app and starts reading them.
 func beginLoad(ctx context.Context, p plan) (*load, error) {
 	l := &load{done: make(chan struct{})}
 	if p.docker == "" && p.droplet == "" {
@@ -305,7 +305,7 @@ func (l *load) find(ctx context.Context, path string) error {
 	return nil
 }
 
-// copyFile writes a file as it is.
+// copyFile returns a function that copies the file to a writer.
 func copyFile(path string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		f, err := os.Open(path)

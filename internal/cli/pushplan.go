@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// pushFlags are what push can change of a manifest.
+// pushFlags are the flags of push that override the manifest.
 type pushFlags struct {
 	Manifest    string   `short:"f" value-name:"FILE" description:"Path to the manifest (default: manifest.yml in this folder)"`
 	NoManifest  bool     `long:"no-manifest" description:"Ignore the manifest"`
@@ -36,18 +36,18 @@ type pushFlags struct {
 	deployFlags
 }
 
-// plan is one app to be pushed.
+// plan is one app to push.
 type plan struct {
 	name   string
 	path   string // folder or archive
 	docker string
 	user   string
-	// droplet is a file that is built already.
+	// droplet is the path of a droplet to push instead of files.
 	droplet string
 }
 
-// plans makes the manifest to apply, and what is to be pushed with it.
-func (f *pushFlags) plans(w *World) (*document, []plan, error) {
+// plans returns the manifest to apply and the apps to push.
+func (f *pushFlags) plans(w *Env) (*document, []plan, error) {
 	doc, err := f.document(w)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +83,7 @@ func (f *pushFlags) plans(w *World) (*document, []plan, error) {
 	return doc, all, nil
 }
 
-func (f *pushFlags) document(w *World) (*document, error) {
+func (f *pushFlags) document(w *Env) (*document, error) {
 	path := ""
 	switch {
 	case f.NoManifest:
@@ -108,7 +108,7 @@ func (f *pushFlags) document(w *World) (*document, error) {
 	return &document{Applications: []yaml.MapSlice{{{Key: "name", Value: f.AppName}}}, dir: w.Dir}, nil
 }
 
-// pick leaves the app that was named, or refuses flags that would go to all.
+// pick keeps only the named app, or rejects flags that would apply to all apps.
 func (f *pushFlags) pick(doc *document) error {
 	if f.AppName == "" {
 		if len(doc.Applications) > 1 && f.hasAppFlags() {
@@ -136,8 +136,8 @@ func (f *pushFlags) hasAppFlags() bool {
 		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute || f.DockerImage != "" || f.Droplet != ""
 }
 
-// apply puts the flags into an app of the manifest: what concerns a process
-// into its web process, if it lists processes.
+// apply merges the flags into an app of the manifest. Settings of a process go
+// into its web process, if the app lists processes.
 func (f *pushFlags) apply(app yaml.MapSlice) yaml.MapSlice {
 	if len(f.Buildpacks) > 0 {
 		packs := f.Buildpacks
@@ -176,7 +176,8 @@ func (f *pushFlags) apply(app yaml.MapSlice) yaml.MapSlice {
 }
 
 func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
-	// With a strategy the size is that of the new version: the deployment has it.
+	// With a strategy the size belongs to the new version: it is set on the
+	// deployment.
 	if f.Instances != nil && f.Strategy == "" {
 		m = set(m, "instances", *f.Instances)
 	}

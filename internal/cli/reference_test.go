@@ -11,11 +11,11 @@ import (
 	"ingot/internal/cli"
 )
 
-// TestCommandReference keeps docs/commands.md to what the tables of commands
-// say: ours, and the one of the cf CLI, which an end-to-end test compares with
-// the real one.
+// TestCommandReference checks docs/commands.md against the command tables of this
+// client and of the cf CLI. An end-to-end test compares the latter with the real
+// cf CLI.
 //
-//	go test ./internal/cli -run TestCommandReference -update
+// Update the page with: go test ./internal/cli -run TestCommandReference -update
 func TestCommandReference(t *testing.T) {
 	t.Parallel()
 	want := commandReference()
@@ -27,7 +27,7 @@ func TestCommandReference(t *testing.T) {
 	}
 	have, err := os.ReadFile(file)
 	if err != nil || string(have) != want {
-		t.Errorf("docs/commands.md is not what the commands say (%v): go test ./internal/cli -run TestCommandReference -update", err)
+		t.Errorf("docs/commands.md is out of date (%v): go test ./internal/cli -run TestCommandReference -update", err)
 	}
 }
 
@@ -40,7 +40,7 @@ func commandReference() string {
 			byCF[c] = true
 		}
 	}
-	// The program has these beside the client.
+	// These commands belong to the program, not to the client.
 	summaries["version"], summaries["help"] = "Show the version", "Show help for a command"
 	both, alone := 0, []string{}
 	for name := range summaries {
@@ -54,15 +54,15 @@ func commandReference() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Commands
 
-The real cf CLI v8 (%s) and Ingot's own client work with the same server. This page is made from their command tables:
+The real cf CLI v8 (%s) and Ingot's own client work with the same server. This page is generated from their command tables:
 %d commands are in both, %d only in Ingot's client. Where both have a command, it takes the arguments and common flags of cf; Ingot adds
 %s to every command.
 
-Called by the name %s (a link is enough), Ingot's client prints what cf prints where scripts read it.
+Called as %s (through a symbolic link, for example), Ingot's client prints cf's output wherever scripts parse it.
 
 ## Ingot's client
 
-| Command | What it does | cf has it |
+| Command | Description | In cf |
 |---|---|---|
 `, cli.CFVersion, both, len(alone), "`--json` and `-q`", "`cf`")
 	for _, g := range groups {
@@ -76,7 +76,7 @@ Called by the name %s (a link is enough), Ingot's client prints what cf prints w
 		}
 	}
 	b.WriteString("\n`ingot help COMMAND` shows arguments, flags and examples.\n\n## Commands of the cf CLI\n\n" +
-		"Commands marked – are not in Ingot's client: use the cf CLI. Whether the platform supports what they do is in\n[differences.md](differences.md).\n\n" +
+		"Commands marked – are not in Ingot's client: use the cf CLI. [differences.md](differences.md) lists the features that the\nplatform does not support.\n\n" +
 		"| Command of cf | Ingot's client |\n|---|---|\n")
 	for _, g := range cli.CFCommands {
 		fmt.Fprintf(&b, "| **%s** | |\n", g.Title)

@@ -12,7 +12,8 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// role is one of the platform's roles: the word people type, and the API's.
+// role is one of the platform's roles: its name in commands, its name in the API
+// and its title in tables.
 type role struct{ word, kind, title string }
 
 var (
@@ -45,7 +46,7 @@ func (s *session) spaceOf(ctx context.Context, org client.Thing, name string) (c
 	return named(ctx, s, "Space", "/v3/spaces", name, url.Values{"organization_guids": {org.GUID}}, func(t client.Thing) string { return t.Name })
 }
 
-// roleChange is one role of one user, given or taken.
+// roleChange is a role that was assigned to a user or removed.
 type roleChange struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
@@ -56,13 +57,13 @@ type roleChange struct {
 
 func (*roleChange) show(*term.Printer) {}
 
-// roleFlags say who the user is.
+// roleFlags identify the user.
 type roleFlags struct {
 	Origin string `long:"origin" value-name:"ORIGIN" description:"Identity provider of the user, if several have the name"`
 	Client bool   `long:"client" description:"USER is a client id"`
 }
 
-func (f roleFlags) who(user string) map[string]any {
+func (f roleFlags) user(user string) map[string]any {
 	data := map[string]string{"username": user}
 	if f.Client {
 		data = map[string]string{"guid": user}
@@ -72,17 +73,17 @@ func (f roleFlags) who(user string) map[string]any {
 	return map[string]any{"data": data}
 }
 
-func (f roleFlags) give(ctx context.Context, s *session, user, kind, at, guid string) error {
-	body := map[string]any{"type": kind, "relationships": map[string]any{"user": f.who(user), at: client.Relate(guid)}}
+func (f roleFlags) assign(ctx context.Context, s *session, user, kind, at, guid string) error {
+	body := map[string]any{"type": kind, "relationships": map[string]any{"user": f.user(user), at: client.Relate(guid)}}
 	_, err := s.api.Post(ctx, "/v3/roles", body, nil)
 	if client.Says(err, "already has") {
-		return nil // it was wanted, and it is so
+		return nil // already assigned
 	}
 	return err
 }
 
-// take removes a role, and tells whether there was one.
-func (f roleFlags) take(ctx context.Context, s *session, user, kind, at, guid string) (bool, error) {
+// remove removes a role and reports whether the user had it.
+func (f roleFlags) remove(ctx context.Context, s *session, user, kind, at, guid string) (bool, error) {
 	id := user
 	if !f.Client {
 		q := url.Values{"usernames": {user}}
@@ -108,7 +109,7 @@ func (f roleFlags) take(ctx context.Context, s *session, user, kind, at, guid st
 	return true, s.api.Delete(ctx, "/v3/roles/"+roles[0].GUID)
 }
 
-// change gives or takes a role and says so.
+// change assigns or removes a role.
 func (f roleFlags) change(ctx context.Context, s *session, user string, r role, org, space client.Thing, give bool) (result, error) {
 	at, in, where := "organization", org, "org "+s.out.Bold(org.Name)
 	if space.GUID != "" {
@@ -118,19 +119,19 @@ func (f roleFlags) change(ctx context.Context, s *session, user string, r role, 
 	if give {
 		s.say("Assigning role %s to user %s in %s as %s...", r.word, s.out.Bold(user), where, s.out.Bold(s.api.User().Name()))
 		if space.GUID != "" {
-			// Nobody is in a space who is not in its org.
-			if err := f.give(ctx, s, user, "organization_user", "organization", org.GUID); err != nil {
+			// A space role requires membership in the org.
+			if err := f.assign(ctx, s, user, "organization_user", "organization", org.GUID); err != nil {
 				return nil, err
 			}
 		}
-		if err := f.give(ctx, s, user, r.kind, at, in.GUID); err != nil {
+		if err := f.assign(ctx, s, user, r.kind, at, in.GUID); err != nil {
 			return nil, err
 		}
 		s.ok()
 		return out, nil
 	}
 	s.say("Removing role %s from user %s in %s as %s...", r.word, s.out.Bold(user), where, s.out.Bold(s.api.User().Name()))
-	had, err := f.take(ctx, s, user, r.kind, at, in.GUID)
+	had, err := f.remove(ctx, s, user, r.kind, at, in.GUID)
 	if err != nil {
 		return nil, err
 	}

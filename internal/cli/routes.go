@@ -26,7 +26,7 @@ type routeRow struct {
 type routeList struct {
 	Routes []routeRow `json:"routes"`
 
-	bare bool // the columns of cf, without whole URLs
+	bare bool // show cf's columns, without URLs
 }
 
 func (l *routeList) show(p *term.Printer) {
@@ -59,7 +59,7 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 	var routes []client.Route
 	var apps []client.App
 	var domains []client.Thing
-	err := together(
+	err := concurrently(
 		func() (err error) {
 			routes, err = client.List[client.Route](ctx, s.api, "/v3/routes", s.in("per_page", "5000"))
 			return err
@@ -97,7 +97,7 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 	return list, nil
 }
 
-// routeFlags name a route of a domain.
+// routeFlags identify a route of a domain.
 type routeFlags struct {
 	Host string `short:"n" long:"hostname" value-name:"HOST" description:"Host name"`
 	Path string `long:"path" value-name:"PATH" description:"Path, such as /api"`
@@ -119,7 +119,7 @@ func (f routeFlags) path() string {
 	return f.Path
 }
 
-// find finds the route, or returns nil.
+// find returns the route, or nil if it does not exist.
 func (f routeFlags) find(ctx context.Context, s *session, domain string) (*client.Route, error) {
 	found, err := client.List[client.Route](ctx, s.api, "/v3/routes", f.query(domain))
 	if err != nil || len(found) == 0 {
@@ -159,7 +159,7 @@ type mapRouteCommand struct {
 	} `positional-args:"yes"`
 }
 
-// mapped is a route and where it leads.
+// mapped is a route with its destinations.
 type mapped struct {
 	Route  string `json:"route"`
 	GUID   string `json:"guid"`

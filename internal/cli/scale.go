@@ -69,7 +69,7 @@ func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
 	return orNil(s.summarize(ctx, app))
 }
 
-// megabytes understands sizes as manifests have them.
+// megabytes parses a size in the format of manifests.
 func megabytes(text string) (int64, error) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	upper = strings.TrimSuffix(strings.TrimSuffix(upper, "B"), "I")

@@ -14,7 +14,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// parameters reads the JSON of a -c flag, or of the file it names.
+// parameters parses the value of a -c flag: JSON, or the path of a JSON file.
 func (s *session) parameters(flag string) (map[string]any, error) {
 	if flag == "" {
 		return nil, nil //nolint:nilnil // none were given
@@ -33,7 +33,7 @@ func (s *session) parameters(flag string) (map[string]any, error) {
 	return out, nil
 }
 
-// tags splits a -t flag.
+// tags splits the value of a -t flag.
 func tags(flag string) []string {
 	var all []string
 	for t := range strings.SplitSeq(flag, ",") {
@@ -134,7 +134,7 @@ func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error
 	return m, nil
 }
 
-// noServices says so when the API knows nothing of services.
+// noServices explains an error of an API without services.
 func noServices(s *session, err error) error {
 	if client.Status(err) == 404 {
 		return &problem{What: "This platform does not support services.", Why: fmt.Sprintf("the API at %s (version %s) has no service offerings", s.cfg.API, s.cfg.APIVersion), cause: err}
@@ -185,8 +185,7 @@ func (i *serviceRow) show(p *term.Printer) {
 	)
 }
 
-// instances reads service instances with their plans and the apps they are
-// bound to.
+// instances returns service instances with their plans and bound apps.
 func (s *session) instances(ctx context.Context, q url.Values) ([]serviceRow, error) {
 	q.Set("fields[service_plan]", "guid,name,relationships.service_offering")
 	q.Set("fields[service_plan.service_offering]", "guid,name,relationships.service_broker")
@@ -256,7 +255,7 @@ func (c *serviceCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		_, err := s.instance(ctx, c.Args.Service) // says which there are
+		_, err := s.instance(ctx, c.Args.Service) // lists the existing ones
 		return nil, err
 	}
 	if c.GUID {
@@ -279,7 +278,7 @@ type createServiceCommand struct {
 	} `positional-args:"yes"`
 }
 
-// operation is something that a broker did or does.
+// operation is an operation of a service broker.
 type operation struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
@@ -336,7 +335,8 @@ func (c *createServiceCommand) run(ctx context.Context, s *session) (result, err
 	return s.operate(ctx, reply, c.Wait, "service", c.Args.Service, "Create of service instance "+c.Args.Service)
 }
 
-// operate waits for a broker, or only until it has begun.
+// operate waits until the broker has finished, or without wait until it has
+// started.
 func (s *session) operate(ctx context.Context, reply *client.Reply, wait bool, kind, name, what string) (result, error) {
 	job := s.api.JobStarted
 	if wait {

@@ -53,7 +53,7 @@ func (c *updateServiceCommand) run(ctx context.Context, s *session) (result, err
 	return s.operate(ctx, reply, c.Wait, "service", instance.Name, "Update of service instance "+instance.Name)
 }
 
-// otherPlan finds a plan beside the one that a service instance has.
+// otherPlan finds another plan of the service instance's offering.
 func (s *session) otherPlan(ctx context.Context, instance client.ServiceInstance, name string) (string, error) {
 	if instance.Type == "user-provided" {
 		return "", &problem{What: "Service instance " + instance.Name + " has no plan.", Why: "it is user-provided", Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.w.Program, instance.Name)}
@@ -91,7 +91,7 @@ func (c *renameServiceCommand) run(ctx context.Context, s *session) (result, err
 	return &made{"service", c.Args.Name, instance.GUID, true}, nil
 }
 
-// providedFlags are what a service instance of the user's own has.
+// providedFlags are the settings of a user-provided service instance.
 type providedFlags struct {
 	Credentials string  `short:"p" value-name:"JSON" description:"Credentials: JSON, or a path to a JSON file"`
 	Drain       *string `short:"l" value-name:"URL" description:"Syslog drain URL that receives the logs of bound apps"`

@@ -17,7 +17,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// need is what a command has to have before it can begin.
+// need is what a command requires before it can run.
 type need int
 
 const (
@@ -31,19 +31,19 @@ const (
 // session is one run of a command.
 type session struct {
 	output
-	w        *World
+	w        *Env
 	out      *term.Printer
 	errs     *term.Printer
 	progress *term.Progress
 	cfg      *config.Config
 	api      *client.Client
-	longLogs bool // router lines are not shortened
-	// warned are the manifest keys that the user was warned of.
+	longLogs bool // do not shorten router lines
+	// warned are the manifest keys that the user was warned about.
 	warned []string
 }
 
-// session makes what a command works with, and sees that it has what it needs.
-func (w *World) session(ctx context.Context, c *command, out output) (*session, error) {
+// session prepares the run of a command and checks that its requirements are met.
+func (w *Env) session(ctx context.Context, c *command, out output) (*session, error) {
 	colors := w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb"
 	s := &session{
 		output: out, w: w,
@@ -75,7 +75,7 @@ func (w *World) session(ctx context.Context, c *command, out output) (*session, 
 	return s, nil
 }
 
-// connect makes the client of the API that is targeted.
+// connect creates the client of the targeted API.
 func (s *session) connect() {
 	if s.api != nil {
 		s.api.Close()
@@ -83,7 +83,7 @@ func (s *session) connect() {
 	s.api = client.New(s.cfg.API, s.cfg.SkipSSLValidation, client.Tokens{Access: s.cfg.AccessToken, Refresh: s.cfg.RefreshToken})
 	s.api.Login, s.api.Agent = s.cfg.Links.Login, "ingot/"+version.Version
 	s.api.Warn = func(text string) {
-		if !s.JSON && !s.told(text) {
+		if !s.JSON && !s.alreadyWarned(text) {
 			s.errs.Println(s.errs.Warn("Warning: ") + text)
 		}
 	}
@@ -98,13 +98,13 @@ func (s *session) close() {
 	s.api.Close()
 }
 
-// check tells what is missing.
+// check returns an error that names the missing requirement.
 func (s *session) check(n need) error {
 	program := s.w.Program
 	switch {
 	case n >= anAPI && s.cfg.API == "":
 		return &problem{
-			What: "No API is targeted.", Why: "you are not logged in, and no server of yours runs on this machine",
+			What: "No API is targeted.", Why: "you are not logged in, and no server is running on this machine",
 			Try: fmt.Sprintf("'%s login -a URL', or start a server here with 'ingot up --demo'", program),
 		}
 	case n >= aLogin && s.cfg.AccessToken == "":
@@ -123,14 +123,14 @@ func (s *session) check(n need) error {
 	return nil
 }
 
-// say tells people what goes on.
+// say shows a progress message.
 func (s *session) say(format string, args ...any) {
 	if !s.Quiet && !s.JSON {
 		s.out.Printf(format, args...)
 	}
 }
 
-// doing says what is being done, where and as whom.
+// doing shows what is being done, in which org and space, and as which user.
 func (s *session) doing(what string, names ...any) {
 	for i, n := range names {
 		names[i] = s.out.Bold(fmt.Sprint(n))
@@ -145,10 +145,10 @@ func (s *session) doing(what string, names ...any) {
 	s.say("%s%s as %s...", fmt.Sprintf(what, names...), where, s.out.Bold(s.api.User().Name()))
 }
 
-// ok says that it worked.
+// ok shows that the action succeeded.
 func (s *session) ok() { s.say("%s", s.out.Good("OK")) }
 
-// explain turns an error of an API into what a user can act on.
+// explain turns an API error into one that the user can act on.
 func (s *session) explain(err error) error {
 	var known *problem
 	var exit *exitError
@@ -195,7 +195,7 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// in is a query for what is in the targeted space.
+// in returns a query for resources of the targeted space.
 func (s *session) in(pairs ...string) url.Values {
 	q := url.Values{"space_guids": {s.cfg.Space.GUID}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -204,7 +204,8 @@ func (s *session) in(pairs ...string) url.Values {
 	return q
 }
 
-// named finds the one thing of a name, or says which there are.
+// named finds a resource by name. If it does not exist, the error lists the
+// existing names.
 func named[T any](ctx context.Context, s *session, kind, path, name string, q url.Values, nameOf func(T) string) (T, error) {
 	var none T
 	asked := url.Values{"names": {name}}
@@ -242,12 +243,12 @@ func named[T any](ctx context.Context, s *session, kind, path, name string, q ur
 
 var errNotFound = errors.New("not found")
 
-// app finds an app of the targeted space.
+// app finds an app in the targeted space.
 func (s *session) app(ctx context.Context, name string) (client.App, error) {
 	return named(ctx, s, "App", "/v3/apps", name, s.in(), func(a client.App) string { return a.Name })
 }
 
-// date shows a moment in the user's time zone. Every command uses it.
+// date formats a time in the user's time zone, the same way in every command.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -255,7 +256,7 @@ func date(t time.Time) string {
 	return t.Local().Format(time.RFC3339)
 }
 
-// shownTime shows a moment of the API like every other one.
+// shownTime formats a timestamp of the API like date.
 func shownTime(text string) string {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -73,12 +73,12 @@ func (c *sshCommand) run(ctx context.Context, s *session) (result, error) {
 	if code != 0 {
 		return nil, &exitError{code}
 	}
-	return nil, nil //nolint:nilnil // the remote side has spoken
+	return nil, nil //nolint:nilnil // the remote command wrote the output
 }
 
-// login is how an instance is reached.
+// login returns the address and credentials for an instance.
 func (c *sshCommand) login(ctx context.Context, s *session, app client.App) (shell.Login, error) {
-	// The address may have come after the login.
+	// The server may have started its ssh gateway after the login.
 	root, err := s.api.Discover(ctx)
 	if err != nil {
 		return shell.Login{}, err
@@ -116,7 +116,7 @@ func (c *sshCommand) login(ctx context.Context, s *session, app client.App) (she
 	}, err
 }
 
-// terminal is the user's, when the other side shall have one.
+// terminal returns the user's terminal if the session should have one.
 func (c *sshCommand) terminal(s *session, command string) *shell.Terminal {
 	wanted := c.ForcePty || !c.NoPty && s.w.InTerminal && (command == "" || c.Pty)
 	if !wanted {

@@ -24,7 +24,7 @@ func rowOfTask(k client.Task) taskRow {
 	return taskRow{k.Sequence, k.Name, strings.ToLower(k.State), k.CreatedAt, k.Command}
 }
 
-// shownCommand is for people: the platform does not show it to everybody.
+// shownCommand returns the command, or a note that the platform hides it.
 func (r taskRow) shownCommand() string {
 	if r.Command == "" {
 		return "[hidden]"
@@ -53,7 +53,7 @@ func (l *taskList) show(p *term.Printer) {
 	p.Table(t)
 }
 
-// oneTask is all there is to know about a task.
+// oneTask is a task with all its fields.
 type oneTask struct {
 	taskRow
 	MemoryMB int    `json:"memory_in_mb"`
@@ -96,7 +96,7 @@ func (c *tasksCommand) run(ctx context.Context, s *session) (result, error) {
 	return list, nil
 }
 
-// noTasks explains the answers of platforms that do not run tasks.
+// noTasks explains the responses of platforms without tasks.
 func (s *session) noTasks(err error) error {
 	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
 		return &problem{
@@ -107,7 +107,7 @@ func (s *session) noTasks(err error) error {
 	return err
 }
 
-// taskOfApp are the arguments of commands about one task.
+// taskOfApp are the positional arguments of commands that take one task.
 type taskOfApp struct {
 	Args struct {
 		App string `positional-arg-name:"APP" required:"yes"`
@@ -230,7 +230,7 @@ func (c *runTaskCommand) run(ctx context.Context, s *session) (result, error) {
 	if task.State == "FAILED" {
 		failed := &problem{What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason}
 		if s.streams() {
-			return taskOf(task), failed // its lines stand above
+			return taskOf(task), failed // its output was just shown
 		}
 		failed.Try = fmt.Sprintf("'%s logs %s --recent' shows its output, with the source %s", s.w.Program, app.Name, source)
 		return taskOf(task), s.withLog(ctx, app, source, failed)

@@ -14,12 +14,13 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// Asking the platform which files it has costs a call. It is worth that when a
-// good deal need not be sent then; nearby, sending is cheap.
+// Asking the platform which files it already has costs a request. That is worth
+// it when much of the upload can be skipped; on the same machine, sending is
+// cheaper.
 const (
 	matchFar   = 256 << 10
 	matchNear  = 64 << 20
-	matchLeast = 64 << 10 // smaller files are not asked about
+	matchLeast = 64 << 10 // smaller files are always sent
 )
 
 // near reports whether the API is on this machine.
@@ -28,7 +29,7 @@ func (s *session) near() bool {
 	return err == nil && isLoopback(u.Hostname())
 }
 
-// isLoopback reports whether a host name is one of this machine.
+// isLoopback reports whether a host name refers to this machine.
 func isLoopback(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
@@ -36,7 +37,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// upload makes a package of what was loaded and waits until it is ready.
+// upload creates a package from the loaded files and waits until it is ready.
 func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (string, error) {
 	var pkg client.Package
 	kind := map[string]any{"type": "bits", "relationships": map[string]any{"app": client.Relate(app.GUID)}}
@@ -51,7 +52,7 @@ func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (
 		return pkg.GUID, err
 	}
 	var known []client.Resource
-	err := together(
+	err := concurrently(
 		func() error {
 			<-l.done
 			if l.err != nil {
@@ -95,7 +96,8 @@ func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (
 	return guid, err
 }
 
-// match asks which files need not be sent, and takes them out.
+// match asks the platform which files it already has and removes them from the
+// upload.
 func (s *session) match(ctx context.Context, l *load) ([]client.Resource, error) {
 	var ask []client.Resource
 	var total int64
@@ -131,8 +133,9 @@ func (s *session) match(ctx context.Context, l *load) ([]client.Resource, error)
 	return known, nil
 }
 
-// archive is what is sent: nearby as it is and made while it is sent, far away
-// compressed first, because its length has to be known.
+// archive returns the archive to send. On the same machine it is not compressed
+// and is written while it is sent; otherwise it is compressed first, because its
+// length must be known.
 func (s *session) archive(p plan, l *load, known []client.Resource) (*client.Bits, func(), error) {
 	nothing := func() {}
 	if l.archive > 0 {

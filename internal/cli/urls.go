@@ -7,9 +7,9 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// address returns the URL at which a browser reaches a route: the router
-// listens where the API does. TCP routes and internal ones are shown as they
-// are, and so is every route when the program is called cf, for scripts.
+// address returns the URL at which a browser reaches a route: the router listens
+// at the API's address. TCP and internal routes are returned unchanged, and so
+// are all routes when the program is called cf, for scripts.
 func (s *session) address(r client.Route) string {
 	if s.w.Program == "cf" || r.Protocol == "tcp" || r.Port != 0 || isInternal(r.URL) {
 		return r.URL

@@ -20,7 +20,7 @@ type createUserCommand struct {
 	} `positional-args:"yes"`
 }
 
-// accounts is a filter that finds the accounts of a name.
+// accounts returns a filter that finds the accounts with a user name.
 func accounts(user string) url.Values {
 	return url.Values{"filter": {"userName eq " + strconv.Quote(user) + ` and origin eq "uaa"`}}
 }
@@ -65,7 +65,7 @@ func (c *createUserCommand) run(ctx context.Context, s *session) (result, error)
 		}
 		id = account.ID
 	}
-	// The platform has to know of the account too; a second time does no harm.
+	// Register the account with the platform too; doing so twice is harmless.
 	if _, err := s.api.Post(ctx, "/v3/users", map[string]any{"guid": id}, nil); err != nil && client.Status(err) != http.StatusUnprocessableEntity {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (c *deleteUserCommand) run(ctx context.Context, s *session) (result, error)
 		s.ok()
 		return &removed{Kind: "user", Name: c.Args.User}, nil
 	}
-	// One of the two may be gone after a try that was cut off.
+	// An earlier attempt that was interrupted may have deleted one of the two.
 	if err := s.api.Delete(ctx, "/v3/users/"+id); err != nil && client.Status(err) != http.StatusNotFound {
 		return nil, err
 	}
@@ -182,11 +182,11 @@ func (c *restartInstanceCommand) run(ctx context.Context, s *session) (result, e
 	return &made{"instance", fmt.Sprintf("%s/%d", app.Name, c.Args.Index), app.GUID, true}, nil
 }
 
-// ssh of an app
+// ssh access of an app
 
 type sshEnabledCommand struct{ oneApp }
 
-// sshState is whether an app can be entered.
+// sshState describes whether ssh is enabled for an app.
 type sshState struct {
 	Enabled bool   `json:"enabled"`
 	Reason  string `json:"reason"`
@@ -238,7 +238,7 @@ func (c *allowSSHCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its space or the platform may forbid what the app allows.
+	// The space or the platform may deny what the app allows.
 	if state.Enabled != c.on {
 		s.say("%s", line.value)
 	}

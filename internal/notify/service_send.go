@@ -70,9 +70,6 @@ func (s *Service) IDs() *IDs { return s.o.IDs }
 // RateLimit returns the remaining quota of the client.
 func (s *Service) RateLimit(client string) RateLimit { return s.quotas.state(client, s.o.Now()) }
 
-// Kick wakes the delivery, after an HTTP API changed the queue directly.
-func (s *Service) Kick() { s.o.Kick() }
-
 // Send checks a request (the kind is registered, the client may send it, the
 // audience exists, the client's limits are not exceeded) and accepts it: from
 // then on its messages are processed even if the process crashes.

@@ -117,7 +117,6 @@ const (
 	Ready            = "READY"
 	Failed           = "FAILED"
 	Copying          = "COPYING"
-	Expired          = "EXPIRED"
 	Staging          = "STAGING"
 	Staged           = "STAGED"
 )

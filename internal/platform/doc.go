@@ -5,5 +5,5 @@
 //
 // Every part of the platform imports it.
 //
-// Imports: the standard library only.
+// Imports: base/fault.
 package platform

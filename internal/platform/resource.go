@@ -1,6 +1,9 @@
 package platform
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Resource is what all nouns have.
 type Resource struct {
@@ -61,6 +64,16 @@ const (
 	SpaceAuditor      RoleType = "space_auditor"
 	SpaceSupporter    RoleType = "space_supporter"
 )
+
+// OrganizationRoles are the roles that are held in an organization, SpaceRoles
+// those that are held in a space.
+var (
+	OrganizationRoles = []RoleType{OrgUser, OrgManager, OrgAuditor, OrgBillingManager}
+	SpaceRoles        = []RoleType{SpaceDeveloper, SpaceManager, SpaceAuditor, SpaceSupporter}
+)
+
+// OfOrganization reports whether the role is held in an organization.
+func (r RoleType) OfOrganization() bool { return slices.Contains(OrganizationRoles, r) }
 
 // Role gives a user a RoleType in one organization or in one space.
 type Role struct {

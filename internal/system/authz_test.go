@@ -49,18 +49,18 @@ func TestEveryRouteHasADecision(t *testing.T) {
 func checkRoute(t *testing.T, mux *web.Mux, route web.Route, nobody string) {
 	t.Helper()
 	what := route.Method + " " + route.Pattern
-	switch route.Access.Kind() {
+	switch route.Decision {
 	case "public", "own":
-		if strings.TrimSpace(route.Access.Reason()) == "" {
-			t.Errorf("%s is %s and does not say why", what, route.Access.Kind())
+		if strings.TrimSpace(route.Reason) == "" {
+			t.Errorf("%s is %s and does not say why", what, route.Decision)
 		}
 		return
 	case "token":
-		if len(route.Access.Scopes()) == 0 && strings.TrimSpace(route.Access.Reason()) == "" {
+		if len(route.Scopes) == 0 && strings.TrimSpace(route.Reason) == "" {
 			t.Errorf("%s takes any token and does not say how it decides further", what)
 		}
 	default:
-		t.Errorf("%s has the decision %q", what, route.Access.Kind())
+		t.Errorf("%s has the decision %q", what, route.Decision)
 		return
 	}
 	ask := func(bearer string) *httptest.ResponseRecorder {

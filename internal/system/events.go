@@ -30,12 +30,12 @@ func (s toldStore) Update(ctx context.Context, f func(platform.Tx) error) error 
 	if err != nil {
 		return err
 	}
-	var lines []logs.Entry
+	var lines []platform.LogLine
 	now := time.Now()
 	for _, e := range told {
 		if text := eventText(e); text != "" {
 			for line := range strings.SplitSeq(text, "\n") {
-				lines = append(lines, logs.Entry{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(line)})
+				lines = append(lines, platform.LogLine{App: e.TargetGUID, Time: now, Source: "API", Instance: "0", Text: []byte(line)})
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 	c := testConfig(t)
 	c.DataDir, c.BrokerTimeout = filepath.Join(dir, "data"), time.Second
 	c.seams.engine = func(e engine.Engine) engine.Engine {
-		return engine.WatchedFor(enginetest.Faulty(e, f.faults), hungAfter, hungGrace)
+		return engine.Watched(enginetest.Faulty(e, f.faults), hungAfter, hungGrace)
 	}
 	c.seams.broker = func(http.RoundTripper) http.RoundTripper { return f.faults.Transport(inMemory{broker}) }
 	c.seams.delivery = func(o *delivery.Options) {

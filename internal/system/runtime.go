@@ -42,7 +42,7 @@ type runtime struct {
 	names     *appNames
 	table     *router.Table
 	proxy     *router.Proxy
-	access    *accessLog
+	access    *router.AccessLog
 	apps      *controller.Controller
 	tasks     *controller.Tasks
 	publisher *controller.RoutePublisher
@@ -99,13 +99,12 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 		_, found := r.table.Lookup(host, path)
 		return found
 	}}
-	r.access = newAccessLog(r.logs, c.Log)
-	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.add, RouteServices: c.guard(), Log: c.Log})
+	r.access = router.NewAccessLog(r.logs, c.Log)
+	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log})
 	s.later(r.proxy.Close)
 
-	lines := appLogs{r.logs}
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: lines, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
+		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
 		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
@@ -116,7 +115,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 		Wanted: r.buildWanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: stagingLines{r.logs}, API: r.inside.api, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
 	})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	return r, nil
@@ -213,44 +212,7 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 
 // MayRead implements logs.Access: whoever sees an app sees its log.
 func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	q := platform.Where("guid", app)
-	q.Reader = &platform.Reader{UserGUID: claims.UserID}
-	if !claims.IsUser() {
-		q.Reader.UserGUID = claims.ClientID
-	}
-	var n int
-	err := r.store.View(ctx, func(tx platform.Tx) (err error) {
-		n, err = tx.Apps().Count(q)
-		return err
-	})
-	return n > 0, err
-}
-
-// appLogs gives the controller the log store.
-type appLogs struct{ *logs.Store }
-
-func (l appLogs) Append(entries ...controller.Entry) error {
-	return l.Store.Append(l.entries(entries)...)
-}
-func (l appLogs) Tell(entries ...controller.Entry) error { return l.Store.Tell(l.entries(entries)...) }
-
-func (appLogs) entries(entries []controller.Entry) []logs.Entry {
-	out := make([]logs.Entry, len(entries))
-	for i, e := range entries {
-		out[i] = logs.Entry(e)
-	}
-	return out
-}
-
-// stagingLines gives builds the log store.
-type stagingLines struct{ *logs.Store }
-
-func (l stagingLines) Append(lines ...staging.Line) error {
-	out := make([]logs.Entry, len(lines))
-	for i, e := range lines {
-		out[i] = logs.Entry{App: e.App, Time: e.Time, Source: e.Source, Instance: "0", Stderr: e.Stderr, Text: e.Text, Stream: e.Stream, Seq: e.Seq}
-	}
-	return l.Store.Append(out...)
+	return actions.SeesApp(ctx, r.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
 }
 
 // dropletFiles gives the controller the droplets.
@@ -303,99 +265,4 @@ func (c catalog) Buildpacks(ctx context.Context, stack string) ([]platform.Build
 		return err
 	})
 	return out, err
-}
-
-// accessLog writes the router's access lines to the logs of their apps, in
-// batches, so that no request waits for a disk.
-type accessLog struct {
-	background.Part
-	to      *logs.Store
-	log     *slog.Logger
-	entries chan logs.Entry
-}
-
-const (
-	accessBuffer = 16384
-	accessBatch  = 512
-	// accessPause is how long a line waits for others.
-	accessPause = 5 * time.Millisecond
-)
-
-func newAccessLog(to *logs.Store, log *slog.Logger) *accessLog {
-	return &accessLog{to: to, log: log, entries: make(chan logs.Entry, accessBuffer)}
-}
-
-// add is told of every request; one that no app has leaves no line.
-func (a *accessLog) add(access router.Access) {
-	if access.App == "" {
-		return
-	}
-	entry := logs.Entry{
-		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0", Text: access.AppendLine(make([]byte, 0, 512)),
-	}
-	// When the disk cannot keep up, the request waits: a line is never lost
-	// without a word.
-	a.entries <- entry
-}
-
-// Start begins to write.
-func (a *accessLog) Start(ctx context.Context) error {
-	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { a.write(work) })
-		return nil
-	})
-}
-
-// Stop writes what there is and ends.
-func (a *accessLog) Stop() { a.Halt(nil) }
-
-func (a *accessLog) write(ctx context.Context) {
-	pause := time.NewTimer(accessPause)
-	defer pause.Stop()
-	var batch []logs.Entry
-	for {
-		select {
-		case e := <-a.entries:
-			batch = append(batch, e)
-		case <-ctx.Done():
-			a.drain(batch)
-			return
-		}
-		// Others come soon: together they cost one write, and nobody has to be
-		// woken for each of them.
-		pause.Reset(accessPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		batch = a.drain(batch)
-	}
-}
-
-// drain writes the batch and all that is there now.
-func (a *accessLog) drain(batch []logs.Entry) (empty []logs.Entry) {
-	for {
-		select {
-		case e := <-a.entries:
-			if batch = append(batch, e); len(batch) < accessBatch {
-				continue
-			}
-		default:
-			a.flush(batch)
-			clear(batch)
-			return batch[:0]
-		}
-		a.flush(batch)
-		clear(batch)
-		batch = batch[:0]
-	}
-}
-
-func (a *accessLog) flush(batch []logs.Entry) {
-	if len(batch) == 0 {
-		return
-	}
-	if err := a.to.Tell(batch...); err != nil {
-		a.log.Warn("access lines could not be logged", "error", err)
-	}
 }

@@ -21,7 +21,7 @@ func (s seams) engineFor(e engine.Engine) engine.Engine {
 	if s.engine != nil {
 		return s.engine(e)
 	}
-	return engine.Watched(e)
+	return engine.Watched(e, 0, 0)
 }
 
 func (s seams) deliveryWith(o delivery.Options) delivery.Options {

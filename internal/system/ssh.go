@@ -165,7 +165,7 @@ const recordTimeout = 15 * time.Second
 
 // line writes to the log of the app.
 func (g *gateway) line(ctx context.Context, a sshd.Access, text string) {
-	err := g.logs.Tell(logs.Entry{App: a.AppGUID, Time: time.Now(), Source: "SSH", Instance: strconv.Itoa(a.Index), Text: []byte(text)})
+	err := g.logs.Tell(platform.LogLine{App: a.AppGUID, Time: time.Now(), Source: "SSH", Instance: strconv.Itoa(a.Index), Text: []byte(text)})
 	if err != nil {
 		g.log.WarnContext(ctx, "an ssh access could not be written to the app's log", "app", a.AppGUID, "error", err)
 	}

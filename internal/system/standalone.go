@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"ingot/internal/auth"
 	"ingot/internal/base/background"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/uaaclient"
@@ -39,15 +38,6 @@ type StandaloneConfig struct {
 	EncryptionKey string
 	// Log is the operator's log; nil discards it.
 	Log *slog.Logger
-}
-
-// DefaultStandaloneConfig is what `ingot notifications` does when it is told
-// nothing more than what it needs.
-func DefaultStandaloneConfig() StandaloneConfig {
-	c := DefaultConfig()
-	return StandaloneConfig{
-		Listen: c.NotificationsListen, AdminListen: c.AdminListen, Domain: c.Domain, MailConfig: c.MailConfig, ClientID: auth.ClientNotifications,
-	}
 }
 
 // Validate says what is wrong with the values, by the flags they are given

@@ -15,7 +15,7 @@ import (
 
 func standaloneConfig(t *testing.T, authURL string) StandaloneConfig {
 	t.Helper()
-	c := DefaultStandaloneConfig()
+	c := defaultStandaloneConfig()
 	c.DataDir = filepath.Join(t.TempDir(), "data")
 	c.Listen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.AuthURL, c.ClientSecret = authURL, "secret"
@@ -101,5 +101,14 @@ func TestStandalone(t *testing.T) {
 	s.Stop()
 	if _, err := os.Stat(filepath.Join(c.DataDir, endpointsFile)); err == nil {
 		t.Error("endpoints.json is left")
+	}
+}
+
+// defaultStandaloneConfig is what `ingot notifications` does when it is told
+// nothing more than what it needs.
+func defaultStandaloneConfig() StandaloneConfig {
+	c := DefaultConfig()
+	return StandaloneConfig{
+		Listen: c.NotificationsListen, AdminListen: c.AdminListen, Domain: c.Domain, MailConfig: c.MailConfig, ClientID: auth.ClientNotifications,
 	}
 }

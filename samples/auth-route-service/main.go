@@ -1,13 +1,13 @@
-// Auth-route-service is a route service that asks for a name and a password:
-// requests to the routes it is bound to pass it first, and only those with the
-// right ones go on.
+// Auth-route-service is a route service that requires a name and a password:
+// requests to the routes it is bound to go through it, and it forwards only those
+// with the correct ones.
 //
 //	client ──▶ router ──▶ auth-route-service ──▶ router ──▶ app
 //	                      401 without a password
 //
-// AUTH_USERNAME and AUTH_PASSWORD are what it asks for. ROUTER_ADDRESS, HOST:PORT,
-// is where it sends requests on; without it, to the address that the request was
-// for, which has to be one that this app can reach.
+// AUTH_USERNAME and AUTH_PASSWORD are the required credentials. ROUTER_ADDRESS,
+// HOST:PORT, is the router to forward requests to. The default is the original
+// address of the request, which this app must be able to reach.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// The headers by which router and route service know each other. The router
-// signs where a request was going; it wants the signature back with it.
+// The headers of the route service protocol. The router signs the destination of
+// a request and requires the signature when the request comes back.
 const (
 	forwardedURL = "X-Cf-Forwarded-Url"
 	signature    = "X-Cf-Proxy-Signature"
@@ -61,7 +61,7 @@ func newService(getenv func(string) string) (*service, error) {
 			Rewrite: func(p *httputil.ProxyRequest) {
 				to, _ := p.In.Context().Value(targetKey{}).(*url.URL)
 				p.Out.URL, p.Out.Host = to, to.Host
-				// The password was for us.
+				// The password was for this service, not for the app.
 				p.Out.Header.Del("Authorization")
 				p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 			},
@@ -73,8 +73,9 @@ func newService(getenv func(string) string) (*service, error) {
 	}, nil
 }
 
-// dialer connects to one address whatever is asked for, or, without one, as
-// usual, with names below localhost meaning this machine.
+// dialer returns a dial function that always connects to address. Without an
+// address it dials normally, except that names below localhost resolve to this
+// machine.
 func dialer(address string) func(ctx context.Context, network, to string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: 10 * time.Second}
 	return func(ctx context.Context, network, to string) (net.Conn, error) {

@@ -16,8 +16,8 @@ func env(more ...string) func(string) string {
 	return func(name string) string { return all[name] }
 }
 
-// TestPasses sends a request as the router does: it goes on to where it was
-// going, with the signature and without the password.
+// TestPasses sends a request as the router does: it is forwarded with the
+// signature and without the password.
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func TestRefuses(t *testing.T) {
 		user, password, to, signature string
 		want                          int
 	}{
-		"nobody":            {"", "", "http://x.example.org/", "sig", http.StatusUnauthorized},
+		"no password":       {"", "", "http://x.example.org/", "sig", http.StatusUnauthorized},
 		"wrong password":    {"ann", "s3cre", "http://x.example.org/", "sig", http.StatusUnauthorized},
 		"wrong name":        {"bob", "s3cret", "http://x.example.org/", "sig", http.StatusUnauthorized},
 		"not by the router": {"ann", "s3cret", "", "sig", http.StatusBadRequest},

@@ -1,11 +1,10 @@
-// Config-sidecar hands out the configuration of the app beside it. It listens on
-// localhost only, so that nobody but the processes of the same container gets an
-// answer.
+// Config-sidecar provides configuration to the app beside it. It listens on
+// localhost only, so that only processes of the same container can reach it.
 //
 //	GET /config/      {"scope": …, "password": …}
 //
-// CONFIG_SERVER_PORT is where it listens, CONFIG_SCOPE and CONFIG_PASSWORD are
-// what it answers.
+// CONFIG_SERVER_PORT is its port; CONFIG_SCOPE and CONFIG_PASSWORD are the values
+// it returns.
 package main
 
 import (
@@ -30,8 +29,8 @@ func main() {
 	})
 }
 
-// listen opens the port on the addresses that localhost can mean. The second is
-// missing on machines without IPv6.
+// listen listens on the addresses of localhost. Machines without IPv6 have only
+// one.
 func listen(ctx context.Context, port string) ([]net.Listener, error) {
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return nil, fmt.Errorf("CONFIG_SERVER_PORT is %q, and has to be a port: set it under env in the manifest, for example to 21082", port)
@@ -48,7 +47,7 @@ func listen(ctx context.Context, port string) ([]net.Listener, error) {
 	return []net.Listener{four, six}, nil
 }
 
-// configuration is what the app wants to know.
+// configuration is the app's configuration.
 type configuration struct {
 	Scope    string `json:"scope"`
 	Password string `json:"password"`

@@ -40,13 +40,13 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestLocalhostOnly reaches it on localhost, and by no other address of this
-// machine.
+// TestLocalhostOnly connects on localhost, and fails on every other address of
+// this machine.
 func TestLocalhostOnly(t *testing.T) {
 	t.Parallel()
 	var listeners []net.Listener
 	var port string
-	for range 20 { // a free one can be taken before we have it
+	for range 20 { // a free port can be taken before the test uses it
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func TestLocalhostOnly(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"scope"`) {
 		t.Errorf("%q, %v", text, err)
 	}
-	// All of 127.0.0.0/8 is this machine on Linux: a server that listens on every
-	// address answers there.
+	// On Linux all of 127.0.0.0/8 is this machine: a server that listens on every
+	// address would answer there.
 	if c, err := net.Dial("tcp", "127.0.0.2:"+port); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("127.0.0.2: %v, want it refused", err)
 		if c != nil {

@@ -1,14 +1,13 @@
-// Database-app keeps made-up users in the database that is bound to it, which is
-// PostgreSQL or MySQL (MariaDB).
+// Database-app stores generated users in the bound database, PostgreSQL or MySQL
+// (MariaDB).
 //
-//	GET /migrate             makes the table      {"migrated": true}
-//	GET /users/add/{amount}  makes up users       {"amount": 2, "users added": […]}
-//	GET /users               shows them all       {"count": 2, "users": […]}
-//	GET /users/delete        empties the table    {"users": []}
+//	GET /migrate             creates the table    {"migrated": true}
+//	GET /users/add/{amount}  adds users           {"amount": 2, "users added": […]}
+//	GET /users               lists all users      {"count": 2, "users": […]}
+//	GET /users/delete        deletes all users    {"users": []}
 //
-// What fails answers {"error": …, "trace": […]}. All paths use GET so that they
-// can be tried in a browser; an app in production would use POST and DELETE for
-// those that change something.
+// Errors are {"error": …, "trace": […]}. All paths use GET so that they can be
+// tried in a browser; a production app would use POST and DELETE for changes.
 package main
 
 import (
@@ -23,16 +22,16 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// most users can be added at a time.
+// most is the maximum number of users that can be added at a time.
 const most = 10_000
 
 func main() {
 	sample.Main(func(ctx context.Context) error {
 		a := &app{}
-		// The app runs without a database as well: its answers then say what is
-		// missing, where whoever asks can read it.
+		// The app also runs without a database: its responses then say what is
+		// missing.
 		if a.users, a.trouble = open(os.Getenv); a.trouble != nil {
-			slog.Error("there is no database", "error", a.trouble)
+			slog.Error("no database", "error", a.trouble)
 		} else {
 			defer a.users.close()
 			slog.Info("using a database", "kind", a.users.kind.name, "from", a.users.from)
@@ -43,7 +42,7 @@ func main() {
 
 type app struct {
 	users   *users
-	trouble error // why there are no users
+	trouble error // why the database cannot be used
 }
 
 func (a *app) handler() http.Handler {
@@ -59,12 +58,12 @@ func (a *app) handler() http.Handler {
 	return mux
 }
 
-// badInput is the caller's mistake, not the database's.
+// badInput is an error of the caller, not of the database.
 type badInput struct{ error }
 
-// serve answers with what a path gives, or with the error and how it came about.
+// serve responds with the result of a function, or with the error and its trace.
 func (a *app) serve(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
-	if r.Method == http.MethodHead { // the mux counts it as GET, but it may change nothing
+	if r.Method == http.MethodHead { // the mux treats it as GET, but HEAD must not change anything
 		w.Header().Set("Allow", http.MethodGet)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return

@@ -17,7 +17,7 @@ import (
 	"ingot/internal/broker"
 )
 
-// TestPostgres binds a real PostgreSQL, and TestMySQL a real MariaDB. The bundled
+// TestPostgres uses a real PostgreSQL, and TestMySQL a real MariaDB. The bundled
 // broker runs them.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestMySQL(t *testing.T) {
 	life(t, bind(t, "mysql", brokered(t, "mysql")), "users' doesn't exist")
 }
 
-// bind is the environment of an app with a service.
+// bind returns the environment of an app with a bound service.
 func bind(t *testing.T, label string, credentials map[string]any) func(string) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{label: []any{map[string]any{"name": "db", "label": label, "credentials": credentials}}})
@@ -47,12 +47,13 @@ func environment(pairs ...string) func(string) string {
 	return func(name string) string { return all[name] }
 }
 
-// brokered has the bundled broker make an instance and a binding.
+// brokered creates an instance and a binding with the bundled broker, and returns
+// the credentials.
 func brokered(t *testing.T, offering string) map[string]any {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ingot-sample-")
 	if err == nil {
-		err = os.Chmod(dir, 0o711) // the server can be another user
+		err = os.Chmod(dir, 0o711) // the database server can run as another user
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -113,13 +114,13 @@ func brokered(t *testing.T, offering string) map[string]any {
 	return nil
 }
 
-// failure is the form of all errors.
+// failure is the body of all errors.
 type failure struct {
 	Error string
 	Trace []string
 }
 
-// life does all that the app can.
+// life calls all endpoints of the app.
 func life(t *testing.T, getenv func(string) string, notMigrated string) {
 	t.Helper()
 	u, err := open(getenv)
@@ -140,7 +141,7 @@ func life(t *testing.T, getenv func(string) string, notMigrated string) {
 			t.Errorf("%s before /migrate: %+v", path, f)
 		}
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second migration has nothing to do
 		if got := get("/migrate", http.StatusOK, nil); compact(got) != `{"migrated":true}` {
 			t.Fatalf("/migrate: %s", got)
 		}
@@ -204,7 +205,7 @@ func ask(t *testing.T, h http.Handler, path string, status int, into any) string
 	return text
 }
 
-// compact is JSON in one line.
+// compact returns JSON on one line.
 func compact(text string) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {
@@ -213,7 +214,7 @@ func compact(text string) string {
 	return b.String()
 }
 
-// TestNoDatabase answers with the form of errors, whatever is missing.
+// TestNoDatabase checks that the app responds with an error, whatever is missing.
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	_, trouble := open(environment())
@@ -252,7 +253,7 @@ func TestSettings(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		env  []string
-		want string // kind host port database user password, or a part of the error
+		want string // kind host port database user password, or part of the error
 	}{
 		"postgres":         {[]string{"VCAP_SERVICES", "{" + service("postgres", "db", "", "5433") + "}", "DB_HOST", "local"}, "PostgreSQL h 5433 d u p"},
 		"mysql":            {[]string{"VCAP_SERVICES", "{" + service("mysql", "db", "", `"3307"`) + "}"}, "MySQL h 3307 d u p"},

@@ -12,11 +12,11 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// kind is a kind of database.
+// kind is a type of database.
 type kind struct {
 	name  string
-	port  string   // the usual one
-	words []string // that schemes, labels and tags name it with
+	port  string   // default port
+	words []string // names in schemes, labels and tags
 }
 
 var (
@@ -33,16 +33,16 @@ func kindOf(word string) *kind {
 	return nil
 }
 
-// settings say where the database is.
+// settings are the connection settings of the database.
 type settings struct {
 	kind                                     *kind
-	from                                     string // who says so
+	from                                     string // where the settings come from
 	host, port, database, username, password string
-	params                                   url.Values // further ones, of a service's uri
+	params                                   url.Values // additional parameters of a service's uri
 }
 
-// configured reads the database that is bound to the app, or else the one that
-// the local environment names.
+// configured returns the settings of the bound database, or those of the local
+// environment if none is bound.
 func configured(getenv func(string) string) (*settings, error) {
 	services, err := sample.Services(getenv("VCAP_SERVICES"))
 	if err != nil {
@@ -76,8 +76,9 @@ func configured(getenv func(string) string) (*settings, error) {
 	return c, nil
 }
 
-// serviceKind tells what a service is: by the uri of its credentials, or else by
-// the words that describe it. Nil means no database that we can use.
+// serviceKind returns the type of a service's database, from the uri of its
+// credentials or from its label and tags, or nil if it is not a supported
+// database.
 func serviceKind(s *sample.Service) *kind {
 	if u, err := url.Parse(s.Credential("uri")); err == nil && u.Scheme != "" {
 		return kindOf(u.Scheme)
@@ -101,7 +102,7 @@ func fromService(k *kind, s *sample.Service) *settings {
 	return c
 }
 
-// local reads the variables of a developer's machine.
+// local reads the environment variables of a developer's machine.
 func local(getenv func(string) string) (*settings, error) {
 	word, host := getenv("DB_CONNECTION"), getenv("DB_HOST")
 	if word == "" && host == "" {
@@ -118,7 +119,7 @@ func local(getenv func(string) string) (*settings, error) {
 	}, nil
 }
 
-// check sees that nothing is missing.
+// check reports missing settings.
 func (c *settings) check() error {
 	c.port = cmp.Or(c.port, c.kind.port)
 	if n, err := strconv.Atoi(c.port); err != nil || n < 1 || n > 65535 {

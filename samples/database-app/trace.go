@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// trace is an error with the place where it came up.
+// trace is an error with the stack where it occurred.
 type trace struct {
 	error
 	stack []uintptr
@@ -15,7 +15,7 @@ type trace struct {
 
 func (t *trace) Unwrap() error { return t.error }
 
-// traced remembers where an error came up. Nil stays nil.
+// traced adds the stack to an error. It returns nil for nil.
 func traced(err error) error {
 	if err == nil {
 		return nil
@@ -24,7 +24,7 @@ func traced(err error) error {
 	return &trace{err, stack[:runtime.Callers(2, stack)]}
 }
 
-// traceOf returns the calls that led to an error, the innermost first.
+// traceOf returns the stack of an error, innermost call first.
 func traceOf(err error) []string {
 	lines := []string{}
 	t := (*trace)(nil)

@@ -21,16 +21,16 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// user is somebody who does not exist.
+// user is a generated user.
 type user struct {
 	FirstName string `json:"firstName"`
 	LastName  string `json:"lastName"`
-	Birthday  string `json:"birthday"` // as in 1990-12-31
+	Birthday  string `json:"birthday"` // such as 1990-12-31
 	Email     string `json:"email"`
 	Password  string `json:"password"`
 }
 
-// makeUp returns as many users as asked for.
+// makeUp generates n users.
 func makeUp(n int) []user {
 	faker := gofakeit.New(0)
 	young := time.Now().AddDate(-18, 0, 0)
@@ -44,14 +44,14 @@ func makeUp(n int) []user {
 	return all
 }
 
-// users is the table of them.
+// users is the table of users.
 type users struct {
 	*settings
 	db        *sql.DB
 	migrating sync.Mutex
 }
 
-// open makes ready to connect; the first statement does.
+// open prepares the database; the first statement connects.
 func open(getenv func(string) string) (*users, error) {
 	c, err := configured(getenv)
 	if err != nil {
@@ -63,10 +63,10 @@ func open(getenv func(string) string) (*users, error) {
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
-		return nil, fmt.Errorf("%s gives no usable address of a database", c.from) // the error could quote the password
+		return nil, fmt.Errorf("%s gives no usable address of a database", c.from) // the error could contain the password
 	}
-	// Plans of databases bound connections, and a database that is moved must be
-	// found again.
+	// Database plans limit connections, and a database that moved must be found
+	// again.
 	db.SetMaxOpenConns(5)
 	db.SetConnMaxLifetime(5 * time.Minute)
 	return &users{settings: c, db: db}, nil
@@ -90,8 +90,7 @@ func (c *settings) mysqlSource() string {
 	return d.FormatDSN()
 }
 
-// migrate brings the tables to their newest form, without asking, and does
-// nothing when they have it.
+// migrate applies outstanding migrations.
 func (u *users) migrate(ctx context.Context) error {
 	u.migrating.Lock()
 	defer u.migrating.Unlock()
@@ -111,14 +110,14 @@ func (u *users) migrate(ctx context.Context) error {
 	return traced(err)
 }
 
-// add stores users, all or none.
+// add stores all users in one transaction.
 func (u *users) add(ctx context.Context, all []user) error {
 	tx, err := u.db.BeginTx(ctx, nil)
 	if err != nil {
 		return traced(err)
 	}
 	defer tx.Rollback()
-	// Databases bound the values of one statement.
+	// Databases limit the number of values in a statement.
 	const atOnce = 1000
 	for len(all) > 0 {
 		some := all[:min(atOnce, len(all))]
@@ -139,7 +138,7 @@ func (u *users) add(ctx context.Context, all []user) error {
 	return traced(tx.Commit())
 }
 
-// dialect writes the places of values as the database wants them.
+// dialect writes placeholders in the database's syntax.
 func (u *users) dialect(statement string) string {
 	if u.kind == mysql {
 		return statement
@@ -154,7 +153,7 @@ func (u *users) dialect(statement string) string {
 	return b.String()
 }
 
-// list returns all users in the order they came; none is an empty list.
+// list returns all users in the order they were added, never nil.
 func (u *users) list(ctx context.Context) ([]user, error) {
 	rows, err := u.db.QueryContext(ctx, "SELECT first_name, last_name, birthday, email, password FROM users ORDER BY id")
 	if err != nil {
@@ -174,7 +173,7 @@ func (u *users) list(ctx context.Context) ([]user, error) {
 	return all, traced(rows.Err())
 }
 
-// empty removes them all.
+// empty deletes all users.
 func (u *users) empty(ctx context.Context) error {
 	_, err := u.db.ExecContext(ctx, "DELETE FROM users")
 	return traced(err)

@@ -1,11 +1,11 @@
-// Java-debug-sidecar makes the Java process beside it tell what its threads do.
+// Java-debug-sidecar requests thread dumps from the Java process beside it.
 //
-//	GET /threaddump   sends signal 3 (SIGQUIT) to it: the Java machine writes a
+//	GET /threaddump   sends signal 3 (SIGQUIT): the Java virtual machine writes a
 //	                  thread dump to its standard output, the app's log
 //
-// DEBUG_SIDECAR_PORT is where it listens, 21090 without it. It listens on every
-// address, because the router has to reach it, and asks nobody who he is: put a
-// route service with authentication before its route.
+// DEBUG_SIDECAR_PORT is its port, 21090 by default. It listens on all addresses,
+// because the router must reach it, and has no authentication: bind a route
+// service with authentication to its route.
 package main
 
 import (
@@ -35,16 +35,15 @@ func main() {
 	})
 }
 
-// instanceVariable names the app instance, in the environment of all its
-// processes.
+// instanceVariable is the environment variable with the guid of the app instance.
 const instanceVariable = "CF_INSTANCE_GUID"
 
 type debugger struct {
-	// Proc is where the system shows its processes.
+	// Proc is the proc file system.
 	Proc string
-	// Instance is our app instance. In a container there is no other; where
-	// apps are plain processes, those of others are seen as well, and are not
-	// ours to signal.
+	// Instance is the guid of this app instance. In a container there is no
+	// other; with plain processes, those of other apps are visible and must not
+	// be signaled.
 	Instance string
 }
 
@@ -55,7 +54,7 @@ func (d *debugger) handler() http.Handler {
 }
 
 func (d *debugger) threadDump(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodHead { // asks what there is, and changes nothing
+	if r.Method == http.MethodHead { // HEAD must not change anything
 		w.Header().Set("Allow", http.MethodGet)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -90,7 +89,8 @@ func (d *debugger) find() ([]int, error) {
 		if err != nil {
 			continue
 		}
-		// A process can end between two looks, and others' are not for us to read.
+		// A process can exit in the meantime, and other users' processes are not
+		// readable.
 		name, err := os.ReadFile(filepath.Join(d.Proc, e.Name(), "comm"))
 		if err != nil || strings.TrimSpace(string(name)) != "java" {
 			continue
@@ -103,7 +103,7 @@ func (d *debugger) find() ([]int, error) {
 	return found, nil
 }
 
-// variable reads one of a process's environment.
+// variable returns an environment variable of a process.
 func variable(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestMain is also the process that a test signals: one named java, which says
-// that it got the signal.
+// TestMain is also the process that a test signals: a process named java that
+// reports the signal.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "java" {
 		os.Exit(m.Run())
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it
 }
 
-// java starts such a process of an instance and returns what it writes.
+// java starts such a process for an instance and returns its output.
 func java(t *testing.T, instance string) (id int, lines *bufio.Scanner, end func()) {
 	t.Helper()
 	self, err := os.Executable()
@@ -71,7 +71,7 @@ func call(d *debugger, method string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestThreadDump signals the Java process of its own instance, and no other.
+// TestThreadDump signals the Java process of its own instance only.
 func TestThreadDump(t *testing.T) {
 	t.Parallel()
 	mine, others := t.Name()+"-mine", t.Name()+"-others"
@@ -105,7 +105,7 @@ func TestThreadDumpFails(t *testing.T) {
 	if w := call(&debugger{}, http.MethodPost); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
 	}
-	// Processes that are ending, or are somebody else's.
+	// Processes that are exiting, or belong to other users.
 	proc := t.TempDir()
 	for name, files := range map[string]map[string]string{
 		"1": {"comm": "java\n"}, "2": {"comm": "java\n", "environ": ""}, "3": {}, "self": {"comm": "java\n", "environ": "A=1\x00"},

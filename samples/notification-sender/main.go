@@ -1,16 +1,15 @@
-// Notification-sender sends notifications: it registers a kind, makes a template
-// for it, associates the two, and sends.
+// Notification-sender sends notifications: it registers a kind, creates a
+// template, assigns it to the kind, and sends.
 //
 //	notification-sender                          serves a page with a form on $PORT
-//	notification-sender send --to TO --text TEXT does the same at once, and leaves
+//	notification-sender send --to TO --text TEXT sends one notification and exits
 //
 // TO is everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS.
 //
-// The service and who we are to it come from a service that is bound to the app
-// (notifications of the marketplace, or one whose credentials have
-// notifications_url), or else from the environment: NOTIFICATIONS_URL, AUTH_URL,
-// CLIENT_ID and CLIENT_SECRET. PAGE_PASSWORD is what
-// the page asks the user sender for.
+// Addresses and credentials come from a bound service (notifications from the
+// marketplace, or a service whose credentials have notifications_url), or from the
+// environment: NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET.
+// PAGE_PASSWORD is the password of the user sender for the page.
 package main
 
 import (
@@ -44,12 +43,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	if len(args) == 0 {
 		password := getenv("PAGE_PASSWORD")
 		if password == "" {
-			return errors.New("notification-sender: PAGE_PASSWORD has to be set: without it everybody who finds the page could write to all users (cf set-env)")
+			return errors.New("notification-sender: PAGE_PASSWORD is not set: without a password, anyone who finds the page could send to all users (cf set-env)")
 		}
 		return sample.ServeWeb(ctx, handler(s, sample.NewLogin(pageUser, password)))
 	}
 	if args[0] != "send" {
-		return fmt.Errorf("there is no command %q: use 'send', or nothing to serve a page", args[0])
+		return fmt.Errorf("unknown command %q: use 'send', or no command to serve the page", args[0])
 	}
 	var m message
 	flags := flag.NewFlagSet("send", flag.ContinueOnError)

@@ -16,13 +16,13 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// service stands in for the authorization server and the notification service,
-// and remembers what it was asked. The end-to-end tests have the real ones.
+// service is a fake authorization server and notification service that records
+// its requests. The end-to-end tests use the real ones.
 type service struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
-	// templates are listed; fail is the path that fails.
+	// templates is the list of templates; fail is the path that fails.
 	templates string
 	fail      string
 }
@@ -67,7 +67,7 @@ func (s *service) env(more ...string) func(string) string {
 	return func(name string) string { return all[name] }
 }
 
-// TestSend does the four steps, in their order.
+// TestSend checks the four steps and their order.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -91,7 +91,7 @@ func TestSend(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", line, &out)
 		}
 	}
-	// A template that is there is used again.
+	// An existing template is used again.
 	s.templates, s.asked = `{"default":{"name":"x"},"t-2":{"name":"`+defaultTemplate+`"}}`, nil
 	out.Reset()
 	if err := run(t.Context(), []string{"send", "--text", "Hello"}, s.env(), &out); err != nil {
@@ -128,15 +128,15 @@ func TestFails(t *testing.T) {
 	}{
 		"no service":      {nil, []string{"NOTIFICATIONS_URL", ""}, "", "gives no NOTIFICATIONS_URL"},
 		"no address":      {nil, []string{"AUTH_URL", "localhost"}, "", "AUTH_URL of the environment is no address"},
-		"no password":     {nil, nil, "", "PAGE_PASSWORD has to be set"},
+		"no password":     {nil, nil, "", "PAGE_PASSWORD is not set"},
 		"broken":          {nil, []string{"VCAP_SERVICES", "{"}, "", "VCAP_SERVICES"},
-		"command":         {[]string{"sned"}, nil, "", `no command "sned"`},
+		"command":         {[]string{"sned"}, nil, "", `unknown command "sned"`},
 		"flag":            {[]string{"send", "--nothing"}, nil, "", "nothing"},
 		"left over":       {[]string{"send", "--text", "one", "two"}, nil, "", `"two" is left over`},
 		"no text":         {[]string{"send"}, nil, "", "no text"},
 		"wrong secret":    {[]string{"send", "--text", "x"}, []string{"CLIENT_SECRET", "hush"}, "", "no token for the client my sender"},
 		"registration":    {[]string{"send", "--text", "x"}, nil, "/notifications", "the kind sample-news is not registered: PUT /notifications answers 422"},
-		"template":        {[]string{"send", "--text", "x"}, nil, "/templates", "there is no template"},
+		"template":        {[]string{"send", "--text", "x"}, nil, "/templates", "no template"},
 		"association":     {[]string{"send", "--text", "x"}, nil, "/clients/my sender/notifications/sample-news/template", "not associated"},
 		"send":            {[]string{"send", "--text", "x"}, nil, "/everyone", `not sent: POST /everyone answers 422 Unprocessable Entity: {"errors":["not this time"]}`},
 		"help":            {[]string{"send", "--help"}, nil, "", "<nil>"},
@@ -154,7 +154,7 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestBoundService has the credentials come from a service.
+// TestBoundService reads the credentials from a bound service.
 func TestBoundService(t *testing.T) {
 	t.Parallel()
 	credentials, err := json.Marshal(map[string]any{"user-provided": []any{

@@ -8,7 +8,7 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// page is the form, and below it what became of the last one.
+// page is the form, with the result of the last submission below it.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -41,7 +41,7 @@ func handler(s *sender, login *sample.Login) http.Handler {
 		show(w, http.StatusOK, view{Message: message{To: "everyone", Subject: "Hello", Text: "Hello from a sample app."}})
 	})
 	mux.HandleFunc("POST /send", func(w http.ResponseWriter, r *http.Request) {
-		// A page of another site must not send in the name of whoever looks at it.
+		// Pages of other sites must not send on behalf of the user.
 		if err := new(http.CrossOriginProtection).Check(r); err != nil {
 			http.Error(w, "this form is to be sent from its own page", http.StatusForbidden)
 			return
@@ -73,6 +73,6 @@ func show(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	w.WriteHeader(status)
 	if err := page.Execute(w, v); err != nil {
-		slog.Info("a page breaks off", "error", err) // the client has gone
+		slog.Info("page not sent completely", "error", err) // the client has disconnected
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// message is what somebody wants to be sent.
+// message is a message to send.
 type message struct {
 	To, Subject, Text, HTML, ReplyTo string
 }
 
-// audiences are the paths that send, by what stands before the colon.
+// audiences are the API paths, by the part of the recipient before the colon.
 var audiences = map[string]string{"user": "/users/", "space": "/spaces/", "org": "/organizations/", "scope": "/uaa_scopes/"}
 
-// request is where the message is sent, and the body. Recipients are paths, except
-// for an address, which is a field.
+// request returns the API path and the body for the message. Recipients are part
+// of the path, except for an address, which is a field.
 func (m message) request(kind string) (path string, body map[string]string, err error) {
 	if strings.TrimSpace(m.Text) == "" && strings.TrimSpace(m.HTML) == "" {
-		return "", nil, errors.New("there is no text to send: give one (--text)")
+		return "", nil, errors.New("the message has no text: use --text")
 	}
 	body = map[string]string{"kind_id": kind, "subject": m.Subject, "text": m.Text}
 	for name, value := range map[string]string{"html": m.HTML, "reply_to": m.ReplyTo} {
@@ -45,7 +45,7 @@ func (m message) request(kind string) (path string, body map[string]string, err 
 	case base != "":
 		return base + url.PathEscape(who), body, nil
 	}
-	return "", nil, fmt.Errorf("%q is nobody to send to: use everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS", m.To)
+	return "", nil, fmt.Errorf("%q is not a valid recipient: use everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS", m.To)
 }
 
 // sender is a client of the notification service.
@@ -58,8 +58,8 @@ func newSender(c *settings) *sender {
 	return &sender{c, &http.Client{Transport: &http.Transport{IdleConnTimeout: time.Minute}, Timeout: 30 * time.Second}}
 }
 
-// send does all that sending takes, and says what it did. Everything can be done
-// again: a kind is registered anew, and a template that is there is used.
+// send performs all steps of sending and describes them. It can be repeated: a
+// kind is registered again, and an existing template is used.
 func (s *sender) send(ctx context.Context, m message) (steps []string, err error) {
 	path, body, err := m.request(s.kind)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *sender) send(ctx context.Context, m message) (steps []string, err error
 
 	template, made, err := s.template(ctx, token)
 	if err != nil {
-		return steps, fmt.Errorf("there is no template: %w", err)
+		return steps, fmt.Errorf("no template: %w", err)
 	}
 	if made {
 		did("Created the template %s", template)
@@ -114,7 +114,7 @@ func (s *sender) send(ctx context.Context, m message) (steps []string, err error
 	return steps, nil
 }
 
-// template returns the id of our template, and whether it was made just now.
+// template returns the id of the template, and whether it was just created.
 func (s *sender) template(ctx context.Context, token string) (id string, made bool, err error) {
 	var all map[string]struct{ Name string }
 	if err := s.call(ctx, token, http.MethodGet, "/templates", nil, &all); err != nil {
@@ -139,10 +139,10 @@ func (s *sender) template(ctx context.Context, token string) (id string, made bo
 	return created.ID, true, err
 }
 
-// token gets one by the client credentials grant.
+// token requests a token with the client credentials grant.
 func (s *sender) token(ctx context.Context) (string, error) {
-	// In the form, where every secret is written in one way; servers differ in how
-	// they read one with odd characters in a header.
+	// Send the credentials in the form, because servers differ in how they decode
+	// special characters in the header.
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {s.clientID}, "client_secret": {s.secret}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.auth+"/oauth/token", strings.NewReader(form.Encode()))
 	if err != nil {
@@ -157,12 +157,12 @@ func (s *sender) token(ctx context.Context) (string, error) {
 		err = errors.New("the answer has none")
 	}
 	if err != nil {
-		return "", fmt.Errorf("there is no token for the client %s: %w", s.clientID, err)
+		return "", fmt.Errorf("no token for the client %s: %w", s.clientID, err)
 	}
 	return got.Token, nil
 }
 
-// call speaks to the notification service.
+// call calls the notification service.
 func (s *sender) call(ctx context.Context, token, method, path string, body, into any) error {
 	var content io.Reader = http.NoBody
 	if body != nil {
@@ -182,7 +182,7 @@ func (s *sender) call(ctx context.Context, token, method, path string, body, int
 	return s.do(r, into)
 }
 
-// do sends a request and reads the answer. What the service says about a failure
+// do sends a request and decodes the response. The service's error message
 // becomes the error.
 func (s *sender) do(r *http.Request, into any) error {
 	answer, err := s.client.Do(r)

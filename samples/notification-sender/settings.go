@@ -9,22 +9,23 @@ import (
 	"ingot/samples/internal/sample"
 )
 
-// What is registered and made, unless the environment says otherwise.
+// The defaults of what is registered and created.
 const (
 	defaultKind     = "sample-news"
 	defaultSource   = "Notification Sender"
 	defaultTemplate = "Notification Sender's template"
 )
 
-// settings say where the notification service is and who we are to it.
+// settings are the addresses of the notification service and the credentials for
+// it.
 type settings struct {
 	notifications, auth string // addresses
 	clientID, secret    string
 	kind, source        string
 }
 
-// configured reads the service that is bound to the app, or else the
-// environment.
+// configured returns the settings of the bound service, or of the environment if
+// none is bound.
 func configured(getenv func(string) string) (*settings, error) {
 	services, err := sample.Services(getenv("VCAP_SERVICES"))
 	if err != nil {
@@ -32,8 +33,8 @@ func configured(getenv func(string) string) (*settings, error) {
 	}
 	read, from := getenv, "the environment"
 	for _, s := range services {
-		// The marketplace's service has "url"; a user-provided one may say it in
-		// full.
+		// The marketplace's service has "url"; a user-provided one may have
+		// "notifications_url".
 		address := s.Credential("notifications_url")
 		if address == "" && s.Credential("auth_url") != "" {
 			address = s.Credential("url")

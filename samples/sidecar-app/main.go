@@ -1,7 +1,7 @@
-// Sidecar-app asks the sidecar beside it for its configuration, and shows that.
+// Sidecar-app requests its configuration from the sidecar beside it and shows it.
 //
-//	GET /           says that it runs
-//	GET /config     what GET /config/ on localhost:$CONFIG_SERVER_PORT answers
+//	GET /           describes the app
+//	GET /config     returns the response of localhost:$CONFIG_SERVER_PORT/config/
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// patience is how long a sidecar may take to come up. The platform starts
-	// it and the app in no order.
+	// patience is how long a sidecar may take to start. The platform starts it
+	// and the app in no particular order.
 	patience = 5 * time.Second
-	// largest bounds what is read of a configuration.
+	// largest is the maximum size of a configuration.
 	largest = 1 << 20
 )
 
@@ -32,9 +32,9 @@ func main() {
 }
 
 type app struct {
-	// Port is the sidecar's.
+	// Port is the sidecar's port.
 	Port string
-	// Patience is how long it is waited for.
+	// Patience is how long to wait for the sidecar.
 	Patience time.Duration
 
 	client http.Client
@@ -43,13 +43,13 @@ type app struct {
 func (a *app) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "I am an app with a sidecar. See /config for what it tells me.")
+		fmt.Fprintln(w, "An app with a sidecar. See /config for the response of the sidecar.")
 	})
 	mux.HandleFunc("GET /config", a.config)
 	return mux
 }
 
-// config passes on what the sidecar says.
+// config returns the sidecar's response.
 func (a *app) config(w http.ResponseWriter, r *http.Request) {
 	if a.Port == "" {
 		http.Error(w, "CONFIG_SERVER_PORT is not set: set it under env in the manifest to the port that app and sidecar share, and push again", http.StatusInternalServerError)
@@ -76,10 +76,10 @@ func (a *app) config(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-	_, _ = w.Write(text) // the client may have gone
+	_, _ = w.Write(text) // the client may have disconnected
 }
 
-// ask asks again while nobody listens yet.
+// ask retries while the sidecar does not listen yet.
 func (a *app) ask(ctx context.Context) (*http.Response, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

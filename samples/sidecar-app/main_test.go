@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sidecar answers in place of the real one, and returns its port.
+// sidecar starts a fake sidecar and returns its port.
 func sidecar(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestConfigLate has a sidecar that comes up after the app was asked.
+// TestConfigLate has a sidecar that starts after the request.
 func TestConfigLate(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("late")) }))
@@ -59,7 +59,7 @@ func TestConfigLate(t *testing.T) {
 	go func() { began <- get(t, &app{Port: port, Patience: time.Minute}, "/config") }()
 	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
-		t.Skipf("somebody else has taken the port: %v", err)
+		t.Skipf("the port is in use: %v", err)
 	}
 	s.Listener = l
 	s.Start()
@@ -82,7 +82,7 @@ func TestConfigFails(t *testing.T) {
 	}{
 		"no port":          {&app{}, http.StatusInternalServerError, "CONFIG_SERVER_PORT is not set"},
 		"no port at all":   {&app{Port: "a b", Patience: time.Minute}, http.StatusBadGateway, "CONFIG_SERVER_PORT is no port"},
-		"nobody there":     {&app{Port: "1", Patience: time.Millisecond}, http.StatusBadGateway, "the sidecar does not answer"},
+		"no sidecar":       {&app{Port: "1", Patience: time.Millisecond}, http.StatusBadGateway, "the sidecar does not answer"},
 		"it refuses":       {&app{Port: refuses, Patience: time.Minute}, http.StatusBadGateway, "503 Service Unavailable: not today"},
 		"it says too much": {&app{Port: babbles, Patience: time.Minute}, http.StatusBadGateway, "more than"},
 	} {

@@ -1,5 +1,5 @@
-// The app that is pushed: it answers with its index. Asked for /print?rate=R&lines=N
-// it writes so many lines, so many a second, each with its number and the time.
+// The app that is pushed: it responds with its index. For /print?rate=R&lines=N
+// it writes N lines, R per second, each with its number and the time.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// Whoever runs it without asking it over the network waits for this line.
+	// Callers without network access to the app wait for this line.
 	fmt.Println("listening")
 	index := os.Getenv("CF_INSTANCE_INDEX")
 	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func main() {
 }
 
 // write writes lines as a busy app does: some every few milliseconds, each with
-// a write of its own.
+// its own write.
 func write(rate, lines int) {
 	began := time.Now()
 	for n := 0; n < lines; {

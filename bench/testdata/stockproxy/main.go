@@ -1,4 +1,4 @@
-// A stock reverse proxy, as the standard library has it, in front of one app.
+// A stock reverse proxy of the standard library in front of one app.
 package main
 
 import (
@@ -22,8 +22,8 @@ func main() {
 		os.Exit(1)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	// Two idle connections, the default, would have it open one for nearly
-	// every request: nobody runs it so.
+	// With two idle connections, the default, it would open one for nearly every
+	// request, which is unrealistic.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 4096, 4096
 	to := &url.URL{Scheme: "http", Host: os.Args[2]}
 	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {

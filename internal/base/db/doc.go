@@ -28,7 +28,7 @@
 // with, and lists come in another order. Declare text that is ever sorted or
 // compared as TEXT COLLATE "C" in the migration, or write ORDER BY name COLLATE
 // "C" in the query: for SQLite it becomes COLLATE BINARY. Equality is
-// byte by byte everywhere. LIKE is case-sensitive on both; see [EscapeLike].
+// byte by byte everywhere. LIKE is case-sensitive on both.
 //
 // # Transactions
 //

@@ -60,14 +60,6 @@ func (j *JSON[T]) Scan(src any) error {
 	return json.Unmarshal(text, &j.V)
 }
 
-// EscapeLike escapes s, so that it matches itself in a LIKE pattern with ESCAPE
-// '\':
-//
-//	WHERE name LIKE ? ESCAPE '\'   with   EscapeLike(prefix) + "%"
-func EscapeLike(s string) string { return likeEscaper.Replace(s) }
-
-var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
 // arguments converts every argument to nil, int64, float64, bool or string, so
 // that both drivers see the same types.
 func arguments(args []any) ([]any, error) {

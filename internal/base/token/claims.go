@@ -41,6 +41,14 @@ const UseID = "id"
 // IsUser reports whether the token belongs to a user, not only to a client.
 func (c *Claims) IsUser() bool { return c.UserID != "" }
 
+// CallerID is the id of the user, or of the client when it acts for itself.
+func (c *Claims) CallerID() string {
+	if c.IsUser() {
+		return c.UserID
+	}
+	return c.ClientID
+}
+
 // HasAny reports whether the token carries at least one of scopes.
 func (c *Claims) HasAny(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(c.Scope, s) })

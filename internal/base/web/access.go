@@ -44,17 +44,6 @@ func Scope(scopes ...string) Access {
 // request.
 func Token(reason string) Access { return Access{kind: bearer, reason: reason} }
 
-// Kind returns the name of the decision, for the route table and its tests.
-func (a Access) Kind() string {
-	return [...]string{"refuse", "public", "own", "token"}[a.kind]
-}
-
-// Scopes returns the scopes, one of which is required.
-func (a Access) Scopes() []string { return a.scopes }
-
-// Reason returns the justification given at registration.
-func (a Access) Reason() string { return a.reason }
-
 // BearerToken returns the token of the Authorization header. The scheme is
 // case-insensitive: cf sends "bearer", others "Bearer".
 func BearerToken(r *http.Request) (string, bool) {

@@ -23,7 +23,11 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 type Route struct {
 	Method  string
 	Pattern string
-	Access  Access
+	// Decision is who decides: "public", "own" (the handler, without a bearer
+	// token) or "token".
+	Decision string
+	Scopes   []string // of which a token needs one
+	Reason   string   // given at registration
 }
 
 // Limits are the limits of a request.
@@ -140,7 +144,9 @@ func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 	if access.kind == refuse {
 		panic("web: " + method + " " + pattern + " has no authorization decision")
 	}
-	g.mux.routes = append(g.mux.routes, Route{method, pattern, access})
+	g.mux.routes = append(g.mux.routes, Route{
+		Method: method, Pattern: pattern, Decision: [...]string{"refuse", "public", "own", "token"}[access.kind], Scopes: access.scopes, Reason: access.reason,
+	})
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)

@@ -215,7 +215,7 @@ func TestRouteTable(t *testing.T) {
 	if w.Code != 404 || !strings.Contains(w.Body.String(), "Unknown request") {
 		t.Errorf("a wrong method on the v3 API: %d %s", w.Code, w.Body)
 	}
-	if routes := m.Routes(); len(routes) != 2 || routes[1].Access.Kind() != "token" || routes[1].Access.Scopes()[0] != "a.read" || routes[0].Access.Reason() == "" {
+	if routes := m.Routes(); len(routes) != 2 || routes[1].Decision != "token" || routes[1].Scopes[0] != "a.read" || routes[0].Reason == "" {
 		t.Errorf("routes %+v", routes)
 	}
 	defer func() {

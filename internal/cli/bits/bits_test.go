@@ -54,7 +54,8 @@ func TestScanLeavesOutWhatIsIgnored(t *testing.T) {
 	}
 }
 
-// A stored zip is as long as promised, and both kinds hold the same.
+// A stored zip is exactly as long as announced, and both formats have the same
+// content.
 func TestZip(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -94,7 +95,7 @@ func TestZip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content, err := io.ReadAll(r) // checks the sum
+			content, err := io.ReadAll(r) // verifies the checksum
 			if err != nil {
 				t.Fatalf("%s: %s: %v", name, e.Name, err)
 			}

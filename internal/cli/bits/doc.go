@@ -1,6 +1,6 @@
-// Package bits turns a folder or an archive into what is uploaded as an app:
-// it finds the files that .cfignore leaves, reads each of them once for its
-// sums, and writes them as a zip whose length is known before it is written.
+// Package bits turns a folder or an archive into the upload of an app: it finds
+// the files that .cfignore does not exclude, reads each of them once to compute
+// its checksums, and writes them as a zip whose length is known in advance.
 //
 // It must not import anything of this module.
 //

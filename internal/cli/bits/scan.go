@@ -2,7 +2,7 @@ package bits
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the API knows files by their SHA-1
+	"crypto/sha1" //nolint:gosec // the API identifies files by SHA-1
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,23 +19,23 @@ import (
 	ignore "github.com/sabhiram/go-gitignore"
 )
 
-// File is a file, a folder or a link to be uploaded.
+// File is a file, a folder or a symbolic link to upload.
 type File struct {
-	Path string // with slashes, from the folder that is pushed
+	Path string // slash-separated, relative to the pushed folder
 	Mode fs.FileMode
 	Size int64
-	Link string // where a link leads
+	Link string // target of a symbolic link
 
-	SHA1 string // of files, after Sum
+	SHA1 string // of regular files, set by Sum
 	CRC  uint32
 
 	full string
 }
 
-// neverPushed is what no app needs, whatever .cfignore says.
+// neverPushed are patterns that are always excluded.
 var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml", "manifest.yaml"}
 
-// Scan finds the files below a folder, in order of their names.
+// Scan returns the files below a folder, sorted by name.
 func Scan(ctx context.Context, dir string) ([]File, error) {
 	lines := slices.Clone(neverPushed)
 	own, err := os.ReadFile(filepath.Join(dir, ".cfignore"))
@@ -61,7 +61,7 @@ func Scan(ctx context.Context, dir string) ([]File, error) {
 			return fs.SkipDir // it can be huge
 		}
 		if ignored.MatchesPath(rel) || d.IsDir() && ignored.MatchesPath(rel+"/") {
-			return nil // something in a folder may be wanted again by a !pattern
+			return nil // a !pattern may include something in the folder
 		}
 		f, keep, err := describe(rel, full, d)
 		if keep {
@@ -92,13 +92,13 @@ func describe(rel, full string, d fs.DirEntry) (File, bool, error) {
 		f.Size = int64(len(f.Link))
 		return f, true, err
 	}
-	return f, false, nil // sockets, pipes and devices are no part of an app
+	return f, false, nil // sockets, pipes and devices are not uploaded
 }
 
-// Regular tells whether it is a file with a content.
+// Regular reports whether it is a regular file.
 func (f File) Regular() bool { return f.Mode.IsRegular() }
 
-// Sum reads every file once and notes its sums.
+// Sum reads every file once and sets its checksums.
 func Sum(ctx context.Context, files []File) error {
 	work := make(chan *File)
 	var all sync.WaitGroup
@@ -141,16 +141,8 @@ func (f *File) sum(buffer []byte) error {
 	return nil
 }
 
-// onlyReader hides that a file can write itself, so that the buffer is used.
+// onlyReader hides the file's WriteTo method, so that io.CopyBuffer uses the
+// buffer.
 type onlyReader struct{ io.Reader }
-
-// Total is the size of all files together.
-func Total(files []File) int64 {
-	var n int64
-	for _, f := range files {
-		n += f.Size
-	}
-	return n
-}
 
 func crc(b []byte) uint32 { return crc32.ChecksumIEEE(b) }

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -17,8 +17,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Length is how long Store will be: what holds the files together, and the
-// files as they are.
+// Length returns the length of the zip that Store writes.
 func Length(files []File) (int64, error) {
 	var n counter
 	if err := store(&n, files, false); err != nil {
@@ -33,8 +32,8 @@ func Length(files []File) (int64, error) {
 	return int64(n) + content, nil
 }
 
-// Store writes the files, which must have their sums, as a zip without
-// compressing them: nearby, compressing takes longer than sending.
+// Store writes the files as an uncompressed zip; their checksums must be set. On
+// the same machine, compressing takes longer than sending.
 func Store(w io.Writer, files []File) error { return store(w, files, true) }
 
 func store(w io.Writer, files []File, content bool) error {
@@ -71,7 +70,7 @@ func header(f File) *zip.FileHeader {
 	return h
 }
 
-// copyTo writes exactly the content whose sums are known.
+// copyTo writes the file's content, and fails if it changed since Sum.
 func (f File) copyTo(w io.Writer) error {
 	in, err := os.Open(f.full)
 	if err != nil {
@@ -85,7 +84,7 @@ func (f File) copyTo(w io.Writer) error {
 	return err
 }
 
-// Compress writes the files as a compressed zip, for a server far away.
+// Compress writes the files as a compressed zip, for a remote server.
 func Compress(w io.Writer, files []File) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, 3) })
@@ -111,7 +110,7 @@ func Compress(w io.Writer, files []File) error {
 	return z.Close()
 }
 
-// IsArchive tells whether a file is a zip, as jars and wars are.
+// IsArchive reports whether a file is a zip, as jars and wars are.
 func IsArchive(path string) (bool, error) {
 	r, err := zip.OpenReader(path)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ErrLoggedOut is a login that has ended and cannot be renewed.
-var ErrLoggedOut = errors.New("the login has ended")
+// ErrLoggedOut means that the login has expired and cannot be renewed.
+var ErrLoggedOut = errors.New("the login has expired")
 
-// Root is what an API tells of itself.
+// Root is the root document of an API.
 type Root struct {
 	Links map[string]*struct {
 		Href string `json:"href"`
@@ -27,7 +27,7 @@ type Root struct {
 	} `json:"links"`
 }
 
-// Href is the address of a link, or nothing.
+// Href returns the address of a link, or "".
 func (r *Root) Href(name string) string {
 	if l := r.Links[name]; l != nil {
 		return strings.TrimRight(l.Href, "/")
@@ -35,7 +35,7 @@ func (r *Root) Href(name string) string {
 	return ""
 }
 
-// Discover asks an API where its parts are.
+// Discover requests the root document of the API.
 func (c *Client) Discover(ctx context.Context) (*Root, error) {
 	var root Root
 	_, err := c.Do(ctx, Call{Method: http.MethodGet, URL: "/", Into: &root, Token: Anonymous})
@@ -43,7 +43,7 @@ func (c *Client) Discover(ctx context.Context) (*Root, error) {
 		return nil, err
 	}
 	if root.Links["cloud_controller_v3"] == nil {
-		return nil, fmt.Errorf("%s does not answer as a Cloud Foundry API does (it names no v3 API)", c.API)
+		return nil, fmt.Errorf("%s is not a Cloud Foundry API (its root has no v3 link)", c.API)
 	}
 	return &root, nil
 }
@@ -54,13 +54,10 @@ func (c *Client) current() Tokens {
 	return c.tokens
 }
 
-// LoggedIn tells whether there is a login at all.
-func (c *Client) LoggedIn() bool { return c.current().Access != "" }
-
-// early is how long before its end a token is renewed.
+// early is how long before its expiry a token is renewed.
 const early = time.Minute
 
-// Token returns an access token with some time left. It is empty for nobody.
+// Token returns an access token that does not expire soon, or "" without a login.
 func (c *Client) Token(ctx context.Context) (string, error) {
 	t := c.current()
 	if t.Access == "" || time.Until(Parse(t.Access).Ends()) > early {
@@ -69,7 +66,8 @@ func (c *Client) Token(ctx context.Context) (string, error) {
 	return c.renew(ctx, t.Access)
 }
 
-// renew gets new tokens, unless somebody just did.
+// renew gets new tokens, unless another goroutine has already replaced the old
+// one.
 func (c *Client) renew(ctx context.Context, old string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,14 +97,14 @@ func (c *Client) renew(ctx context.Context, old string) (string, error) {
 	return t.Access, nil
 }
 
-// Use makes a login the client's own.
+// Use sets the client's tokens.
 func (c *Client) Use(t Tokens) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens = t
 }
 
-// Grant asks the authorization server for tokens.
+// Grant requests tokens from the authorization server.
 func (c *Client) Grant(ctx context.Context, client, secret string, form url.Values) (Tokens, error) {
 	base := c.Login
 	if base == "" {
@@ -124,7 +122,7 @@ func (c *Client) Grant(ctx context.Context, client, secret string, form url.Valu
 	return Tokens{out.Access, out.Refresh}, err
 }
 
-// Claims are what the client wants to know of a token.
+// Claims are the claims of a token that the client uses.
 type Claims struct {
 	UserID   string   `json:"user_id"`
 	UserName string   `json:"user_name"`
@@ -135,7 +133,7 @@ type Claims struct {
 	ID       string   `json:"jti"`
 }
 
-// Parse reads a token without checking it: that is the server's business.
+// Parse decodes a token without verifying it, which is left to the server.
 func Parse(token string) Claims {
 	var c Claims
 	parts := strings.Split(token, ".")
@@ -148,10 +146,10 @@ func Parse(token string) Claims {
 	return c
 }
 
-// Ends is when a token ends.
+// Ends returns when a token expires.
 func (c Claims) Ends() time.Time { return time.Unix(c.Expires, 0) }
 
-// Name is who a token speaks for.
+// Name returns the name of the token's user or client.
 func (c Claims) Name() string {
 	if c.UserName != "" {
 		return c.UserName
@@ -159,10 +157,10 @@ func (c Claims) Name() string {
 	return c.ClientID
 }
 
-// User is who is logged in.
+// User returns the claims of the logged-in user or client.
 func (c *Client) User() Claims { return Parse(c.current().Access) }
 
-// Code gets a one-time code for another client, such as the ssh gateway.
+// Code requests a one-time code for another client, such as the ssh gateway.
 func (c *Client) Code(ctx context.Context, uaa, client string) (string, error) {
 	reply, err := c.Do(ctx, Call{
 		Method: http.MethodGet, URL: uaa + "/oauth/authorize",
@@ -173,7 +171,7 @@ func (c *Client) Code(ctx context.Context, uaa, client string) (string, error) {
 	}
 	at, err := url.Parse(reply.Header.Get("Location"))
 	if err != nil || at.Query().Get("code") == "" {
-		return "", fmt.Errorf("the authorization server gives no one-time code for %s (status %d)", client, reply.Status)
+		return "", fmt.Errorf("the authorization server issued no one-time code for %s (status %d)", client, reply.Status)
 	}
 	return at.Query().Get("code"), nil
 }

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// Client calls one API. Its methods may be used by several goroutines.
+// Client calls one API. Its methods are safe for concurrent use.
 type Client struct {
-	// API is the address of the platform API, without a slash at its end.
+	// API is the address of the platform API, without a trailing slash.
 	API string
 	// Login is the address of the token endpoint.
 	Login string
-	// Agent names the program.
+	// Agent is the User-Agent header.
 	Agent string
-	// Warn is told what the API warns of.
+	// Warn is called with warnings of the API.
 	Warn func(string)
-	// Renewed is told new tokens, to keep them.
+	// Renewed is called with renewed tokens, so that they can be saved.
 	Renewed func(Tokens)
 
 	http *http.Client
@@ -35,10 +35,10 @@ type Client struct {
 	tokens Tokens
 }
 
-// Tokens are a login.
+// Tokens are the tokens of a login.
 type Tokens struct{ Access, Refresh string }
 
-// New returns a client of an API.
+// New returns a client for an API.
 func New(api string, skipTLS bool, tokens Tokens) *Client {
 	return &Client{
 		API: strings.TrimRight(api, "/"), tokens: tokens, Agent: "ingot",
@@ -51,56 +51,58 @@ func New(api string, skipTLS bool, tokens Tokens) *Client {
 				ForceAttemptHTTP2: true,
 				TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipTLS}, //nolint:gosec // only when the user asked for it
 			},
-			// Redirects lead to blob stores, and to pages for people.
+			// Redirects lead to blob stores and to web pages; the client does not
+			// follow them.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Call is one request.
 type Call struct {
 	Method string
-	// URL is a path of the API, or a whole address.
+	// URL is a path of the API, or an absolute URL.
 	URL   string
 	Query url.Values
-	// Body is bytes, a Stream, or what becomes JSON. nil is none.
+	// Body is a []byte, a Stream, a value to encode as JSON, or nil.
 	Body        any
 	ContentType string
 	Accept      string
 	Header      http.Header
-	// Into takes a JSON answer.
+	// Into receives the JSON of the response.
 	Into any
-	// Token is what authorizes the call in place of the login; Anonymous is none.
+	// Token authorizes the call instead of the client's login. Use Anonymous to
+	// send none.
 	Token string
 }
 
-// Anonymous is the token of calls that need none.
+// Anonymous is the Token of calls without authorization.
 const Anonymous = "-"
 
-// Stream is a body that can be read again when the call is repeated.
+// Stream is a body that can be read again when the call is retried.
 type Stream struct {
 	Open   func() (io.ReadCloser, error)
 	Length int64
 }
 
-// Reply is an answer.
+// Reply is a response.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// maxBody bounds what is read of an answer.
+// maxBody limits the length of a response.
 const maxBody = 256 << 20
 
-// Do makes a call. An answer of 400 and above is an *Error, with the reply.
+// Do makes a call. For status 400 and above it returns an *Error and the reply.
 func (c *Client) Do(ctx context.Context, call Call) (*Reply, error) {
 	reply, err := c.try(ctx, call)
 	if err == nil && reply.Status == http.StatusUnauthorized && call.Token == "" && c.current().Refresh != "" {
-		// The server may have other ideas than the token's own end.
+		// The server may reject a token before its expiry.
 		if _, renewErr := c.renew(ctx, c.current().Access); renewErr == nil {
 			reply, err = c.try(ctx, call)
 		}
@@ -114,13 +116,13 @@ func (c *Client) Do(ctx context.Context, call Call) (*Reply, error) {
 	}
 	if call.Into != nil && len(reply.Body) > 0 && reply.Status != http.StatusNoContent {
 		if err := json.Unmarshal(reply.Body, call.Into); err != nil {
-			return reply, fmt.Errorf("%s %s answered something that is not the JSON expected: %w", call.Method, call.URL, err)
+			return reply, fmt.Errorf("%s %s returned unexpected JSON: %w", call.Method, call.URL, err)
 		}
 	}
 	return reply, nil
 }
 
-// try makes a call, up to three times where that is harmless.
+// try makes a call, up to three times if repeating it is safe.
 func (c *Client) try(ctx context.Context, call Call) (*Reply, error) {
 	tries := 3
 	if call.Method == http.MethodPost {
@@ -142,7 +144,7 @@ func (c *Client) try(ctx context.Context, call Call) (*Reply, error) {
 	}
 }
 
-// finalError is one that another try would only repeat.
+// finalError is an error that a retry would only repeat.
 type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
@@ -233,7 +235,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	return req, nil
 }
 
-// warnings passes on what the API wants people to know.
+// warnings passes on the warnings of the API.
 func (c *Client) warnings(h http.Header) {
 	if c.Warn == nil {
 		return
@@ -247,23 +249,23 @@ func (c *Client) warnings(h http.Header) {
 	}
 }
 
-// Get reads something.
+// Get sends a GET request.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
 	_, err := c.Do(ctx, Call{Method: http.MethodGet, URL: path, Query: query, Into: into})
 	return err
 }
 
-// Post sends something.
+// Post sends a POST request.
 func (c *Client) Post(ctx context.Context, path string, body, into any) (*Reply, error) {
 	return c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: body, Into: into})
 }
 
-// Patch changes something.
+// Patch sends a PATCH request.
 func (c *Client) Patch(ctx context.Context, path string, body, into any) (*Reply, error) {
 	return c.Do(ctx, Call{Method: http.MethodPatch, URL: path, Body: body, Into: into})
 }
 
-// Delete removes something, and waits until it is gone.
+// Delete deletes a resource and waits until it is gone.
 func (c *Client) Delete(ctx context.Context, path string) error {
 	reply, err := c.Do(ctx, Call{Method: http.MethodDelete, URL: path})
 	if err != nil {

@@ -33,7 +33,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 	return c
 }
 
-// What failed on the way is asked again, but never what may have been done.
+// Failed calls are retried, except those that may already have had an effect.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -116,13 +116,13 @@ func TestPagesAndJobs(t *testing.T) {
 	}
 }
 
-// eitherWay is a listener that takes TLS and what is not encrypted.
+// eitherWay is a listener that accepts both TLS and plain connections.
 type eitherWay struct {
 	net.Listener
 	config *tls.Config
 }
 
-// readAgain is a connection of which some was read already.
+// readAgain is a connection whose first byte was already read.
 type readAgain struct {
 	net.Conn
 	in io.Reader
@@ -137,14 +137,14 @@ func (l eitherWay) Accept() (net.Conn, error) {
 	}
 	in := bufio.NewReader(conn)
 	first, err := in.Peek(1)
-	if err == nil && first[0] == 0x16 { // a handshake
+	if err == nil && first[0] == 0x16 { // a TLS handshake
 		return tls.Server(readAgain{conn, in}, l.config), nil
 	}
 	return readAgain{conn, in}, nil
 }
 
-// The login goes along with a redirect only to the API itself, and never
-// unencrypted to one that is encrypted.
+// A redirect carries the token only to the API itself, and never from https to
+// http.
 func TestDownloadKeepsTheLogin(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
@@ -180,7 +180,8 @@ func TestDownloadKeepsTheLogin(t *testing.T) {
 	}
 }
 
-// An upload is a form with the list and the archive, as long as it says.
+// An upload is a form with the list and the archive, exactly as long as
+// announced.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	var list, bits string
@@ -219,8 +220,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// A tail shows each line once: also one that arrives late, and when there are
-// more than fit into one answer.
+// A tail shows each line once, including lines that arrive late and lines that do
+// not fit into one response.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	base := time.Unix(1000, 0)

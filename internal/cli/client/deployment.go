@@ -1,6 +1,6 @@
 package client
 
-// Deployment replaces the instances of an app bit by bit.
+// Deployment replaces the instances of an app step by step.
 type Deployment struct {
 	GUID     string `json:"guid"`
 	Strategy string `json:"strategy"`
@@ -23,5 +23,5 @@ type Deployment struct {
 	} `json:"options"`
 }
 
-// Over tells whether nothing follows by itself.
+// Over reports whether the deployment makes no further progress on its own.
 func (d *Deployment) Over() bool { return d.Status.Value == "FINALIZED" || d.Status.Reason == "PAUSED" }

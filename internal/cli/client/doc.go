@@ -1,13 +1,13 @@
 // Package client calls the public APIs of a Cloud Foundry: the v3 API, the
-// authorization server, log-cache and the notification service. It knows
-// nothing that only Ingot has, except where it says so.
+// authorization server, log-cache and the notification service. It uses nothing
+// specific to Ingot, except where noted.
 //
-// Tokens are renewed before they end, calls that can be repeated are repeated
-// when a gateway fails, and whatever takes time is asked for at intervals that
-// start small and grow.
+// Tokens are renewed before they expire, calls that are safe to repeat are
+// retried when a gateway fails, and long-running operations are polled at growing
+// intervals.
 //
-// It must not import anything of the server: what both sides know is the
-// published API.
+// It must not import anything of the server: both sides share only the published
+// API.
 //
 // Imports: the standard library only.
 package client

@@ -8,8 +8,8 @@ import (
 	"net/url"
 )
 
-// Download copies a file of the API to w and returns its length. A platform
-// with a blob store elsewhere redirects to it; the login stays here then.
+// Download copies a file of the API to w and returns its length. It follows
+// redirects to a blob store, but does not send the token there.
 func (c *Client) Download(ctx context.Context, path string, w io.Writer) (int64, error) {
 	call := Call{Method: http.MethodGet, URL: path, Accept: "*/*"}
 	res, err := c.open(ctx, call)
@@ -24,10 +24,10 @@ func (c *Client) Download(ctx context.Context, path string, w io.Writer) (int64,
 		}
 		target, err := base.Parse(at)
 		if err != nil {
-			return 0, fmt.Errorf("the API redirects %s to an address that cannot be read: %w", path, err)
+			return 0, fmt.Errorf("the API redirects %s to an invalid address: %w", path, err)
 		}
 		call.URL = target.String()
-		if target.Scheme != base.Scheme || target.Host != base.Host { // nor does it go where others can read along
+		if target.Scheme != base.Scheme || target.Host != base.Host { // nor from https to http
 			call.Token = Anonymous
 		}
 		if res, err = c.open(ctx, call); err != nil {
@@ -36,13 +36,13 @@ func (c *Client) Download(ctx context.Context, path string, w io.Writer) (int64,
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what can be read of it tells why
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // the error message, as far as it can be read
 		return 0, newError(call, &Reply{Status: res.StatusCode, Header: res.Header, Body: body})
 	}
 	return io.Copy(w, res.Body)
 }
 
-// open sends a call and leaves the body of the answer to be read.
+// open sends a call and returns the response with its body unread.
 func (c *Client) open(ctx context.Context, call Call) (*http.Response, error) {
 	req, err := c.request(ctx, call)
 	if err != nil {

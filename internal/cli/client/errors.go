@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// Error is an answer that says no.
+// Error is an error response.
 type Error struct {
 	Method, URL string
 	Status      int
 	Items       []Item
 }
 
-// Item is one thing that is wrong.
+// Item is one error of an error response.
 type Item struct {
 	Code   int    `json:"code"`
 	Title  string `json:"title"`
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	return strings.Join(details, "; ")
 }
 
-// Says tells whether a text is in one of the details or titles.
+// Says reports whether a detail or title contains text.
 func (e *Error) Says(text string) bool {
 	for _, i := range e.Items {
 		if strings.Contains(i.Detail, text) || strings.Contains(i.Title, text) {
@@ -51,13 +51,13 @@ func (e *Error) Says(text string) bool {
 	return false
 }
 
-// Says tells whether an error is an answer with a text in it.
+// Says reports whether err is an error response that contains text.
 func Says(err error, text string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Says(text)
 }
 
-// Status is the status of an answer that says no, or 0.
+// Status returns the status of an error response, or 0.
 func Status(err error) int {
 	var e *Error
 	if errors.As(err, &e) {
@@ -66,7 +66,7 @@ func Status(err error) int {
 	return 0
 }
 
-// newError understands the errors of the three APIs.
+// newError decodes the error formats of the three APIs.
 func newError(call Call, reply *Reply) error {
 	e := &Error{Method: call.Method, URL: call.URL, Status: reply.Status}
 	var body struct {
@@ -95,7 +95,7 @@ func newError(call Call, reply *Reply) error {
 	return e
 }
 
-// Unreachable is an API that does not answer at all.
+// Unreachable means that the API did not respond.
 type Unreachable struct {
 	API string
 	Why error
@@ -105,7 +105,7 @@ func (e *Unreachable) Error() string { return fmt.Sprintf("%s cannot be reached:
 
 func (e *Unreachable) Unwrap() error { return e.Why }
 
-// explain says of a failed connection what it means.
+// explain turns a failed connection into an Unreachable error.
 func explain(api string, err error) error {
 	var wrong *url.Error
 	if !errors.As(err, &wrong) {
@@ -119,9 +119,9 @@ func explain(api string, err error) error {
 	case errors.As(err, &unknown), errors.As(err, &host):
 		why = fmt.Errorf("its certificate is not trusted (%w); --skip-ssl-validation accepts it", wrong.Err)
 	case errors.As(err, &dns):
-		why = fmt.Errorf("there is no host %s", dns.Name)
+		why = fmt.Errorf("host %s not found", dns.Name)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		why = fmt.Errorf("it speaks HTTP, not HTTPS (%w): write http:// before the address", http.ErrSchemeMismatch)
+		why = fmt.Errorf("it uses HTTP, not HTTPS (%w): write http:// before the address", http.ErrSchemeMismatch)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		why = fmt.Errorf("nothing listens there: %w", syscall.ECONNREFUSED)
 	}

@@ -7,16 +7,16 @@ import (
 	"net/url"
 )
 
-// Included is what came with a list, by kind.
+// Included are the resources included with a list, by kind.
 type Included map[string][]json.RawMessage
 
-// List reads all pages of a list.
+// List returns all items of a paginated list.
 func List[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
 	all, _, err := ListWith[T](ctx, c, path, query)
 	return all, err
 }
 
-// ListWith is List with what the API includes.
+// ListWith is like List and also returns the included resources.
 func ListWith[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, Included, error) {
 	all, included := []T{}, Included{}
 	for path != "" {
@@ -44,7 +44,7 @@ func ListWith[T any](ctx context.Context, c *Client, path string, query url.Valu
 	return all, included, nil
 }
 
-// Of decodes what was included of a kind, by guid.
+// Of decodes the included resources of a kind, by guid.
 func Of[T interface{ ID() string }](included Included, kind string) map[string]T {
 	all := map[string]T{}
 	for _, raw := range included[kind] {

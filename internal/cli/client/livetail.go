@@ -17,27 +17,30 @@ import (
 )
 
 const (
-	// silence is after how much of it a stream is taken for dead; a server that
-	// has no lines shows three times as often that it is there.
+	// silence is how long a stream may be silent before it is considered dead; an
+	// idle server sends a keep-alive three times as often.
 	silence = 45 * time.Second
-	// The pauses before a broken stream is opened again.
+	// The delays before a broken stream is reopened.
 	reopenFirst = 50 * time.Millisecond
 	reopenLast  = 2 * time.Second
-	// reopenTries is how often in a row that may fail: for about a minute.
+	// reopenTries is the maximum number of failed attempts in a row, about a
+	// minute.
 	reopenTries = 30
-	// firstTries is how often it may fail before there was a stream at all.
+	// firstTries is the maximum number of failed attempts before the first
+	// stream.
 	firstTries = 3
-	// maxEvent bounds one event; a server's longest line is far shorter.
+	// maxEvent limits the size of an event; the longest line of a server is far
+	// shorter.
 	maxEvent = 16 << 20
 )
 
-// errNoStream means that the server has no stream of this log to offer.
-var errNoStream = errors.New("there is no live tail")
+// errNoStream means that the server has no stream of this log.
+var errNoStream = errors.New("the server has no live tail")
 
-// LiveTail follows a log as a stream of events, which Ingot has beside
-// log-cache's API: a line is shown as soon as the server has it. A stream that
-// breaks is opened again behind its last line. Where there is no such stream,
-// as on any other Cloud Foundry, log-cache is asked again and again.
+// LiveTail follows a log as a stream of events, which Ingot offers in addition to
+// log-cache's API: a line is shown as soon as the server has it. A broken stream
+// is resumed after its last line. Without such a stream, as on any other Cloud
+// Foundry, log-cache is polled.
 func (c *Client) LiveTail(base string) Tail {
 	poll := c.PollTail(base)
 	return func(ctx context.Context, app string, since time.Time, show func(Line)) error {
@@ -50,21 +53,21 @@ func (c *Client) LiveTail(base string) Tail {
 	}
 }
 
-// follower reads one log over as many streams as that takes.
+// follower reads one log, over several streams if necessary.
 type follower struct {
 	client *Client
 	url    string
 	since  time.Time
 	show   func(Line)
-	last   string // id of the last event, if there was one
-	opened bool   // there was a stream
-	token  string // what the last one was asked for with
+	last   string // id of the last event, if any
+	opened bool   // a stream was opened
+	token  string // token of the last request
 }
 
-// streamEnd is a server's word that no more will come.
+// streamEnd is sent by the server at the end of a stream.
 type streamEnd struct {
 	Reason string `json:"reason"`
-	Resume bool   `json:"resume"` // but for who asks again
+	Resume bool   `json:"resume"` // the client can reconnect
 }
 
 func (e *streamEnd) Error() string { return "the log has ended: " + e.Reason }
@@ -75,7 +78,7 @@ func (f *follower) run(ctx context.Context) error {
 		began := time.Now()
 		got, err := f.stream(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // ended by who watched
+			return nil //nolint:nilerr // canceled by the caller
 		}
 		if got || f.opened && time.Since(began) > reopenLast {
 			pause, failures, renewed = reopenFirst, 0, false
@@ -83,11 +86,11 @@ func (f *follower) run(ctx context.Context) error {
 		var end *streamEnd
 		switch status := Status(err); {
 		case errors.As(err, &end) && end.Resume:
-			continue // the next one is opened with another token
+			continue // the next one uses the new token
 		case errors.As(err, &end), errors.Is(err, errNoStream), errors.Is(err, ErrLoggedOut):
 			return err
 		case status == http.StatusUnauthorized && !renewed:
-			renewed = true // the server may have other ideas than the token's own end
+			renewed = true // the server may reject a token before its expiry
 			if _, err := f.client.renew(ctx, f.token); err != nil {
 				return err
 			}
@@ -103,20 +106,20 @@ func (f *follower) run(ctx context.Context) error {
 		case failures > reopenTries:
 			return err
 		}
-		if failures == 2 && f.client.Warn != nil { // once may happen, and nothing is missing then
-			f.client.Warn(fmt.Sprintf("the log has broken off: %v; trying to go on", err))
+		if failures == 2 && f.client.Warn != nil { // a single failure is normal and loses nothing
+			f.client.Warn(fmt.Sprintf("the log was interrupted: %v; reconnecting", err))
 		}
-		_ = wait(ctx, pause) // the loop looks
+		_ = wait(ctx, pause) // the loop checks ctx
 		pause = min(reopenLast, 2*pause)
 	}
 }
 
-// stream reads one stream until it ends. got tells whether something came that
-// could be read: what never can must not be asked for again without end.
+// stream reads one stream until it ends. got reports whether it delivered
+// anything readable: a stream that never does must not be reopened forever.
 func (f *follower) stream(ctx context.Context) (got bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(errors.New("nothing was heard of the server")) })
+	quiet := time.AfterFunc(silence, func() { cancel(errors.New("the server sent nothing for too long")) })
 	defer quiet.Stop()
 	answer, err := f.open(ctx)
 	if err != nil {
@@ -142,7 +145,7 @@ func (f *follower) stream(ctx context.Context) (got bool, err error) {
 	return got, cmp.Or(context.Cause(ctx), in.Err(), io.ErrUnexpectedEOF)
 }
 
-// open asks for a stream behind the last line, or from the given moment.
+// open requests a stream after the last line, or from the start time.
 func (f *follower) open(ctx context.Context) (*http.Response, error) {
 	call := Call{Method: http.MethodGet, URL: f.url, Accept: "text/event-stream", Query: url.Values{}}
 	if f.last != "" {
@@ -174,25 +177,26 @@ func (f *follower) open(ctx context.Context) (*http.Response, error) {
 		return nil, &streamEnd{Reason: "the app is no longer there, or you may no longer read its log"}
 	case !f.opened && answer.StatusCode != http.StatusUnauthorized && answer.StatusCode < http.StatusInternalServerError,
 		answer.StatusCode == http.StatusNotImplemented:
-		// Who knows no such address may still know the log, or say better what
-		// is wrong; and so may who has streams for others only, at the moment.
+		// A server without this endpoint may still have the log in log-cache, or
+		// return a better error; so may one that has reached its limit of
+		// streams.
 		return nil, errNoStream
 	}
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // as much of the reason as there is
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // the reason, as far as it can be read
 	return nil, newError(call, &Reply{Status: answer.StatusCode, Header: answer.Header, Body: body})
 }
 
-// event shows the line of an event.
+// event handles one event of the stream.
 func (f *follower) event(e *sseEvent) error {
 	if e.name == "end" {
 		end := &streamEnd{Reason: "the server does not say why"}
-		_ = json.Unmarshal(e.data, end) // then that is the reason
+		_ = json.Unmarshal(e.data, end) // use the text as the reason
 		return end
 	}
 	if len(e.data) > 0 {
 		var one envelope
 		if err := json.Unmarshal(e.data, &one); err != nil {
-			return fmt.Errorf("the live tail has something that is not an envelope: %w", err)
+			return fmt.Errorf("invalid event in the live tail: %w", err)
 		}
 		if l, ok := one.line(); ok {
 			f.show(l)
@@ -204,13 +208,13 @@ func (f *follower) event(e *sseEvent) error {
 	return nil
 }
 
-// sseEvent is an event of a stream, while it is read.
+// sseEvent is an event of a stream while it is being read.
 type sseEvent struct {
 	name, id string
 	data     []byte
 }
 
-// add takes a line of the stream; false means that the event is whole.
+// add adds a line of the stream; it returns false when the event is complete.
 func (e *sseEvent) add(line []byte) bool {
 	if len(line) == 0 {
 		return false

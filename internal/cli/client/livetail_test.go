@@ -16,7 +16,7 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// event is a line as a server tells of it.
+// event returns a log line as an event of the stream.
 func event(id int, text string) string {
 	return fmt.Sprintf("id: %d\ndata: {\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":\"APP\"},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
 		id, id, base64.StdEncoding.EncodeToString([]byte(text)))
@@ -27,7 +27,7 @@ func begin(w http.ResponseWriter) {
 	fmt.Fprint(w, ":connected\n\n")
 }
 
-// collect follows a log until so many lines were shown, or it ends.
+// collect follows a log until the wanted number of lines was shown, or it ends.
 func collect(t *testing.T, c *client.Client, want int) ([]string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -41,8 +41,8 @@ func collect(t *testing.T, c *client.Client, want int) ([]string, error) {
 	return got, err
 }
 
-// A server that cuts every stream off, in the middle of a line too, and is away
-// at times, is asked to go on behind the last line: each is shown once.
+// When a server cuts off streams, even within a line, or is down at times, the
+// tail resumes after the last line: each line is shown once.
 func TestLiveTailGoesOn(t *testing.T) {
 	t.Parallel()
 	const total = 40
@@ -70,13 +70,13 @@ func TestLiveTailGoesOn(t *testing.T) {
 	}
 	for i, text := range got {
 		if text != fmt.Sprint("line ", i+1) {
-			t.Fatalf("%q at place %d", text, i)
+			t.Fatalf("%q at index %d", text, i)
 		}
 	}
 }
 
-// A token that ends while the stream goes on is renewed, whether the server says
-// so in the stream or refuses the next one.
+// A token that expires during a stream is renewed, whether the server says so in
+// the stream or rejects the next one.
 func TestLiveTailRenews(t *testing.T) {
 	t.Parallel()
 	lasting := func(n int) string {
@@ -150,7 +150,7 @@ func TestLiveTailEnds(t *testing.T) {
 	}
 }
 
-// What can never be read is not asked for again and again as if all went well.
+// A stream that can never be read is not reopened forever.
 func TestLiveTailCannotRead(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestLiveTailCannotRead(t *testing.T) {
 	if err := c.LiveTail(c.API)(ctx, "app", time.Unix(7, 0), func(client.Line) {}); err != nil {
 		t.Error(err)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "not an envelope") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "invalid event") {
 		t.Errorf("warned %q after %d streams", warnings, asked.Load())
 	}
 }

@@ -16,7 +16,7 @@ type Line struct {
 	Time     time.Time
 	Source   string // such as APP/PROC/WEB
 	Instance string
-	Error    bool // it was written to standard error
+	Error    bool // written to standard error
 	Text     string
 }
 
@@ -39,7 +39,7 @@ func (e envelope) line() (Line, bool) {
 	return Line{time.Unix(0, nanos), e.Tags["source_type"], e.Instance, e.Log.Type == "ERR", string(text)}, err == nil && err2 == nil
 }
 
-// maxLines is the most that log-cache gives at once.
+// maxLines is the maximum number of lines in a response of log-cache.
 const maxLines = 1000
 
 func (c *Client) readLog(ctx context.Context, base, app string, q url.Values) ([]Line, error) {
@@ -63,16 +63,16 @@ func (c *Client) readLog(ctx context.Context, base, app string, q url.Values) ([
 	return lines, nil
 }
 
-// RecentLogs are the newest lines, oldest first.
+// RecentLogs returns the newest lines, oldest first.
 func (c *Client) RecentLogs(ctx context.Context, base, app string) ([]Line, error) {
 	lines, err := c.readLog(ctx, base, app, url.Values{"descending": {"true"}, "start_time": {strconv.FormatInt(-1<<62, 10)}})
 	slices.Reverse(lines)
 	return lines, err
 }
 
-// LogsSince passes on all lines since a moment, oldest first.
+// LogsSince calls line for all lines since a time, oldest first.
 func (c *Client) LogsSince(ctx context.Context, base, app string, since time.Time, line func(Line)) error {
-	seen := map[uint64]bool{} // of the last moment, from which the next lines are read
+	seen := map[uint64]bool{} // lines at the last timestamp, from which the next page is read
 	for {
 		lines, err := c.readLog(ctx, base, app, url.Values{"start_time": {strconv.FormatInt(since.UnixNano(), 10)}})
 		if err != nil {
@@ -94,25 +94,25 @@ func (c *Client) LogsSince(ctx context.Context, base, app string, since time.Tim
 		switch {
 		case len(lines) < maxLines:
 			return nil
-		case fresh == 0: // more lines of one moment than fit: the rest of it cannot be read
+		case fresh == 0: // more lines with one timestamp than fit: the rest cannot be read
 			since = since.Add(1)
 		}
 	}
 }
 
-// A Tail follows the log of an app from a moment on until the context ends.
+// A Tail follows the log of an app from the given time until ctx is done.
 type Tail func(ctx context.Context, app string, since time.Time, line func(Line)) error
 
-// late is how much later than others a line may arrive and still be shown.
+// late is the maximum delay of a line that is still shown.
 const late = time.Second
 
-// The pauses of a tail: short after something came, longer when nothing does.
+// The polling intervals of a tail: short after new lines, longer without.
 const (
 	tailFirst = 25 * time.Millisecond
 	tailLast  = 250 * time.Millisecond
 )
 
-// PollTail follows a log by asking log-cache for it.
+// PollTail follows a log by polling log-cache.
 func (c *Client) PollTail(base string) Tail {
 	return func(ctx context.Context, app string, since time.Time, show func(Line)) error {
 		newest := since
@@ -151,14 +151,14 @@ func (c *Client) PollTail(base string) Tail {
 			}
 			switch {
 			case len(lines) == maxLines:
-				newest = lines[len(lines)-1].Time.Add(late) // so many a second that only the newest count
+				newest = lines[len(lines)-1].Time.Add(late) // too many lines a second: only the newest are shown
 				continue
 			case fresh > 0:
 				pause = tailFirst
 			default:
 				pause = min(tailLast, pause*3/2)
 			}
-			_ = wait(ctx, pause) // the loop looks
+			_ = wait(ctx, pause) // the loop checks ctx
 		}
 		return nil
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The pause between two questions starts small, so that what is quick is seen
-// at once, and grows, so that what is slow is not asked for all the time.
+// The polling interval starts small, so that quick operations are noticed at
+// once, and grows, so that slow ones cause few requests.
 const (
 	firstPause = 8 * time.Millisecond
 	lastPause  = time.Second
 	growth     = 1.3
 )
 
-// Poll asks until the answer is yes, or the context ends.
+// Poll calls ask until it returns true or ctx is done.
 func Poll(ctx context.Context, ask func() (done bool, err error)) error {
 	pause := firstPause
 	for {
@@ -42,7 +42,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Job is something the API does in the background.
+// Job is an asynchronous operation of the API.
 type Job struct {
 	GUID      string `json:"guid"`
 	Operation string `json:"operation"`
@@ -53,14 +53,14 @@ type Job struct {
 	} `json:"warnings"`
 }
 
-// ErrInProgress is the answer of JobStarted when a broker works on.
+// ErrInProgress is returned by JobStarted while a broker is still working.
 var ErrInProgress = errors.New("in progress")
 
-// Job waits for the job of a reply; without one there is nothing to wait for.
+// Job waits for the job of a reply, if it has one.
 func (c *Client) Job(ctx context.Context, reply *Reply) error { return c.job(ctx, reply, false) }
 
-// JobStarted is Job, but returns ErrInProgress once a service broker has taken
-// the work over.
+// JobStarted is like Job, but returns ErrInProgress as soon as a service broker
+// has accepted the operation.
 func (c *Client) JobStarted(ctx context.Context, reply *Reply) error { return c.job(ctx, reply, true) }
 
 func (c *Client) job(ctx context.Context, reply *Reply, early bool) error {
@@ -82,7 +82,7 @@ func (c *Client) job(ctx context.Context, reply *Reply, early bool) error {
 			return true, nil
 		case "FAILED":
 			if len(job.Errors) == 0 {
-				return false, fmt.Errorf("the job %s failed and does not say why", job.Operation)
+				return false, fmt.Errorf("the job %s failed without a reason", job.Operation)
 			}
 			return false, &Error{Method: http.MethodGet, URL: at, Status: http.StatusUnprocessableEntity, Items: job.Errors}
 		case "POLLING":

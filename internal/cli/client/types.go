@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// To is a relationship to one other thing.
+// To is a relationship to one other resource.
 type To struct {
 	Data *struct {
 		GUID string `json:"guid"`
 	} `json:"data"`
 }
 
-// GUID is that of the other thing, or nothing.
+// GUID returns the guid of the related resource, or "".
 func (t To) GUID() string {
 	if t.Data == nil {
 		return ""
@@ -20,19 +20,19 @@ func (t To) GUID() string {
 	return t.Data.GUID
 }
 
-// Relate writes a relationship.
+// Relate returns a relationship as JSON.
 func Relate(guid string) map[string]any {
 	return map[string]any{"data": map[string]string{"guid": guid}}
 }
 
-// Thing is what everything has.
+// Thing has the fields that all resources have.
 type Thing struct {
 	GUID      string    `json:"guid"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// ID is its guid.
+// ID returns the guid.
 func (t Thing) ID() string { return t.GUID }
 
 // App is an app.
@@ -67,7 +67,7 @@ type Instance struct {
 	State string `json:"state"`
 }
 
-// Stat is how one instance is.
+// Stat is the state of one instance.
 type Stat struct {
 	Index     int    `json:"index"`
 	State     string `json:"state"`
@@ -80,11 +80,12 @@ type Stat struct {
 		Mem  int64   `json:"mem"`
 		Disk int64   `json:"disk"`
 	} `json:"usage"`
-	// Router is nil where the platform does not tell, and for what does not run.
+	// Router is nil for stopped instances, and where the platform does not report
+	// it.
 	Router *Requests `json:"router"`
 }
 
-// Requests are those that came to an instance through its routes.
+// Requests counts the requests that the router sent to an instance.
 type Requests struct {
 	Requests int64            `json:"requests"`
 	Active   int64            `json:"active"`
@@ -122,7 +123,7 @@ type Route struct {
 	} `json:"relationships"`
 }
 
-// Destination is where a route leads.
+// Destination is an app that a route is mapped to.
 type Destination struct {
 	GUID string `json:"guid"`
 	App  struct {
@@ -135,7 +136,7 @@ type Destination struct {
 	Protocol string `json:"protocol"`
 }
 
-// Droplet is what an app runs.
+// Droplet is a built app.
 type Droplet struct {
 	GUID       string    `json:"guid"`
 	State      string    `json:"state"`
@@ -147,7 +148,7 @@ type Droplet struct {
 	} `json:"buildpacks"`
 }
 
-// Package is what was uploaded.
+// Package is an upload of an app.
 type Package struct {
 	GUID  string `json:"guid"`
 	State string `json:"state"`
@@ -156,7 +157,7 @@ type Package struct {
 	} `json:"data"`
 }
 
-// Build makes a droplet of a package.
+// Build turns a package into a droplet.
 type Build struct {
 	GUID      string    `json:"guid"`
 	CreatedAt time.Time `json:"created_at"`
@@ -178,7 +179,7 @@ type Event struct {
 	Data map[string]json.RawMessage `json:"data"`
 }
 
-// Task is a run of a command with an app's droplet.
+// Task is a one-off command that runs an app's droplet.
 type Task struct {
 	GUID      string    `json:"guid"`
 	Sequence  int       `json:"sequence_id"`
@@ -193,7 +194,7 @@ type Task struct {
 	} `json:"result"`
 }
 
-// Operation is the last thing done to a service instance or binding.
+// Operation is the last operation on a service instance or binding.
 type Operation struct {
 	Type        string    `json:"type"`
 	State       string    `json:"state"`

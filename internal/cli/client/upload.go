@@ -10,7 +10,7 @@ import (
 	"net/textproto"
 )
 
-// Resource is a file that the platform may have already.
+// Resource is a file that the platform may already have.
 type Resource struct {
 	Path     string   `json:"path"`
 	Mode     string   `json:"mode"`
@@ -23,10 +23,10 @@ type Checksum struct {
 	Value string `json:"value"`
 }
 
-// resourceBatch is how many files the API is asked about at once.
+// resourceBatch is the maximum number of files in a resource match.
 const resourceBatch = 5000
 
-// MatchResources asks which files the platform has.
+// MatchResources returns the files that the platform already has.
 func (c *Client) MatchResources(ctx context.Context, files []Resource) ([]Resource, error) {
 	var known []Resource
 	for len(files) > 0 {
@@ -42,14 +42,14 @@ func (c *Client) MatchResources(ctx context.Context, files []Resource) ([]Resour
 	return known, nil
 }
 
-// Bits is an archive to upload, and its exact length.
+// Bits is an archive to upload and its exact length.
 type Bits struct {
 	Length int64
 	Write  func(io.Writer) error
 }
 
-// Upload sends the bits of a package in one stream, with the list of files
-// that the platform has already. read is told how much went out.
+// Upload sends the bits of a package in one stream, with the list of files that
+// the platform already has. read is called with the number of bytes sent.
 func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits, read func(int64)) (Package, error) {
 	if known == nil {
 		known = []Resource{}
@@ -63,12 +63,12 @@ func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits 
 	return out, err
 }
 
-// UploadDroplet sends a droplet. The job of the reply says when it is ready.
+// UploadDroplet sends a droplet. It is ready when the job of the reply is done.
 func (c *Client) UploadDroplet(ctx context.Context, droplet string, bits *Bits, read func(int64)) (*Reply, error) {
 	return c.sendForm(ctx, "/v3/droplets/"+droplet+"/upload", nil, "droplet.tgz", "application/gzip", bits, read, nil)
 }
 
-// sendForm posts a form with a list of resources, a file of bits, or both.
+// sendForm posts a form with a list of resources, an archive, or both.
 func (c *Client) sendForm(ctx context.Context, path string, resources []byte, name, kind string, bits *Bits, read func(int64), into any) (*Reply, error) {
 	var body bytes.Buffer
 	var err error
@@ -99,7 +99,7 @@ func (c *Client) sendForm(ctx context.Context, path string, resources []byte, na
 			return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail))), nil
 		}
 		r, w := io.Pipe()
-		go func() { _ = w.CloseWithError(bits.Write(w)) }() // the reader hears of it
+		go func() { _ = w.CloseWithError(bits.Write(w)) }() // the reader gets the error
 		return &uploadBody{io.MultiReader(bytes.NewReader(head), &counted{r, read}, bytes.NewReader(tail)), r}, nil
 	}}
 	return c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(), Into: into})
@@ -112,7 +112,7 @@ type uploadBody struct {
 
 func (b *uploadBody) Close() error { return b.pipe.Close() }
 
-// counted tells how much was read.
+// counted reports the number of bytes read.
 type counted struct {
 	io.Reader
 	read func(int64)

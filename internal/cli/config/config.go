@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Config is what is remembered.
+// Config is the client's saved state.
 type Config struct {
 	API               string `json:"api,omitempty"`
 	APIVersion        string `json:"api_version,omitempty"`
@@ -19,18 +19,18 @@ type Config struct {
 	RefreshToken      string `json:"refresh_token,omitempty"`
 	Org               Named  `json:"org,omitzero"`
 	Space             Named  `json:"space,omitzero"`
-	// Local is the data directory of the server on this machine that was found
-	// without being asked for. Empty when the user chose a target.
+	// Local is the data directory of the server on this machine that was targeted
+	// automatically. It is empty when the user chose a target.
 	Local string `json:"local,omitempty"`
-	// LocalPID is the process that this login is good for.
+	// LocalPID is the process id of the server that the login belongs to.
 	LocalPID int `json:"local_pid,omitempty"`
-	// Notifications is who sends notifications.
+	// Notifications is the client that sends notifications.
 	Notifications Notifications `json:"notifications,omitzero"`
 
 	path string
 }
 
-// Links are the addresses that an API told.
+// Links are the addresses in the root document of an API.
 type Links struct {
 	Login         string `json:"login,omitempty"`
 	UAA           string `json:"uaa,omitempty"`
@@ -40,23 +40,22 @@ type Links struct {
 	Notifications string `json:"notifications,omitempty"`
 }
 
-// Named is something with a name and a guid.
+// Named is a name and a guid.
 type Named struct {
 	GUID string `json:"guid,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Notifications is the client of the authorization server that notifications
-// are sent as.
+// Notifications is the OAuth client that notifications are sent as.
 type Notifications struct {
 	Client string `json:"client,omitempty"`
 	Secret string `json:"secret,omitempty"`
-	// API is the one it belongs to.
+	// API is the API that the client belongs to.
 	API string `json:"api,omitempty"`
 }
 
-// Path is where the file is, by the environment. It is empty when there is no
-// good place.
+// Path returns the path of the configuration file, or "" when the environment
+// names no directory for it.
 func Path(getenv func(string) string) string {
 	switch {
 	case getenv("INGOT_HOME") != "":
@@ -69,7 +68,7 @@ func Path(getenv func(string) string) string {
 	return ""
 }
 
-// Load reads the file. One that is not there yet is an empty configuration.
+// Load reads the file. A missing file is an empty configuration.
 func Load(path string) (*Config, error) {
 	c := &Config{path: path}
 	if path == "" {
@@ -88,14 +87,14 @@ func Load(path string) (*Config, error) {
 	return c, nil
 }
 
-// Path is where it is kept.
+// Path returns the path of the file.
 func (c *Config) Path() string { return c.path }
 
-// Save replaces the file. Two commands at once leave one of the two versions,
-// never a mixture.
+// Save replaces the file. With two commands at once, one of the two versions
+// remains, never a mixture.
 func (c *Config) Save() error {
 	if c.path == "" {
-		return errors.New("nothing says where the client's configuration goes: set INGOT_HOME to a directory")
+		return errors.New("no directory for the client's configuration: set INGOT_HOME or HOME")
 	}
 	if err := c.save(); err != nil {
 		return fmt.Errorf("the client's configuration: %w", err)
@@ -104,7 +103,7 @@ func (c *Config) Save() error {
 }
 
 func (c *Config) save() error {
-	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // the file is its owner's alone, and the tokens are what it is for
+	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // only its owner can read the file, and it exists to keep the tokens
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (c *Config) save() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".config-*") // made with 0600
+	f, err := os.CreateTemp(dir, ".config-*") // created with mode 0600
 	if err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (c *Config) save() error {
 	return os.Rename(f.Name(), c.path)
 }
 
-// Forget drops the login and what depends on it.
+// Forget drops the login and everything that depends on it.
 func (c *Config) Forget() {
 	c.AccessToken, c.RefreshToken, c.Org, c.Space = "", "", Named{}, Named{}
 	c.Notifications = Notifications{}

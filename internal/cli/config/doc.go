@@ -1,10 +1,10 @@
-// Package config keeps what the client remembers between two commands: which
-// API, who is logged in, which org and space. It also finds the server that
-// runs on the same machine, so that nobody has to log in to try things out.
+// Package config stores the client's state between commands: the API, the login,
+// the targeted org and space. It also finds a server on the same machine, so that
+// no login is needed to try things out.
 //
 // The file is $INGOT_HOME/config.json, else $XDG_CONFIG_HOME/ingot/config.json,
-// else ~/.config/ingot/config.json. It holds tokens: nobody but its owner may
-// read it, and it is replaced as a whole.
+// else ~/.config/ingot/config.json. It holds tokens: only its owner can read it,
+// and it is replaced atomically.
 //
 // It must not import the client or anything of the server.
 //

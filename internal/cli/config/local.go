@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Local is a server that runs on this machine.
+// Local is a server on this machine.
 type Local struct {
 	API           string `json:"api"`
 	Notifications string `json:"notifications"`
@@ -18,7 +18,7 @@ type Local struct {
 	Dir string `json:"-"`
 }
 
-// FindLocal reads where the server of a data directory listens.
+// FindLocal reads the addresses of the server with the given data directory.
 func FindLocal(dir string) (*Local, error) {
 	if dir == "" {
 		return nil, os.ErrNotExist
@@ -34,14 +34,14 @@ func FindLocal(dir string) (*Local, error) {
 	return l, nil
 }
 
-// Secret reads one of the server's first secrets, which only who may read its
-// data directory can.
+// Secret reads one of the server's initial secrets. It requires read access to
+// the data directory.
 func (l *Local) Secret(name string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(l.Dir, "secrets", name))
 	return strings.TrimRight(string(content), "\n"), err
 }
 
-// The first secrets of a server.
+// The initial secrets of a server.
 const (
 	AdminPassword     = "admin-password"
 	AdminClientSecret = "admin-client-secret"

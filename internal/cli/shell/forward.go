@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// acceptPause is how long to wait when a connection cannot be accepted.
+// acceptPause is the delay after a connection could not be accepted.
 const acceptPause = 50 * time.Millisecond
 
-// Forward is a port here that leads to one there.
+// Forward maps a local port to a remote address.
 type Forward struct{ Local, Remote string }
 
-// ParseForward reads [BIND:]PORT:HOST:PORT. An IPv6 address is in brackets.
+// ParseForward parses [BIND:]PORT:HOST:PORT. An IPv6 address is in brackets.
 func ParseForward(text string) (Forward, error) {
 	wrong := fmt.Errorf("%q is not [BIND:]PORT:HOST:PORT", text)
 	var parts []string
@@ -59,7 +59,7 @@ func ParseForward(text string) (Forward, error) {
 	return Forward{net.JoinHostPort(bind, parts[0]), net.JoinHostPort(parts[1], parts[2])}, nil
 }
 
-// Forward listens here until the context ends. It returns the address.
+// Forward listens locally until ctx is done. It returns the local address.
 func (c *Client) Forward(ctx context.Context, f Forward, failed func(error)) (net.Addr, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.Local)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Client) Forward(ctx context.Context, f Forward, failed func(error)) (ne
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err != nil { // too many open files, which is no reason to end the tunnel
+			if err != nil { // too many open files, which is no reason to close the tunnel
 				time.Sleep(acceptPause)
 				continue
 			}
@@ -96,7 +96,7 @@ func (c *Client) pass(ctx context.Context, here net.Conn, remote string) error {
 	var both sync.WaitGroup
 	for _, pair := range [][2]net.Conn{{here, there}, {there, here}} {
 		both.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1]) // one side left
+			_, _ = io.Copy(pair[0], pair[1]) // one side closed
 			if w, ok := pair[0].(interface{ CloseWrite() error }); ok {
 				_ = w.CloseWrite()
 			}

@@ -1,7 +1,7 @@
 package shell
 
 import (
-	"crypto/md5"  //nolint:gosec // a fingerprint that some platforms still tell
+	"crypto/md5"  //nolint:gosec // a fingerprint that some platforms still publish
 	"crypto/sha1" //nolint:gosec // likewise
 	"crypto/sha256"
 	"crypto/subtle"
@@ -15,12 +15,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// hostKey accepts the key with a fingerprint. What kind of fingerprint it is
-// shows in its length.
+// hostKey accepts the host key with the given fingerprint, whose length
+// determines the hash function.
 func hostKey(fingerprint string) ssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
 		if fingerprint == "" {
-			return errors.New("the platform does not tell the fingerprint of its ssh host key, so nothing says who answers")
+			return errors.New("the platform does not publish the fingerprint of its ssh host key, so the server cannot be verified")
 		}
 		b := key.Marshal()
 		var got string
@@ -38,10 +38,10 @@ func hostKey(fingerprint string) ssh.HostKeyCallback {
 			sum := md5.Sum(b) //nolint:gosec // as above
 			got = colons(sum[:])
 		default:
-			return fmt.Errorf("the platform's ssh host key fingerprint %q is of no known kind", fingerprint)
+			return fmt.Errorf("the platform's ssh host key fingerprint %q has an unknown format", fingerprint)
 		}
 		if subtle.ConstantTimeCompare([]byte(got), []byte(fingerprint)) != 1 {
-			return fmt.Errorf("the ssh host key is not the one of the platform (its fingerprint is %s, not %s): somebody may be in between", got, fingerprint)
+			return fmt.Errorf("the ssh host key is not the platform's (its fingerprint is %s, not %s): the connection may be intercepted", got, fingerprint)
 		}
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Login is where to go, and as whom.
+// Login is the address and the credentials of a connection.
 type Login struct {
 	Address     string // host:port
 	Fingerprint string
@@ -23,10 +23,10 @@ type Login struct {
 // Client is a connection to an instance.
 type Client struct{ ssh *ssh.Client }
 
-// keepAlive is how often the other side is asked whether it is there.
+// keepAlive is the interval of keep-alive requests.
 const keepAlive = 30 * time.Second
 
-// Dial connects.
+// Dial connects to an instance.
 func Dial(ctx context.Context, l Login) (*Client, error) {
 	conn, err := (&net.Dialer{Timeout: 15 * time.Second}).DialContext(ctx, "tcp", l.Address)
 	if err != nil {
@@ -62,21 +62,21 @@ func (c *Client) keepAlive(ctx context.Context) {
 	}
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Client) Close() { _ = c.ssh.Close() }
 
-// Terminal is the user's.
+// Terminal is the user's terminal.
 type Terminal struct {
 	Kind string // $TERM
-	// Size is its height and width.
+	// Size returns its height and width.
 	Size func() (rows, columns int)
-	// Raw hands every key to the other side, until what it returns is called.
+	// Raw switches it to raw mode until the returned function is called.
 	Raw func() (restore func(), err error)
-	// Changed tells of a new size.
+	// Changed receives a signal when the size changes.
 	Changed <-chan os.Signal
 }
 
-// Run runs a command, or a shell when there is none, and returns its exit code.
+// Run runs a command, or a shell if command is empty, and returns its exit code.
 func (c *Client) Run(ctx context.Context, command string, in io.Reader, out, errs io.Writer, t *Terminal) (int, error) {
 	session, err := c.ssh.NewSession()
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) Run(ctx context.Context, command string, in io.Reader, out, err
 		rows, columns := t.Size()
 		modes := ssh.TerminalModes{ssh.ECHO: 1, ssh.TTY_OP_ISPEED: 115200, ssh.TTY_OP_OSPEED: 115200}
 		if err := session.RequestPty(t.Kind, rows, columns, modes); err != nil {
-			return 0, fmt.Errorf("the instance gives no terminal: %w", err)
+			return 0, fmt.Errorf("the instance cannot allocate a terminal: %w", err)
 		}
 		if t.Raw != nil {
 			restore, err := t.Raw()
@@ -104,7 +104,7 @@ func (c *Client) Run(ctx context.Context, command string, in io.Reader, out, err
 				select {
 				case <-t.Changed:
 					rows, columns := t.Size()
-					_ = session.WindowChange(rows, columns) // then it looks odd, no more
+					_ = session.WindowChange(rows, columns) // a wrong size is not fatal
 				case <-done:
 					return
 				}
@@ -133,7 +133,7 @@ func (c *Client) Run(ctx context.Context, command string, in io.Reader, out, err
 	return 0, err
 }
 
-// Wait returns when the connection ends.
+// Wait returns when the connection is closed.
 func (c *Client) Wait(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.ssh.Wait() }()

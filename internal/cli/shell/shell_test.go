@@ -18,7 +18,7 @@ import (
 	"ingot/internal/cli/shell"
 )
 
-// gateway is an ssh server that runs nothing: it tells what it was asked for.
+// gateway is an ssh server that runs nothing: it reports the requests it got.
 func gateway(t *testing.T) shell.Login {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -169,13 +169,13 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// A host key that is not the platform's is refused before any code is sent.
+// A wrong host key is rejected before any code is sent.
 func TestHostKey(t *testing.T) {
 	t.Parallel()
 	good := gateway(t)
 	for fingerprint, why := range map[string]string{
-		"": "does not tell", "short": "no known kind",
-		strings.Repeat("A", 43): "in between", strings.Repeat("a", 64): "in between", strings.Repeat("0", 47): "in between", strings.Repeat("0", 59): "in between",
+		"": "does not publish", "short": "unknown format",
+		strings.Repeat("A", 43): "may be intercepted", strings.Repeat("a", 64): "may be intercepted", strings.Repeat("0", 47): "may be intercepted", strings.Repeat("0", 59): "may be intercepted",
 	} {
 		l := good
 		l.Fingerprint = fingerprint

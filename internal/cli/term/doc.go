@@ -1,9 +1,9 @@
-// Package term writes to terminals and to what is not one: tables, colours,
-// and a line that shows how far something is.
+// Package term formats output for terminals, files and pipes: tables, colours and
+// a progress line.
 //
-// On a terminal there are colours and a progress line that never grows wider
-// than the screen; elsewhere there is plain text and no progress at all, so
-// that output can be read by programs and kept in files.
+// On a terminal it writes colours and a progress line that is never wider than
+// the screen; otherwise it writes plain text without progress, so that programs
+// can parse the output.
 //
 // It must not import anything of this module.
 //

@@ -9,20 +9,20 @@ import (
 	"github.com/fatih/color"
 )
 
-// Printer writes lines for people. It may be used by several goroutines.
+// Printer writes lines of text. It is safe for concurrent use.
 type Printer struct {
 	w io.Writer
-	// Colors says whether w shows them.
+	// colors enables colours.
 	colors bool
 
 	mu       sync.Mutex
-	progress *Progress // to be moved out of the way of lines
+	progress *Progress // hidden while lines are written
 }
 
-// NewPrinter returns a printer.
+// NewPrinter returns a printer that writes to w.
 func NewPrinter(w io.Writer, colors bool) *Printer { return &Printer{w: w, colors: colors} }
 
-// Println writes one line, above the progress line when there is one.
+// Println writes one line, above the progress line if there is one.
 func (p *Printer) Println(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,14 +36,14 @@ func (p *Printer) Println(line string) {
 // Printf writes a formatted line.
 func (p *Printer) Printf(format string, args ...any) { p.Println(fmt.Sprintf(format, args...)) }
 
-// Write writes as it is.
+// Write writes b unchanged.
 func (p *Printer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.w.Write(b)
 }
 
-// WithProgress makes lines go above a progress line on the same screen.
+// WithProgress makes the printer write lines above a progress line.
 func (p *Printer) WithProgress(g *Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,26 +55,26 @@ func (p *Printer) paint(s string, attributes ...color.Attribute) string {
 		return s
 	}
 	c := color.New(attributes...)
-	c.EnableColor() // whether to colour was decided by who made the printer
+	c.EnableColor() // the caller of NewPrinter decided about colours
 	return c.Sprint(s)
 }
 
-// Bold marks a name.
+// Bold highlights a name.
 func (p *Printer) Bold(s string) string { return p.paint(s, color.FgCyan, color.Bold) }
 
-// Good marks what went well.
+// Good highlights a success.
 func (p *Printer) Good(s string) string { return p.paint(s, color.FgGreen, color.Bold) }
 
-// Bad marks what went wrong.
+// Bad highlights a failure.
 func (p *Printer) Bad(s string) string { return p.paint(s, color.FgRed, color.Bold) }
 
-// Dim marks what is beside the point.
+// Dim formats secondary text.
 func (p *Printer) Dim(s string) string { return p.paint(s, color.Faint) }
 
-// Warn marks what deserves a look.
+// Warn highlights a warning.
 func (p *Printer) Warn(s string) string { return p.paint(s, color.FgYellow) }
 
-// Source paints the source of a log line by its kind: each kind has a colour.
+// Source colours text by the kind of a log line's source.
 func (p *Printer) Source(source, text string) string {
 	kind, _, _ := strings.Cut(source, "/")
 	switch {
@@ -94,7 +94,7 @@ func (p *Printer) Source(source, text string) string {
 	return p.paint(text, color.FgYellow) // the platform itself: API, CELL, LGR
 }
 
-// State paints a state by what it means.
+// State colours a state by its meaning.
 func (p *Printer) State(s string) string {
 	switch strings.ToLower(s) {
 	case "running", "started", "staged", "ready", "succeeded", "yes", "delivered", "ok":

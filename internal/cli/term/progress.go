@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Progress is one line at the bottom of a terminal that says what is going on.
-// It is redrawn in place, is never wider than the screen and is gone when it
-// is closed. The zero width of a screen that is no terminal draws nothing.
+// Progress is a line at the bottom of a terminal that shows what is going on. It
+// is redrawn in place, is never wider than the screen and disappears when closed.
+// Nothing is drawn when the width is 0, as it is without a terminal.
 type Progress struct {
 	w     io.Writer
 	width func() int
@@ -25,11 +25,12 @@ type Progress struct {
 	stopped     chan struct{}
 }
 
-// redraw is how often a line changes by itself: often enough to look alive.
+// redraw is the interval at which the line is redrawn.
 const redraw = 100 * time.Millisecond
 
-// NewProgress returns a progress line. width is asked before each drawing, for
-// screens change; nil or a width below ten means that nothing is drawn.
+// NewProgress returns a progress line. width is called before each drawing,
+// because the size of a terminal can change; nothing is drawn if width is nil or
+// returns less than ten.
 func NewProgress(w io.Writer, width func() int) *Progress {
 	p := &Progress{w: w, width: width}
 	if width == nil {
@@ -54,7 +55,7 @@ func NewProgress(w io.Writer, width func() int) *Progress {
 	return p
 }
 
-// Step begins something new. A total of 0 is one that nobody knows.
+// Step starts a new step. A total of 0 means that it is not known.
 func (p *Progress) Step(label string, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,14 +63,14 @@ func (p *Progress) Step(label string, total int64) {
 	p.draw()
 }
 
-// Add says that more is done.
+// Add adds n to the amount done.
 func (p *Progress) Add(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n
 }
 
-// Close takes the line away.
+// Close removes the line.
 func (p *Progress) Close() {
 	if p.stop != nil {
 		close(p.stop)
@@ -82,7 +83,7 @@ func (p *Progress) Close() {
 	p.erase()
 }
 
-// above runs what writes lines, with the progress line out of the way.
+// above calls write while the progress line is hidden.
 func (p *Progress) above(write func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,14 +108,14 @@ func (p *Progress) draw() {
 		p.erase()
 		return
 	}
-	// The last column stays empty: some terminals wrap when it is written.
+	// Leave the last column empty: some terminals wrap when it is written.
 	fmt.Fprint(p.w, "\r\x1b[2K"+fit(p.text(width-1), width-1))
 	p.drawn = true
 }
 
 var spinner = []string{"|", "/", "-", "\\"}
 
-// text is the line: what, and how far as a bar when there is room for one.
+// text returns the line: the label, and a bar if there is room for one.
 func (p *Progress) text(width int) string {
 	seconds := time.Since(p.began)
 	if p.total <= 0 {
@@ -132,7 +133,7 @@ func (p *Progress) text(width int) string {
 	return p.label + " [" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "]" + figures
 }
 
-// fit cuts a line to a width.
+// fit truncates a line to a width.
 func fit(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -144,7 +145,7 @@ func fit(s string, width int) string {
 	return string(runes[:width-2]) + ".."
 }
 
-// Size is a number of bytes for people, as Cloud Foundry writes it.
+// Size formats a number of bytes as Cloud Foundry does.
 func Size(n int64) string {
 	units := []string{"B", "K", "M", "G", "T"}
 	f, i := float64(n), 0

@@ -14,8 +14,8 @@ import (
 	"ingot/internal/cli/term/termtest"
 )
 
-// TestProgressOnANarrowScreen draws on a terminal that is far too narrow for
-// the line, with other lines coming in between, and changes its width.
+// TestProgressOnANarrowScreen draws on a terminal that is far too narrow for the
+// line, writes other lines in between, and changes its width.
 func TestProgressOnANarrowScreen(t *testing.T) {
 	t.Parallel()
 	for _, width := range []int{12, 20, 40, 200} {
@@ -65,7 +65,7 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 	}
 }
 
-// Where there is no terminal nothing is drawn.
+// Without a terminal nothing is drawn.
 func TestProgressWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -5,20 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Cell is a word of a table, and how it is painted. Its width is that of the
-// word alone.
+// Cell is the text of a table cell and its colour. Its width is that of the text.
 type Cell struct {
 	Text  string
 	Paint func(string) string
 }
 
-// Table is rows under a heading.
+// Table is a heading and rows.
 type Table struct {
 	Heading []string
 	Rows    [][]Cell
 }
 
-// Cells makes plain cells.
+// Cells returns plain cells.
 func Cells(words ...string) []Cell {
 	row := make([]Cell, len(words))
 	for i, w := range words {
@@ -29,8 +28,8 @@ func Cells(words ...string) []Cell {
 
 const gap = "   "
 
-// Table writes a table: columns as wide as their widest word, three spaces in
-// between, nothing after the last word of a line.
+// Table writes a table: columns as wide as their widest cell, separated by three
+// spaces, without trailing spaces.
 func (p *Printer) Table(t Table) {
 	var widths []int
 	measure := func(i int, s string) {
@@ -78,7 +77,7 @@ func line(row []Cell, widths []int) string {
 	return b.String()
 }
 
-// Pairs writes names with their values, aligned.
+// Pairs writes names and values, aligned.
 func (p *Printer) Pairs(pairs ...[2]string) {
 	width := 0
 	for _, pair := range pairs {

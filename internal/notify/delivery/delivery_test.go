@@ -285,7 +285,7 @@ func TestPoison(t *testing.T) {
 	if err := w.store.Replay(ctx, "shop", m.Number); err != nil {
 		t.Fatal(err)
 	}
-	w.service.Kick()
+	w.Kick()
 	w.store.until(t, "the replayed message is delivered", func() bool { return w.message(poisoned, 0).Status == notify.Delivered })
 }
 

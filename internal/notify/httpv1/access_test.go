@@ -18,7 +18,7 @@ func TestScopes(t *testing.T) {
 	for version, routes := range w.Routes {
 		for _, r := range routes {
 			path := variable.ReplaceAllString(r.Pattern, "x")
-			if r.Access.Kind() != "token" {
+			if r.Decision != "token" {
 				continue
 			}
 			w.Expect(version, "", r.Method, path, "{}", 401, "Authorization header is invalid: missing")
@@ -29,7 +29,7 @@ func TestScopes(t *testing.T) {
 			var others []string
 			for _, s := range append([]string{"notification_preferences.read", "notification_preferences.write"}, facetest.All...) {
 				needed := false
-				for _, n := range r.Access.Scopes() {
+				for _, n := range r.Scopes {
 					needed = needed || n == s
 				}
 				if !needed {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Clean removes active content: scripts, event handlers, script addresses,
+// cleaner removes active content: scripts, event handlers, script addresses,
 // frames, embedded objects, and whatever is not known to be harmless. Styles,
 // tables, images and everything else of the layout stay as they are written.
 //
@@ -18,14 +18,6 @@ import (
 // close ourselves. Elements that change how a parser reads (svg, math, select,
 // template, noscript) are never written. So what comes after us sees the tokens
 // that we saw.
-func Clean(document string) string {
-	var b builder
-	c := cleaner{out: &b}
-	c.run(document)
-	return b.String()
-}
-
-// cleaner reads HTML and writes what may stay.
 type cleaner struct {
 	out *builder
 	// doc collects the parts of a document, when that is wanted.

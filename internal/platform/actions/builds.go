@@ -8,10 +8,35 @@ import (
 // Superseded is the error of a build that a newer one replaced.
 const Superseded = "StagingError - The server was restarted during this build, and a newer build of the app has replaced it."
 
-// MakeWayForBuild returns an error when a build of the app is being staged. One
+// CreateBuild stores a build of a package that is to be staged.
+func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, b *platform.Build) error {
+	if pkg.State != platform.Ready {
+		return fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
+	}
+	if err := p.supersedeBuilds(tx, app, by); err != nil {
+		return err
+	}
+	if err := p.CheckLifecycle(tx, &b.Lifecycle); err != nil {
+		return err
+	}
+	if b.MemoryMB <= 0 {
+		return fault.Invalid("Staging memory in mb must be greater than 0")
+	}
+	if b.DiskMB <= 0 {
+		return fault.Invalid("Staging disk in mb must be greater than 0")
+	}
+	b.AppGUID, b.PackageGUID, b.State = app.GUID, pkg.GUID, platform.Staging
+	b.CreatorGUID, b.CreatorName, b.CreatorMail = by.GUID, by.Name, by.Mail
+	if err := tx.Builds().Insert(b); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.build.create", by, app, map[string]any{"build_guid": b.GUID, "package_guid": pkg.GUID})
+}
+
+// supersedeBuilds returns an error when a build of the app is being staged. One
 // that an earlier server process began does not count: whoever asked for it has
 // lost the connection, and asks again. It fails, so that the new one can begin.
-func (p *Platform) MakeWayForBuild(tx platform.Tx, app *platform.App, by Actor) error {
+func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) error {
 	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.Staging)))
 	if err != nil {
 		return err

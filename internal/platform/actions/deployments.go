@@ -18,10 +18,10 @@ func ActiveDeployment(tx platform.Tx, appGUID string) (*platform.Deployment, err
 	return d, err
 }
 
-// NotDeployed refuses a droplet that a deployment is at work with. It needs both
+// notDeployed refuses a droplet that a deployment is at work with. It needs both
 // of its own: old instances are started again until they are replaced, and the
 // way back leads to the old droplet.
-func NotDeployed(tx platform.Tx, droplet *platform.Droplet) error {
+func notDeployed(tx platform.Tx, droplet *platform.Droplet) error {
 	d, err := ActiveDeployment(tx, droplet.AppGUID)
 	if err != nil || d == nil {
 		return err

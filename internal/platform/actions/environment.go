@@ -104,23 +104,6 @@ func (p *Platform) runEnvironment(tx platform.Tx, place *Place, application map[
 	return env, err
 }
 
-// StagingEnvironment is the environment of buildpacks.
-func (p *Platform) StagingEnvironment(tx platform.Tx, place *Place, stack, api string, memoryMB int) (map[string]string, error) {
-	group, err := tx.EnvGroup("staging")
-	if err != nil {
-		return nil, err
-	}
-	env := map[string]string{"LANG": "en_US.UTF-8"}
-	for _, from := range []map[string]string{group.Var, place.App.Env} {
-		for k, v := range from {
-			env[k] = v
-		}
-	}
-	env["CF_STACK"] = stack
-	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	return env, p.addVCAP(tx, env, place, place.VCAPApplication(api, nil, memoryMB), true)
-}
-
 func (p *Platform) addVCAP(tx platform.Tx, env map[string]string, place *Place, application map[string]any, withServices bool) error {
 	variables := map[string]any{"VCAP_APPLICATION": application}
 	if withServices { // else they are in files

@@ -49,8 +49,11 @@ func validHostLabel(s string) bool {
 }
 
 // CreateDomain stores a domain whose name no other one has or is part of in a
-// way that would let somebody take over names of others.
-func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain) error {
+// way that would let somebody take over names of others. It is shared with orgs.
+func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, orgs ...string) error {
+	if err := shareDomain(d, orgs); err != nil {
+		return err
+	}
 	d.Name = strings.ToLower(d.Name)
 	if err := CheckDomainName(d.Name); err != nil {
 		return err
@@ -148,6 +151,43 @@ func (p *Platform) DeleteDomain(tx platform.Tx, by Actor, d *platform.Domain) er
 		}
 	}
 	return tx.Domains().Delete(d.GUID)
+}
+
+// ShareDomain lets more organizations use a private domain.
+func (p *Platform) ShareDomain(tx platform.Tx, d *platform.Domain, orgs []string) error {
+	if d.OrgGUID == "" {
+		return fault.Invalid("Domains can not be shared with other organizations unless they are scoped to an organization.")
+	}
+	if err := shareDomain(d, orgs); err != nil {
+		return err
+	}
+	return tx.Domains().Update(d)
+}
+
+func shareDomain(d *platform.Domain, orgs []string) error {
+	for _, org := range orgs {
+		if org == d.OrgGUID {
+			return fault.Invalid("Domain cannot be shared with owning organization.")
+		}
+		if !slices.Contains(d.SharedOrgs, org) {
+			d.SharedOrgs = append(d.SharedOrgs, org)
+		}
+	}
+	return nil
+}
+
+// UnshareDomain ends the use of a domain by an organization that has no routes
+// of it.
+func (p *Platform) UnshareDomain(tx platform.Tx, d *platform.Domain, org string) error {
+	n, err := tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("organization_guid", org)))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return fault.Invalid("This domain has associated routes in this organization. Delete the routes before unsharing.")
+	}
+	d.SharedOrgs = slices.DeleteFunc(d.SharedOrgs, func(o string) bool { return o == org })
+	return tx.Domains().Update(d)
 }
 
 // DefaultDomain is the first domain that apps of an organization can use.
@@ -317,6 +357,18 @@ func routeTaken(r *platform.Route, d *platform.Domain) string {
 	return fmt.Sprintf("Route already exists for domain '%s'.", d.Name)
 }
 
+// UpdateRoute stores changed options or metadata of a route.
+func (p *Platform) UpdateRoute(tx platform.Tx, by Actor, r *platform.Route) error {
+	if err := tx.Routes().Update(r); err != nil {
+		return err
+	}
+	target, err := routeTarget(tx, r)
+	if err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.route.update", by, target, map[string]any{"request": map[string]any{"options": r.Options}})
+}
+
 // DeleteRoute removes a route with its destinations.
 func (p *Platform) DeleteRoute(tx platform.Tx, by Actor, r *platform.Route) error {
 	target, err := routeTarget(tx, r)
@@ -407,6 +459,15 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 		return err
 	}
 	return p.recordMapping(tx, "audit.app.map-route", by, r, d)
+}
+
+// UpdateDestination changes the protocol in which a destination is spoken to.
+func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination, protocol string) error {
+	if protocol != "http1" && protocol != "http2" {
+		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
+	}
+	d.Protocol = protocol
+	return tx.Destinations().Update(d)
 }
 
 // RemoveDestination takes one destination from a route.

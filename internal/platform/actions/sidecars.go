@@ -106,6 +106,14 @@ func (p *Platform) UpdateSidecar(tx platform.Tx, by Actor, app *platform.App, s 
 	return p.RecordApp(tx, "audit.app.update", by, app, map[string]any{"request": map[string]any{"sidecar": s.Name}})
 }
 
+// DeleteSidecar removes a sidecar.
+func (p *Platform) DeleteSidecar(tx platform.Tx, by Actor, app *platform.App, s *platform.Sidecar) error {
+	if err := tx.Sidecars().Delete(s.GUID); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.update", by, app, map[string]any{"request": map[string]any{"sidecar": s.Name}})
+}
+
 func sidecarConflict(s *platform.Sidecar, err error) error {
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap(err, fault.Unprocessable, "Sidecar with name '%s' already exists for given app", s.Name)

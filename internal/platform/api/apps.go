@@ -81,26 +81,19 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
 }
 
-// appFor is the app of the path, for callers with one of roles; developers
-// if none is given.
-func (a *API) appFor(p *presenter, roles ...platform.RoleType) (*platform.App, error) {
-	return a.appNamed(p, web.Param(p.r, "guid"), roles...)
+// appFor is the app of the path, for callers who may do something with it.
+func (a *API) appFor(p *presenter, action platform.Action) (*platform.App, error) {
+	return a.appNamed(p, web.Param(p.r, "guid"), action)
 }
 
-func (a *API) appNamed(p *presenter, guid string, roles ...platform.RoleType) (*platform.App, error) {
+func (a *API) appNamed(p *presenter, guid string, action platform.Action) (*platform.App, error) {
 	app, err := find(p.caller, p.tx.Apps(), guid, "App")
 	if err != nil {
 		return nil, err
 	}
-	if len(roles) == 0 {
-		roles = []platform.RoleType{platform.SpaceDeveloper}
-	}
-	_, err = p.caller.mayInSpace(p.tx, app.SpaceGUID, roles...)
+	_, err = p.caller.mayInSpace(p.tx, app.SpaceGUID, action)
 	return app, err
 }
-
-// manages are the roles that may start, stop and scale apps.
-var manages = []platform.RoleType{platform.SpaceDeveloper, platform.SpaceSupporter}
 
 type lifecycleRequest = loose[lifecycleMembers]
 
@@ -129,10 +122,10 @@ func applyLifecycle(l *lifecycleRequest, to *platform.Lifecycle) {
 }
 
 type appRequest struct {
-	Name          *string            `json:"name"`
-	Environment   map[string]*string `json:"environment_variables"`
-	Lifecycle     *lifecycleRequest  `json:"lifecycle"`
-	Metadata      *metadataPatch     `json:"metadata"`
+	Name          *string                `json:"name"`
+	Environment   map[string]*string     `json:"environment_variables"`
+	Lifecycle     *lifecycleRequest      `json:"lifecycle"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Space relation `json:"space"`
 	} `json:"relationships"`
@@ -154,12 +147,12 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(p.caller, p.tx.Spaces(), space, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		if _, err := p.caller.mayInSpace(p.tx, space, platform.SpaceDeveloper); err != nil {
+		if _, err := p.caller.mayInSpace(p.tx, space, platform.Develop); err != nil {
 			return nil, err
 		}
 		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
 		applyLifecycle(body.Lifecycle, &app.Lifecycle)
-		if err := body.Metadata.apply(&app.Metadata); err != nil {
+		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
 		return app, a.platform.CreateApp(p.tx, p.caller.actor(), app)
@@ -191,7 +184,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
 	}
 	return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +203,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 			}
 			request["lifecycle"] = presentLifecycle(app.Lifecycle)
 		}
-		if err := body.Metadata.apply(&app.Metadata); err != nil {
+		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
 		return app, a.platform.UpdateApp(p.tx, p.caller.actor(), app, request)
@@ -222,7 +215,7 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	defer a.signals.AppsChanged(guid)
 	defer a.signals.RoutesChanged()
 	return a.conclude(w, r, "app.delete", func(p *presenter) (*platform.Job, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +227,7 @@ func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) erro
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer a.signals.AppsChanged(web.Param(r, "guid"))
 		return answer(a, w, r, apps, http.StatusOK, func(p *presenter) (*platform.App, error) {
-			app, err := a.appFor(p, manages...)
+			app, err := a.appFor(p, platform.Operate)
 			if err != nil {
 				return nil, err
 			}
@@ -245,7 +238,7 @@ func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) erro
 
 // seesEnv reports whether the caller may read an app's environment.
 func (a *API) seesEnv(p *presenter, app *platform.App) error {
-	if p.caller.secrets {
+	if p.caller.Grants(platform.ReadEnvironment) {
 		return nil
 	}
 	for _, name := range []string{"env_var_visibility", "space_developer_env_var_visibility"} {
@@ -253,14 +246,7 @@ func (a *API) seesEnv(p *presenter, app *platform.App) error {
 			return err
 		}
 	}
-	space, err := p.tx.Spaces().Get(app.SpaceGUID)
-	if err != nil {
-		return err
-	}
-	ok, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper, platform.SpaceSupporter)
-	if err == nil && !ok {
-		err = forbidden()
-	}
+	_, err := p.caller.mayInSpace(p.tx, app.SpaceGUID, platform.ReadEnvironment)
 	return err
 }
 
@@ -304,7 +290,7 @@ func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
 	}
 	names := slices.Sorted(maps.Keys(patch))
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, manages...)
+		app, err := a.appFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -320,12 +306,8 @@ func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		space, err := p.tx.Spaces().Get(app.SpaceGUID)
-		if err != nil {
-			return nil, err
-		}
-		developer, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper)
-		return map[string]bool{"read_basic_data": true, "read_sensitive_data": p.caller.secrets || developer}, err
+		secrets, err := p.showsSecrets(app.GUID)
+		return map[string]bool{"read_basic_data": true, "read_sensitive_data": secrets}, err
 	})
 }
 
@@ -402,7 +384,7 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := web.Param(r, "name")
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}

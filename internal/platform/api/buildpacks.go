@@ -3,12 +3,11 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"regexp"
-	"slices"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 var buildpacks = resource[platform.Buildpack, buildpackBody]{
@@ -29,16 +28,14 @@ func (a *API) buildpackRoutes(g *web.Group) {
 }
 
 type buildpackRequest struct {
-	Name      *string        `json:"name"`
-	Stack     *string        `json:"stack"`
-	Position  *whole[int]    `json:"position"`
-	Enabled   *bool          `json:"enabled"`
-	Locked    *bool          `json:"locked"`
-	Lifecycle *string        `json:"lifecycle"`
-	Metadata  *metadataPatch `json:"metadata"`
+	Name      *string                `json:"name"`
+	Stack     *string                `json:"stack"`
+	Position  *whole[int]            `json:"position"`
+	Enabled   *bool                  `json:"enabled"`
+	Locked    *bool                  `json:"locked"`
+	Lifecycle *string                `json:"lifecycle"`
+	Metadata  *actions.MetadataPatch `json:"metadata"`
 }
-
-var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
 
 func (b *buildpackRequest) apply(bp *platform.Buildpack) error {
 	if b.Name != nil {
@@ -53,13 +50,18 @@ func (b *buildpackRequest) apply(bp *platform.Buildpack) error {
 	if b.Locked != nil {
 		bp.Locked = *b.Locked
 	}
-	if !buildpackName.MatchString(bp.Name) {
-		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
-	}
 	if b.Position != nil && b.Position.value < 1 {
 		return fault.Invalid("Position must be greater than or equal to 1")
 	}
-	return b.Metadata.apply(&bp.Metadata)
+	return b.Metadata.Apply(&bp.Metadata)
+}
+
+// position is where the request wants the buildpack, or 0.
+func (b *buildpackRequest) position() int {
+	if b.Position == nil {
+		return 0
+	}
+	return b.Position.value
 }
 
 func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
@@ -71,66 +73,12 @@ func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
 	}
 	return answer(a, w, r, buildpacks, http.StatusCreated, func(p *presenter) (*platform.Buildpack, error) {
-		bp := &platform.Buildpack{Enabled: true, State: platform.AwaitingUpload, Lifecycle: "buildpack"}
+		bp := &platform.Buildpack{Enabled: true}
 		if err := body.apply(bp); err != nil {
 			return nil, err
 		}
-		if err := a.checkStack(p.tx, bp.Stack); err != nil {
-			return nil, err
-		}
-		if err := buildpackConflict(bp, p.tx.Buildpacks().Insert(bp)); err != nil {
-			return nil, err
-		}
-		position := 1
-		if body.Position != nil {
-			position = body.Position.value
-		}
-		return bp, moveBuildpack(p.tx, bp, position)
+		return bp, a.platform.CreateBuildpack(p.tx, p.caller.actor(), bp, max(1, body.position()))
 	})
-}
-
-func (a *API) checkStack(tx platform.Tx, name string) error {
-	if name == "" {
-		return nil
-	}
-	n, err := tx.Stacks().Count(platform.Where("name", name))
-	if err == nil && n == 0 {
-		err = fault.Invalid("Stack '" + name + "' does not exist")
-	}
-	return err
-}
-
-func buildpackConflict(bp *platform.Buildpack, err error) error {
-	if fault.Is(err, fault.Conflict) {
-		return fault.Wrap(err, fault.Unprocessable, "Buildpack with name '%s', stack '%s' and lifecycle 'buildpack' already exists", bp.Name, bp.Stack)
-	}
-	return err
-}
-
-// moveBuildpack puts a buildpack at its place and the others behind it, without
-// gaps.
-func moveBuildpack(tx platform.Tx, bp *platform.Buildpack, position int) error {
-	all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(o *platform.Buildpack) bool { return o.GUID == bp.GUID })
-	at := min(max(position, 1)-1, len(all))
-	return renumber(tx, slices.Insert(all, at, bp))
-}
-
-// renumber gives buildpacks the positions they have in the list.
-func renumber(tx platform.Tx, all []*platform.Buildpack) error {
-	for i, o := range all {
-		if o.Position == i+1 {
-			continue
-		}
-		o.Position = i + 1
-		if err := tx.Buildpacks().Update(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
@@ -146,16 +94,7 @@ func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
 		if err := body.apply(bp); err != nil {
 			return nil, err
 		}
-		if err := a.checkStack(p.tx, bp.Stack); err != nil {
-			return nil, err
-		}
-		if err := buildpackConflict(bp, p.tx.Buildpacks().Update(bp)); err != nil {
-			return nil, err
-		}
-		if body.Position != nil {
-			err = moveBuildpack(p.tx, bp, body.Position.value)
-		}
-		return bp, err
+		return bp, a.platform.UpdateBuildpack(p.tx, p.caller.actor(), bp, body.position())
 	})
 }
 
@@ -165,14 +104,7 @@ func (a *API) deleteBuildpack(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := p.tx.Buildpacks().Delete(bp.GUID); err != nil {
-			return err
-		}
-		rest, _, err := p.tx.Buildpacks().List(platform.Query{Order: "position"})
-		if err != nil {
-			return err
-		}
-		return renumber(p.tx, rest)
+		return a.platform.DeleteBuildpack(p.tx, p.caller.actor(), bp)
 	})
 }
 
@@ -180,10 +112,10 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	var bp *platform.Buildpack
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 		p := newPresenter(tx, r)
-		if bp, err = find(p.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err == nil && bp.Locked {
-			err = fault.New(fault.Unprocessable, "The buildpack is locked")
+		if bp, err = find(p.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
+			return err
 		}
-		return err
+		return actions.CheckBuildpackUpload(bp)
 	})
 	if err != nil {
 		return err
@@ -200,24 +132,14 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	job := &platform.Job{Operation: "buildpack.upload", State: platform.JobComplete, ResourceType: "buildpack", ResourceGUID: bp.GUID}
-	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
-		fresh, err := lookup(tx.Buildpacks(), bp.GUID, "Buildpack")
+	return uploaded(a, w, r, buildpacks, func(p *presenter) (*platform.Buildpack, platform.Job, error) {
+		job := platform.Job{Operation: "buildpack.upload", State: platform.JobComplete, ResourceType: "buildpack", ResourceGUID: bp.GUID}
+		bp, err := lookup(p.tx.Buildpacks(), bp.GUID, "Buildpack")
 		if err != nil {
-			return err
+			return nil, job, err
 		}
-		fresh.State, fresh.Filename, fresh.Checksum, fresh.Bundled = platform.Ready, u.filename, sum, false
-		if err := tx.Buildpacks().Update(fresh); err != nil {
-			return err
-		}
-		bp, job.GUID = fresh, ""
-		return tx.Jobs().Insert(job)
+		return bp, job, a.platform.BuildpackUploaded(p.tx, p.caller.actor(), bp, u.filename, sum)
 	})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return answer(a, w, r, buildpacks, http.StatusAccepted, func(*presenter) (*platform.Buildpack, error) { return bp, nil })
 }
 
 type buildpackBody struct {

@@ -21,17 +21,17 @@ func (a *API) buildRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/builds", read, builds.lister(a))
 	g.Storing().Handle(http.MethodPost, "/v3/builds", write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", read, builds.getter(a))
-	g.Handle(http.MethodPatch, "/v3/builds/{guid}", write, a.updateBuild)
+	g.Handle(http.MethodPatch, "/v3/builds/{guid}", write, metadataPatcher(a, builds, a.buildFor))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", read, listerOf(a, builds, platform.Tx.Apps, "App", "app_guid"))
 }
 
 type buildRequest struct {
-	Package  *loose[relationData] `json:"package"`
-	Life     *lifecycleRequest    `json:"lifecycle"`
-	MemoryMB *whole[int]          `json:"staging_memory_in_mb"`
-	DiskMB   *whole[int]          `json:"staging_disk_in_mb"`
-	LogRate  *whole[int64]        `json:"staging_log_rate_limit_bytes_per_second"`
-	Metadata *metadataPatch       `json:"metadata"`
+	Package  *loose[relationData]   `json:"package"`
+	Life     *lifecycleRequest      `json:"lifecycle"`
+	MemoryMB *whole[int]            `json:"staging_memory_in_mb"`
+	DiskMB   *whole[int]            `json:"staging_disk_in_mb"`
+	LogRate  *whole[int64]          `json:"staging_log_rate_limit_bytes_per_second"`
+	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
 func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
@@ -48,12 +48,15 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(p, pkg.AppGUID, manages...)
+		app, err := a.appNamed(p, pkg.AppGUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
-		build, err := a.newBuild(p, app, pkg, &body)
+		build, err := a.newBuild(app, &body)
 		if err != nil {
+			return nil, err
+		}
+		if err := a.platform.CreateBuild(p.tx, p.caller.actor(), app, pkg, build); err != nil {
 			return nil, err
 		}
 		guid = build.GUID
@@ -70,69 +73,31 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (a *API) newBuild(p *presenter, app *platform.App, pkg *platform.Package, body *buildRequest) (*platform.Build, error) {
-	if pkg.State != platform.Ready {
-		return nil, fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
-	}
-	if err := a.platform.MakeWayForBuild(p.tx, app, p.caller.actor()); err != nil {
-		return nil, err
-	}
+func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, error) {
 	build := &platform.Build{
-		AppGUID: app.GUID, PackageGUID: pkg.GUID, State: platform.Staging, Lifecycle: app.Lifecycle,
-		MemoryMB: a.platform.StagingMemoryMB, DiskMB: a.platform.StagingDiskMB, LogRate: platform.DefaultLogRate,
-		CreatorGUID: p.caller.guid, CreatorName: p.caller.name, CreatorMail: p.caller.mail,
+		Lifecycle: app.Lifecycle, MemoryMB: a.platform.StagingMemoryMB, DiskMB: a.platform.StagingDiskMB, LogRate: platform.DefaultLogRate,
 	}
 	applyLifecycle(body.Life, &build.Lifecycle)
-	if err := a.platform.CheckLifecycle(p.tx, &build.Lifecycle); err != nil {
-		return nil, err
+	if body.MemoryMB != nil {
+		build.MemoryMB = body.MemoryMB.value
 	}
-	for _, set := range []struct {
-		from *int
-		to   *int
-		name string
-	}{{body.MemoryMB.get(), &build.MemoryMB, "Staging memory in mb"}, {body.DiskMB.get(), &build.DiskMB, "Staging disk in mb"}} {
-		if set.from == nil {
-			continue
-		}
-		if *set.from <= 0 {
-			return nil, fault.Invalid(set.name + " must be greater than 0")
-		}
-		*set.to = *set.from
+	if body.DiskMB != nil {
+		build.DiskMB = body.DiskMB.value
 	}
 	if body.LogRate != nil {
 		build.LogRate = body.LogRate.value
 	}
-	if err := body.Metadata.apply(&build.Metadata); err != nil {
-		return nil, err
-	}
-	if err := p.tx.Builds().Insert(build); err != nil {
-		return nil, err
-	}
-	return build, a.platform.RecordApp(p.tx, "audit.app.build.create", p.caller.actor(), app, map[string]any{
-		"build_guid": build.GUID, "package_guid": pkg.GUID,
-	})
+	return build, body.Metadata.Apply(&build.Metadata)
 }
 
-func (a *API) updateBuild(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
+// buildFor is the build of the path, for developers of its app.
+func (a *API) buildFor(p *presenter) (*platform.Build, error) {
+	build, err := find(p.caller, p.tx.Builds(), web.Param(p.r, "guid"), "Build")
+	if err != nil {
+		return nil, err
 	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, builds, http.StatusOK, func(p *presenter) (*platform.Build, error) {
-		build, err := find(p.caller, p.tx.Builds(), web.Param(r, "guid"), "Build")
-		if err != nil {
-			return nil, err
-		}
-		if _, err := a.appNamed(p, build.AppGUID); err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&build.Metadata); err != nil {
-			return nil, err
-		}
-		return build, p.tx.Builds().Update(build)
-	})
+	_, err = a.appNamed(p, build.AppGUID, platform.Develop)
+	return build, err
 }
 
 type buildBody struct {

@@ -23,17 +23,17 @@ func (a *API) deploymentRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/deployments", read, deployments.lister(a))
 	g.Storing().Handle(http.MethodPost, "/v3/deployments", write, a.createDeployment)
 	g.Handle(http.MethodGet, "/v3/deployments/{guid}", read, deployments.getter(a))
-	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", write, a.updateDeployment)
+	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", write, metadataPatcher(a, deployments, only(a.deploymentFor)))
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", write, a.deploymentAction(a.platform.CancelDeployment))
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/continue", write, a.deploymentAction(a.platform.ContinueDeployment))
 }
 
 type deploymentRequest struct {
-	Strategy      *string              `json:"strategy"`
-	Droplet       *loose[relationData] `json:"droplet"`
-	Revision      *loose[relationData] `json:"revision"`
-	Options       *deploymentOptions   `json:"options"`
-	Metadata      *metadataPatch       `json:"metadata"`
+	Strategy      *string                `json:"strategy"`
+	Droplet       *loose[relationData]   `json:"droplet"`
+	Revision      *loose[relationData]   `json:"revision"`
+	Options       *deploymentOptions     `json:"options"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		App relation `json:"app"`
 	} `json:"relationships"`
@@ -142,10 +142,10 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&d.Metadata); err != nil {
+		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
 		}
-		app, err := a.appNamed(p, appGUID, manages...)
+		app, err := a.appNamed(p, appGUID, platform.Operate)
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
 			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
 		}
@@ -172,27 +172,8 @@ func (a *API) deploymentFor(p *presenter) (*platform.Deployment, *platform.App, 
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID, manages...)
+	app, err := a.appNamed(p, d.AppGUID, platform.Operate)
 	return d, app, err
-}
-
-func (a *API) updateDeployment(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, deployments, http.StatusOK, func(p *presenter) (*platform.Deployment, error) {
-		d, _, err := a.deploymentFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&d.Metadata); err != nil {
-			return nil, err
-		}
-		return d, p.tx.Deployments().Update(d)
-	})
 }
 
 func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) web.Handler {

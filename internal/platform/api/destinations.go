@@ -252,9 +252,6 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 	if body.Protocol != nil {
 		protocol = *body.Protocol
 	}
-	if protocol != "http1" && protocol != "http2" {
-		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
-	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
 		route, d, err := a.destinationFor(p)
 		if errors.Is(err, errNoDestination) {
@@ -263,10 +260,12 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		d.Protocol = protocol
+		if err := a.platform.UpdateDestination(p.tx, d, protocol); err != nil {
+			return nil, err
+		}
 		b := presentDestination(d)
 		b.Links = links{"destinations": p.v3("/routes/", escape(route.GUID), "/destinations"), "route": p.v3("/routes/", escape(route.GUID))}
-		return b, p.tx.Destinations().Update(d)
+		return b, nil
 	}, func() { a.signals.RoutesChanged(web.Param(r, "guid")) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 var domains = resource[platform.Domain, domainBody]{
@@ -18,7 +19,7 @@ func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/domains", web.Scope(readers...), domains.lister(a))
 	g.Handle(http.MethodPost, "/v3/domains", web.Scope(writers...), a.createDomain)
 	g.Handle(http.MethodGet, "/v3/domains/{guid}", web.Scope(readers...), domains.getter(a))
-	g.Handle(http.MethodPatch, "/v3/domains/{guid}", web.Scope(writers...), a.updateDomain)
+	g.Handle(http.MethodPatch, "/v3/domains/{guid}", web.Scope(writers...), metadataPatcher(a, domains, a.domainFor))
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}", web.Scope(writers...), a.deleteDomain)
 	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", web.Scope(writers...), a.addSharedOrganizations)
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", web.Scope(writers...), a.removeSharedOrganization)
@@ -36,10 +37,10 @@ func (a *API) defaultDomain(p *presenter) (*platform.Domain, error) {
 }
 
 type domainRequest struct {
-	Name          string         `json:"name"`
-	Internal      bool           `json:"internal"`
-	RouterGroup   *relationData  `json:"router_group"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Name          string                 `json:"name"`
+	Internal      bool                   `json:"internal"`
+	RouterGroup   *relationData          `json:"router_group"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships struct {
 		Organization        relation  `json:"organization"`
 		SharedOrganizations relations `json:"shared_organizations"`
@@ -56,7 +57,8 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 	}
 	return answer(a, w, r, domains, http.StatusCreated, func(p *presenter) (*platform.Domain, error) {
 		d := &platform.Domain{Name: body.Name, Internal: body.Internal}
-		if err := body.Metadata.apply(&d.Metadata); err != nil {
+		var shared []string
+		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
 		}
 		if org := body.Relationships.Organization.Data; org != nil {
@@ -66,45 +68,43 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if _, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization"); err != nil {
 				return nil, notAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
 			}
-			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager); err != nil {
+			if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
 			if err := a.needFlag(p, "private_domain_creation"); err != nil {
 				return nil, err
 			}
 			d.OrgGUID = org.GUID
-			if err := a.shareDomain(p, d, body.Relationships.SharedOrganizations); err != nil {
+			var err error
+			if shared, err = managedOrgs(p, body.Relationships.SharedOrganizations); err != nil {
 				return nil, err
 			}
-		} else if !p.caller.admin {
+		} else if !p.caller.Admin {
 			return nil, forbidden()
 		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
 			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
 		}
-		return d, a.platform.CreateDomain(p.tx, p.caller.actor(), d)
+		return d, a.platform.CreateDomain(p.tx, p.caller.actor(), d, shared...)
 	})
 }
 
-// shareDomain lets organizations use a private domain. The caller must manage
-// them: he fills their lists.
-func (a *API) shareDomain(p *presenter, d *platform.Domain, with relations) error {
+// managedOrgs returns the organizations that a domain is to be shared with. The
+// caller must manage them, because the domain appears in their lists.
+func managedOrgs(p *presenter, with relations) (guids []string, err error) {
 	for _, org := range with.Data {
 		_, err := find(p.caller, p.tx.Organizations(), org.GUID, "Organization")
 		if err == nil {
-			err = p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager)
+			err = p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
-			return fault.Wrap(err, fault.Unprocessable, "Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
+			return nil, fault.Wrap(err, fault.Unprocessable, "Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
 		case err != nil:
-			return err
-		case org.GUID == d.OrgGUID:
-			return fault.Invalid("Domain cannot be shared with owning organization.")
-		case !slices.Contains(d.SharedOrgs, org.GUID):
-			d.SharedOrgs = append(d.SharedOrgs, org.GUID)
+			return nil, err
 		}
+		guids = append(guids, org.GUID)
 	}
-	return nil
+	return guids, nil
 }
 
 func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) error {
@@ -120,13 +120,12 @@ func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) err
 		if err != nil {
 			return nil, err
 		}
-		if d.OrgGUID == "" {
-			return nil, fault.Invalid("Domains can not be shared with other organizations unless they are scoped to an organization.")
-		}
-		if err := a.shareDomain(p, d, body); err != nil {
+		orgs, err := managedOrgs(p, body)
+		if err != nil {
 			return nil, err
 		}
-		return toMany(d.SharedOrgs), p.tx.Domains().Update(d)
+		err = a.platform.ShareDomain(p.tx, d, orgs)
+		return toMany(d.SharedOrgs), err
 	})
 }
 
@@ -141,20 +140,12 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
 		}
 		// Either side may end it.
-		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager) != nil {
-			if err := p.caller.mayInOrg(p.tx, org, platform.OrgManager); err != nil {
+		if p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization) != nil {
+			if err := p.caller.mayInOrg(p.tx, org, platform.ManageOrganization); err != nil {
 				return nil, err
 			}
 		}
-		n, err := p.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("organization_guid", org)))
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			return nil, fault.Invalid("This domain has associated routes in this organization. Delete the routes before unsharing.")
-		}
-		d.SharedOrgs = slices.DeleteFunc(d.SharedOrgs, func(o string) bool { return o == org })
-		return nil, p.tx.Domains().Update(d)
+		return nil, a.platform.UnshareDomain(p.tx, d, org)
 	})
 }
 
@@ -164,32 +155,13 @@ func (a *API) domainFor(p *presenter) (*platform.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.OrgGUID == "" && !p.caller.admin {
+	if d.OrgGUID == "" && !p.caller.Admin {
 		return nil, forbidden()
 	}
 	if d.OrgGUID != "" {
-		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.OrgManager)
+		return d, p.caller.mayInOrg(p.tx, d.OrgGUID, platform.ManageOrganization)
 	}
 	return d, nil
-}
-
-func (a *API) updateDomain(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, domains, http.StatusOK, func(p *presenter) (*platform.Domain, error) {
-		d, err := a.domainFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&d.Metadata); err != nil {
-			return nil, err
-		}
-		return d, p.tx.Domains().Update(d)
-	})
 }
 
 func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 // droplets are for lists, which more people read: what is in them is hidden.
@@ -62,7 +60,7 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/droplets", read, droplets.lister(a))
 	g.Storing().Handle(http.MethodPost, "/v3/droplets", write, a.createDroplet)
 	g.Handle(http.MethodGet, "/v3/droplets/{guid}", read, droplet.getter(a))
-	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, a.updateDroplet)
+	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", write, metadataPatcher(a, droplet, only(a.dropletFor)))
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, platform.Tx.Packages, "Package", "package_guid"))
@@ -121,7 +119,7 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		app, err := a.appFor(p, manages...)
+		app, err := a.appFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -205,71 +203,36 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Relationships 'relationships' must include 'app'")
 	}
 	source := r.URL.Query().Get("source_guid")
-	var from *platform.Droplet
-	d := &platform.Droplet{}
+	var from, d *platform.Droplet
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
 		}
-		d = &platform.Droplet{AppGUID: app.GUID, State: platform.AwaitingUpload, Lifecycle: "buildpack", ProcessTypes: body.ProcessTypes}
 		if source != "" {
 			// Whoever copies it can download it.
 			if from, err = find(p.caller, tx.Droplets(), source, "Droplet"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID)
+				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return err
 			}
-			if from.State != platform.Staged {
-				return fault.Invalid("Source droplet is not staged.")
-			}
-			copied := *from
-			copied.Resource, copied.AppGUID, copied.State, copied.PackageGUID = platform.Resource{}, app.GUID, platform.Copying, ""
-			d = &copied
 		}
-		if d.ProcessTypes == nil {
-			d.ProcessTypes = map[string]string{platform.WebProcess: ""}
-		}
-		if err := tx.Droplets().Insert(d); err != nil {
-			return err
-		}
-		return a.platform.RecordApp(tx, "audit.app.droplet.create", p.caller.actor(), app, map[string]any{"droplet_guid": d.GUID})
+		d = &platform.Droplet{ProcessTypes: body.ProcessTypes}
+		return a.platform.CreateDroplet(tx, p.caller.actor(), app, d, from)
 	})
 	if err != nil {
 		return err
 	}
-	if from != nil {
-		if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
-			return err
-		}
+	if from == nil {
+		return respond(a, w, r, droplet, http.StatusCreated, d)
 	}
-	return answer(a, w, r, droplet, http.StatusCreated, func(p *presenter) (*platform.Droplet, error) {
-		if from == nil {
-			return d, nil
-		}
-		d.State = platform.Staged
-		return d, p.tx.Droplets().Update(d)
-	})
-}
-
-func (a *API) updateDroplet(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
+	if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
 		return err
 	}
-	return answer(a, w, r, droplet, http.StatusOK, func(p *presenter) (*platform.Droplet, error) {
-		d, _, err := a.dropletFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&d.Metadata); err != nil {
-			return nil, err
-		}
-		return d, p.tx.Droplets().Update(d)
+	return answer(a, w, r, droplet, http.StatusCreated, func(p *presenter) (*platform.Droplet, error) {
+		return d, a.platform.DropletCopied(p.tx, d)
 	})
 }
 
@@ -278,7 +241,7 @@ func (a *API) dropletFor(p *presenter) (*platform.Droplet, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, d.AppGUID)
+	app, err := a.appNamed(p, d.AppGUID, platform.Develop)
 	return d, app, err
 }
 
@@ -288,13 +251,7 @@ func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if app.DropletGUID == d.GUID {
-			return fault.Invalid("The droplet is currently used by an app.")
-		}
-		if err := actions.NotDeployed(p.tx, d); err != nil {
-			return err
-		}
-		return p.tx.Droplets().Delete(d.GUID)
+		return a.platform.DeleteDroplet(p.tx, p.caller.actor(), app, d)
 	})
 }
 
@@ -347,7 +304,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	if upload.file == nil {
 		return fault.Invalid("Upload must include the file 'bits'")
 	}
-	said, err := a.inspectDroplet(r.Context(), upload.file)
+	found, err := a.inspectDroplet(r.Context(), upload.file)
 	var refused *fault.Error
 	if err != nil && !errors.As(err, &refused) {
 		return err
@@ -359,37 +316,23 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	job := &platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
-	if refused != nil {
-		job.State = platform.JobFailed
-		job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
-	}
-	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
-		fresh, err := lookup(tx.Droplets(), d.GUID, "Droplet")
+	return uploaded(a, w, r, droplet, func(p *presenter) (*platform.Droplet, platform.Job, error) {
+		job := platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
+		d, err := lookup(p.tx.Droplets(), d.GUID, "Droplet")
 		if err != nil {
-			return err
+			return nil, job, err
 		}
 		if refused != nil {
-			fresh.State, fresh.Error = platform.Failed, refused.Message
-		} else {
-			fresh.State, fresh.Checksum, fresh.Size = platform.Staged, sum, size
-			adopt(fresh, said)
+			job.State = platform.JobFailed
+			job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
+			return d, job, a.platform.DropletRefused(p.tx, d, refused.Message)
 		}
-		if fresh.Stack == "" {
-			fresh.Stack = a.platform.Stack
+		app, err := p.tx.Apps().Get(d.AppGUID)
+		if err != nil {
+			return nil, job, err
 		}
-		d = fresh
-		if err := tx.Droplets().Update(fresh); err != nil {
-			return err
-		}
-		job.GUID = ""
-		return tx.Jobs().Insert(job)
+		return d, job, a.platform.DropletUploaded(p.tx, p.caller.actor(), app, d, found, sum, size)
 	})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return answer(a, w, r, droplet, http.StatusAccepted, func(*presenter) (*platform.Droplet, error) { return d, nil })
 }
 
 // inspectDroplet looks into a file and leaves it as if it was not read.
@@ -403,17 +346,4 @@ func (a *API) inspectDroplet(ctx context.Context, file io.ReadSeeker) (*platform
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return said, err
-}
-
-// adopt takes over what an uploaded droplet says of itself. Commands that its
-// creator named when it was made count more.
-func adopt(d, said *platform.Droplet) {
-	types := map[string]string{}
-	maps.Copy(types, said.ProcessTypes)
-	for kind, command := range d.ProcessTypes {
-		if _, known := types[kind]; command != "" || !known {
-			types[kind] = command
-		}
-	}
-	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, said.Buildpacks, said.Sidecars, said.ExecutionMetadata
 }

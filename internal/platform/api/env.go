@@ -119,10 +119,8 @@ func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		g.Name, g.Var, g.Updated = web.Param(r, "name"), mergeEnv(g.Var, patch), a.now()
-		if err := actions.CheckEnv(g.Var); err != nil {
-			return nil, err
-		}
-		return presentEnvGroup(p, g), p.tx.SetEnvGroup(g)
+		g.Name, g.Var = web.Param(r, "name"), mergeEnv(g.Var, patch)
+		err = a.platform.SetEnvGroup(p.tx, &g)
+		return presentEnvGroup(p, g), err
 	})
 }

@@ -53,7 +53,7 @@ func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
 
 // needFlag refuses what is switched off.
 func (a *API) needFlag(p *presenter, name string) error {
-	if p.caller.admin {
+	if p.caller.Admin {
 		return nil
 	}
 	f, err := flagNamed(p.tx, name)
@@ -129,9 +129,6 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if len([]rune(body.Message.value)) > 250 {
-		return fault.Invalid("Custom error message is too long (maximum is 250 characters)")
-	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
 		f, err := flagNamed(p.tx, web.Param(r, "name"))
 		if err != nil {
@@ -143,7 +140,7 @@ func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
 		if body.Message.set {
 			f.CustomErrorMessage = body.Message.value
 		}
-		f.Updated = a.now()
-		return presentFlag(p, f), p.tx.SetFeatureFlag(f)
+		err = a.platform.SetFeatureFlag(p.tx, &f)
+		return presentFlag(p, f), err
 	})
 }

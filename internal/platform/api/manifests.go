@@ -47,7 +47,7 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 }
 
 func (a *API) applier(p *presenter) (*manifest.Applier, error) {
-	space, err := a.spaceFor(p, platform.SpaceDeveloper)
+	space, err := a.spaceFor(p, platform.Develop)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	job := &platform.Job{Operation: "space.apply_manifest", State: platform.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
+	job := platform.Job{Operation: "space.apply_manifest", State: platform.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
 	for _, app := range m.Apps {
 		job.Warnings = append(job.Warnings, app.Warnings...)
 	}
@@ -91,23 +91,19 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 		}
 		job.State = platform.JobFailed
 	}
+	var stored *platform.Job
 	err = a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		if failed == nil && len(pending) > 0 {
-			warnings := job.Warnings
-			job, err = a.services.Follow(tx, newPresenter(tx, r).caller.actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending)
-			if err != nil || len(warnings) == 0 {
-				return err
-			}
-			job.Warnings = warnings
-			return tx.Jobs().Update(job)
+			stored, err = a.services.Follow(tx, callerOf(r).actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending, job.Warnings)
+			return err
 		}
-		job.GUID = ""
-		return tx.Jobs().Insert(job)
+		stored, err = a.platform.CreateJob(tx, job)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.accepted(w, r, job)
+	a.accepted(w, r, stored)
 	return nil
 }
 
@@ -201,7 +197,7 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.SpaceDeveloper); err != nil {
+		if _, err := p.caller.mayInSpace(tx, space.GUID, platform.Develop); err != nil {
 			return err
 		}
 		changes, err = manifest.Diff(tx, space, m)

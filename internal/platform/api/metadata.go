@@ -82,34 +82,3 @@ func parseRequirement(s string) (platform.LabelRequirement, error) {
 	}
 	return req, nil
 }
-
-// metadataPatch is metadata in a request: null removes a key.
-type metadataPatch struct {
-	Labels      map[string]*string `json:"labels"`
-	Annotations map[string]*string `json:"annotations"`
-}
-
-// apply merges the patch into m.
-func (p *metadataPatch) apply(m *platform.Metadata) error {
-	if p == nil {
-		return nil
-	}
-	if err := actions.CheckMetadata(p.Labels, p.Annotations); err != nil {
-		return err
-	}
-	merge := func(dest *map[string]string, patch map[string]*string) {
-		for k, v := range patch {
-			if v == nil {
-				delete(*dest, k)
-				continue
-			}
-			if *dest == nil {
-				*dest = map[string]string{}
-			}
-			(*dest)[k] = *v
-		}
-	}
-	merge(&m.Labels, p.Labels)
-	merge(&m.Annotations, p.Annotations)
-	return nil
-}

@@ -26,9 +26,9 @@ func (a *API) organizationRoutes(g *web.Group) {
 }
 
 type organizationRequest struct {
-	Name      *string        `json:"name"`
-	Suspended *bool          `json:"suspended"`
-	Metadata  *metadataPatch `json:"metadata"`
+	Name      *string                `json:"name"`
+	Suspended *bool                  `json:"suspended"`
+	Metadata  *actions.MetadataPatch `json:"metadata"`
 }
 
 func (b *organizationRequest) apply(o *platform.Organization) error {
@@ -38,7 +38,7 @@ func (b *organizationRequest) apply(o *platform.Organization) error {
 	if b.Suspended != nil {
 		o.Suspended = *b.Suspended
 	}
-	if err := b.Metadata.apply(&o.Metadata); err != nil {
+	if err := b.Metadata.Apply(&o.Metadata); err != nil {
 		return err
 	}
 	return validateName(o.Name)
@@ -54,7 +54,7 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 		if err := body.apply(org); err != nil {
 			return nil, err
 		}
-		if !p.caller.admin {
+		if !p.caller.Admin {
 			if on, err := a.flagOn(p.tx, "user_org_creation"); err != nil || !on {
 				return nil, orForbidden(err)
 			}
@@ -73,10 +73,10 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.caller.mayInOrg(p.tx, org.GUID, platform.OrgManager); err != nil {
+		if err := p.caller.mayInOrg(p.tx, org.GUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
-		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.admin {
+		if body.Suspended != nil && *body.Suspended != org.Suspended && !p.caller.Admin {
 			return nil, forbidden()
 		}
 		if err := body.apply(org); err != nil {

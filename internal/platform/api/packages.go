@@ -3,15 +3,14 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 var packages = resource[platform.Package, packageBody]{
@@ -27,7 +26,7 @@ func (a *API) packageRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/packages", read, packages.lister(a))
 	g.Storing().Handle(http.MethodPost, "/v3/packages", write, a.createPackage)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}", read, packages.getter(a))
-	g.Handle(http.MethodPatch, "/v3/packages/{guid}", write, a.updatePackage)
+	g.Handle(http.MethodPatch, "/v3/packages/{guid}", write, metadataPatcher(a, packages, only(a.packageFor)))
 	g.Handle(http.MethodDelete, "/v3/packages/{guid}", write, a.deletePackage)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", read, listerOf(a, packages, platform.Tx.Apps, "App", "app_guid"))
 	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
@@ -38,9 +37,9 @@ func (a *API) packageRoutes(g *web.Group) {
 
 func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Type          string         `json:"type"`
-		Data          map[string]any `json:"data"`
-		Metadata      *metadataPatch `json:"metadata"`
+		Type          string                 `json:"type"`
+		Data          map[string]any         `json:"data"`
+		Metadata      *actions.MetadataPatch `json:"metadata"`
 		Relationships struct {
 			App relation `json:"app"`
 		} `json:"relationships"`
@@ -59,50 +58,39 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	case body.Type != "bits":
 		return fault.Invalid("Type must be one of 'bits, docker'")
 	}
-	var from *platform.Package
-	var made *platform.Package
+	var from, made *platform.Package
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
-		app, err := a.appNamed(p, body.Relationships.App.Data.GUID)
+		app, err := a.appNamed(p, body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
-		made = &platform.Package{AppGUID: app.GUID, Type: "bits", State: platform.AwaitingUpload}
-		if err := body.Metadata.apply(&made.Metadata); err != nil {
+		made = &platform.Package{}
+		if err := body.Metadata.Apply(&made.Metadata); err != nil {
 			return err
 		}
 		if source != "" {
 			// Whoever copies it can download it.
 			if from, err = find(p.caller, tx.Packages(), source, "Package"); err == nil {
-				_, err = a.appNamed(p, from.AppGUID)
+				_, err = a.appNamed(p, from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
 			}
-			if from.State != platform.Ready {
-				return fault.Invalid("Source package must be READY")
-			}
-			made.State, made.Checksum = platform.Copying, from.Checksum
 		}
-		if err := tx.Packages().Insert(made); err != nil {
-			return err
-		}
-		return a.platform.RecordApp(tx, "audit.app.package.create", p.caller.actor(), app, map[string]any{"package_guid": made.GUID})
+		return a.platform.CreatePackage(tx, p.caller.actor(), app, made, from)
 	})
 	if err != nil {
 		return err
 	}
-	if from != nil {
-		if err := a.blobs.CopyPackage(r.Context(), from.GUID, made.GUID); err != nil {
-			return err
-		}
+	if from == nil {
+		return respond(a, w, r, packages, http.StatusCreated, made)
+	}
+	if err := a.blobs.CopyPackage(r.Context(), from.GUID, made.GUID); err != nil {
+		return err
 	}
 	return answer(a, w, r, packages, http.StatusCreated, func(p *presenter) (*platform.Package, error) {
-		if from == nil {
-			return made, nil
-		}
-		made.State = platform.Ready
-		return made, p.tx.Packages().Update(made)
+		return made, a.platform.PackageCopied(p.tx, made)
 	})
 }
 
@@ -111,27 +99,8 @@ func (a *API) packageFor(p *presenter) (*platform.Package, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, pkg.AppGUID)
+	app, err := a.appNamed(p, pkg.AppGUID, platform.Develop)
 	return pkg, app, err
-}
-
-func (a *API) updatePackage(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, packages, http.StatusOK, func(p *presenter) (*platform.Package, error) {
-		pkg, _, err := a.packageFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&pkg.Metadata); err != nil {
-			return nil, err
-		}
-		return pkg, p.tx.Packages().Update(pkg)
-	})
 }
 
 func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
@@ -140,10 +109,7 @@ func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := p.tx.Packages().Delete(pkg.GUID); err != nil {
-			return err
-		}
-		return a.platform.RecordApp(p.tx, "audit.app.package.delete", p.caller.actor(), app, map[string]any{"package_guid": pkg.GUID})
+		return a.platform.DeletePackage(p.tx, p.caller.actor(), app, pkg)
 	})
 }
 
@@ -225,7 +191,7 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := []match{}
 	if on {
-		found, err := a.blobs.Match(r.Context(), callerOf(r).guid, wanted)
+		found, err := a.blobs.Match(r.Context(), callerOf(r).GUID, wanted)
 		if err != nil {
 			return err
 		}
@@ -259,14 +225,12 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if u.file == nil && len(matched) == 0 {
 		return fault.Invalid("Upload must include either resources or bits")
 	}
-	// Of two uploads that arrive at the same time one must lose.
 	var pkg *platform.Package
 	err = a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		if pkg, err = a.awaitingUpload(newPresenter(tx, r)); err != nil {
 			return err
 		}
-		pkg.State = platform.ProcessingUpload
-		return tx.Packages().Update(pkg)
+		return a.platform.BeginPackageUpload(tx, pkg)
 	})
 	if err != nil {
 		return err
@@ -275,7 +239,7 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if u.file != nil {
 		bits = u.file
 	}
-	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).guid, bits, u.size, matched)
+	sum, err := a.blobs.PutPackage(r.Context(), pkg.GUID, callerOf(r).GUID, bits, u.size, matched)
 	if err != nil {
 		return a.packageFailed(r, pkg, err)
 	}
@@ -284,11 +248,7 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		fresh.State, fresh.Checksum = platform.Ready, sum
-		if err := p.tx.Packages().Update(fresh); err != nil {
-			return nil, err
-		}
-		return fresh, a.platform.RecordApp(p.tx, "audit.app.package.upload", p.caller.actor(), app, map[string]any{"package_guid": fresh.GUID})
+		return fresh, a.platform.PackageUploaded(p.tx, p.caller.actor(), app, fresh, sum)
 	})
 }
 
@@ -298,8 +258,8 @@ func (a *API) awaitingUpload(p *presenter) (*platform.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pkg.State != platform.AwaitingUpload {
-		return nil, fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
+	if err := actions.CheckPackageUpload(pkg); err != nil {
+		return nil, err
 	}
 	return pkg, a.needFlag(p, "app_bits_upload")
 }
@@ -316,23 +276,11 @@ func (u *upload) matched() ([]Resource, error) {
 	return readResources(listed)
 }
 
-// packageFailed remembers why bits were refused. After anything else, a full
-// disk for example, they can be uploaded again.
+// packageFailed stores that an upload failed and returns the cause.
 func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error) error {
 	// The client may be gone, which is no reason to leave it as it is.
 	ctx := context.WithoutCancel(r.Context())
-	err := a.store.Update(ctx, func(tx platform.Tx) error {
-		fresh, err := tx.Packages().Get(pkg.GUID)
-		if err != nil {
-			return err
-		}
-		fresh.State = platform.AwaitingUpload
-		var refused *fault.Error
-		if errors.As(cause, &refused) && refused.Code == fault.Unprocessable {
-			fresh.State, fresh.Error = platform.Failed, strings.Join(refused.Messages(), "; ")
-		}
-		return tx.Packages().Update(fresh)
-	})
+	err := a.store.Update(ctx, func(tx platform.Tx) error { return a.platform.PackageUploadFailed(tx, pkg.GUID, cause) })
 	if err != nil {
 		a.log.WarnContext(ctx, "a failed package could not be marked", "error", err)
 	}

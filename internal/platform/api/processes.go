@@ -58,12 +58,12 @@ func (a *API) processOf(p *presenter) (*platform.Process, error) {
 	return process, err
 }
 
-func (a *API) processFor(p *presenter, roles ...platform.RoleType) (*platform.Process, *platform.App, error) {
+func (a *API) processFor(p *presenter, action platform.Action) (*platform.Process, *platform.App, error) {
 	process, err := a.processOf(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, process.AppGUID, roles...)
+	app, err := a.appNamed(p, process.AppGUID, action)
 	return process, app, err
 }
 
@@ -121,11 +121,11 @@ func (b *checkRequest) apply(h *platform.HealthCheck) error {
 
 func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Command   optional[string]    `json:"command"`
-		User      optional[string]    `json:"user"`
-		Health    loose[checkRequest] `json:"health_check"`
-		Readiness loose[checkRequest] `json:"readiness_health_check"`
-		Metadata  *metadataPatch      `json:"metadata"`
+		Command   optional[string]       `json:"command"`
+		User      optional[string]       `json:"user"`
+		Health    loose[checkRequest]    `json:"health_check"`
+		Readiness loose[checkRequest]    `json:"readiness_health_check"`
+		Metadata  *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	single.present = a.presentProcessesWhole
 	return answer(a, w, r, single, http.StatusOK, func(p *presenter) (*platform.Process, error) {
 		// Not those who merely operate it: a command is code.
-		process, app, err := a.processFor(p)
+		process, app, err := a.processFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Readiness.value.apply(&process.Readiness); err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&process.Metadata); err != nil {
+		if err := body.Metadata.Apply(&process.Metadata); err != nil {
 			return nil, err
 		}
 		return process, a.platform.UpdateProcess(p.tx, p.caller.actor(), app, process, request)
@@ -175,7 +175,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 	}
 	var appGUID string
 	err := answer(a, w, r, a.processes(), http.StatusAccepted, func(p *presenter) (*platform.Process, error) {
-		process, app, err := a.processFor(p, manages...)
+		process, app, err := a.processFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}

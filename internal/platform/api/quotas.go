@@ -49,7 +49,7 @@ func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*p
 		if !asked.Has(parameter) {
 			return nil, nil
 		}
-		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("guid", splitValues(asked.Get(parameter)))}})
+		found, _, err := places.repo(p.tx).List(platform.Query{Reader: p.caller.Reader(), Where: []platform.Cond{platform.InStrings("guid", splitValues(asked.Get(parameter)))}})
 		guids := guidsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
 		return []platform.Cond{platform.InStrings(field, guids)}, err
 	}
@@ -248,7 +248,7 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 type applied map[string][]string
 
 func appliedPlaces[T any](p *presenter, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
-	found, _, err := repo.List(platform.Query{Reader: p.caller.reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
+	found, _, err := repo.List(platform.Query{Reader: p.caller.Reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
 	out := applied{}
 	for _, place := range found {
 		quota := quotaOf(place)
@@ -268,7 +268,7 @@ func (a *API) spaceQuotaFor(p *presenter) (*platform.SpaceQuota, error) {
 	if err != nil {
 		return nil, err
 	}
-	return quota, p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.OrgManager)
+	return quota, p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.ManageOrganization)
 }
 
 func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
@@ -288,7 +288,7 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(p.caller, p.tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Organization with guid '"+quota.OrgGUID+"' does not exist, or you do not have access to it.")
 		}
-		if err := p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.OrgManager); err != nil {
+		if err := p.caller.mayInOrg(p.tx, quota.OrgGUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
 		to, err := related(p, p.tx.Spaces(), body.Relationships.Spaces, "Spaces")

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // resource declares a kind of resource: how it is found, listed and shown. The
@@ -18,6 +20,8 @@ type resource[T, B any] struct {
 	present func(p *presenter, items []*T) ([]B, error)
 	// include fills "included" as the request asks; nil includes nothing.
 	include func(p *presenter, l *list, items []*T) (map[string]any, error)
+	// metadataOnly refuses a PATCH without metadata: nothing else can be changed.
+	metadataOnly bool
 }
 
 // presenter is what showing resources needs: the transaction they were read
@@ -57,7 +61,7 @@ func (s resource[T, B]) listerWhere(a *API, where func(p *presenter) ([]platform
 		if err != nil {
 			return err
 		}
-		l.query.Reader = callerOf(r).reader()
+		l.query.Reader = callerOf(r).Reader()
 		var bodies []B
 		var total int
 		var included map[string]any
@@ -104,9 +108,12 @@ func listerOf[T, B, P any](a *API, s resource[T, B], parent func(platform.Tx) pl
 
 // getter answers GET of one.
 func (s resource[T, B]) getter(a *API) web.Handler {
-	return s.getterBy(a, func(p *presenter) (*T, error) {
-		return find(p.caller, s.repo(p.tx), web.Param(p.r, "guid"), s.noun)
-	})
+	return s.getterBy(a, s.find)
+}
+
+// find is the resource of the path, if the caller may see it.
+func (s resource[T, B]) find(p *presenter) (*T, error) {
+	return find(p.caller, s.repo(p.tx), web.Param(p.r, "guid"), s.noun)
 }
 
 // getterBy is getter for resources that are found in another way.
@@ -158,8 +165,13 @@ func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource
 	if err != nil {
 		return err
 	}
+	return respond(a, w, r, s, status, item)
+}
+
+// respond answers with a resource that is stored.
+func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, item *T) error {
 	var bodies []B
-	err = a.store.View(r.Context(), func(tx platform.Tx) (err error) {
+	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 		bodies, err = s.present(newPresenter(tx, r), []*T{item})
 		return err
 	})
@@ -231,18 +243,79 @@ func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func
 // that is complete: being done at the first poll is what makes them quick.
 func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(p *presenter) error) error {
 	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		if err := f(newPresenter(tx, r)); err != nil {
 			return err
 		}
-		job = &platform.Job{Operation: operation, State: platform.JobComplete}
-		return tx.Jobs().Insert(job)
+		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	acceptJob(w, r, job)
 	return nil
+}
+
+// uploaded answers with a resource whose file was uploaded, and with where the
+// job can be found that clients expect.
+func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(p *presenter) (*T, platform.Job, error)) error {
+	var item *T
+	var job *platform.Job
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		stored, done, err := f(newPresenter(tx, r))
+		if err != nil {
+			return err
+		}
+		item = stored
+		job, err = a.platform.CreateJob(tx, done)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
+	return respond(a, w, r, s, http.StatusAccepted, item)
+}
+
+// metadataPatcher answers PATCH of a resource of which nothing but the metadata
+// can be changed, by callers who may change what find returns.
+func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(p *presenter) (*T, error)) web.Handler {
+	return patcher(a, s, find, func(tx platform.Tx, _ actions.Actor, item *T, patch *actions.MetadataPatch) error {
+		return actions.UpdateMetadata(s.repo(tx), P(item), patch)
+	})
+}
+
+// patcher is metadataPatcher with an action that also records an audit event.
+func patcher[T, B any](a *API, s resource[T, B], find func(p *presenter) (*T, error),
+	update func(platform.Tx, actions.Actor, *T, *actions.MetadataPatch) error,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body struct {
+			Metadata *actions.MetadataPatch `json:"metadata"`
+		}
+		if err := web.DecodeStrict(r, &body); err != nil {
+			return err
+		}
+		if s.metadataOnly && body.Metadata == nil {
+			return fault.Invalid("Metadata must be given: nothing else can be changed here")
+		}
+		return answer(a, w, r, s, http.StatusOK, func(p *presenter) (*T, error) {
+			item, err := find(p)
+			if err != nil {
+				return nil, err
+			}
+			return item, update(p.tx, p.caller.actor(), item, body.Metadata)
+		})
+	}
+}
+
+// only leaves out what find returns beside the resource.
+func only[T, U any](find func(p *presenter) (*T, U, error)) func(p *presenter) (*T, error) {
+	return func(p *presenter) (*T, error) {
+		item, _, err := find(p)
+		return item, err
+	}
 }
 
 // guidsOf collects what resources refer to, each once.

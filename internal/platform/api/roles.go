@@ -91,9 +91,9 @@ func (b *roleRequest) check() error {
 		return fault.Invalid("Relationships 'relationships' must include 'user'")
 	case org && space:
 		return fault.Invalid("Cannot pass both 'organization' and 'space' in a create role request")
-	case isOrgRole(b.Type) && !org:
+	case b.Type.OfOrganization() && !org:
 		return fault.Invalid("Role type '" + string(b.Type) + "' requires an organization in 'relationships'")
-	case !isOrgRole(b.Type) && !space:
+	case !b.Type.OfOrganization() && !space:
 		return fault.Invalid("Role type '" + string(b.Type) + "' requires a space in 'relationships'")
 	}
 	return nil
@@ -167,18 +167,18 @@ func duplicateRole(tx platform.Tx, name string, role *platform.Role) string {
 
 // placeRole sets where the role holds, if the caller may give it there.
 func (a *API) placeRole(p *presenter, role *platform.Role, body *roleRequest) (platform.Cond, error) {
-	if isOrgRole(body.Type) {
+	if body.Type.OfOrganization() {
 		role.OrgGUID = body.Relationships.Organization.Data.GUID
 		if _, err := find(p.caller, p.tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
 			return platform.Cond{}, notAccessible(err, "Invalid organization. Ensure that the organization exists and you have access to it.")
 		}
-		return platform.In("organization_guid", role.OrgGUID), p.caller.mayInOrg(p.tx, role.OrgGUID, platform.OrgManager)
+		return platform.In("organization_guid", role.OrgGUID), p.caller.mayInOrg(p.tx, role.OrgGUID, platform.ManageOrganization)
 	}
 	role.SpaceGUID = body.Relationships.Space.Data.GUID
 	if _, err := find(p.caller, p.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
 		return platform.Cond{}, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 	}
-	_, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.SpaceManager, platform.OrgManager)
+	_, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.ManageSpace)
 	return platform.In("space_guid", role.SpaceGUID), err
 }
 
@@ -215,12 +215,12 @@ func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if role.SpaceGUID != "" {
-			if _, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.SpaceManager, platform.OrgManager); err != nil {
+			if _, err := p.caller.mayInSpace(p.tx, role.SpaceGUID, platform.ManageSpace); err != nil {
 				return err
 			}
 			return a.platform.TakeRole(p.tx, p.caller.actor(), role)
 		}
-		if err := p.caller.mayInOrg(p.tx, role.OrgGUID, platform.OrgManager); err != nil {
+		if err := p.caller.mayInOrg(p.tx, role.OrgGUID, platform.ManageOrganization); err != nil {
 			return err
 		}
 		if err := a.lastOrgRole(p.tx, role); err != nil {

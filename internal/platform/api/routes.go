@@ -55,11 +55,11 @@ func (a *API) routeRoutes(g *web.Group) {
 }
 
 type routeRequest struct {
-	Host          *string        `json:"host"`
-	Path          *string        `json:"path"`
-	Port          *int           `json:"port"`
-	Options       map[string]any `json:"options"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Host          *string                `json:"host"`
+	Path          *string                `json:"path"`
+	Port          *int                   `json:"port"`
+	Options       map[string]any         `json:"options"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships struct {
 		Space  relation `json:"space"`
 		Domain relation `json:"domain"`
@@ -107,7 +107,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(p.caller, p.tx.Spaces(), space.GUID, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		s, err := p.caller.mayInSpace(p.tx, space.GUID, platform.SpaceDeveloper, platform.SpaceSupporter)
+		s, err := p.caller.mayInSpace(p.tx, space.GUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if route.Options, err = a.mergeOptions(p, nil, body.Options); err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&route.Metadata); err != nil {
+		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
 		return route, a.platform.CreateRoute(p.tx, p.caller.actor(), route, d)
@@ -147,14 +147,14 @@ func (a *API) routeFor(p *presenter) (*platform.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, platform.SpaceDeveloper, platform.SpaceSupporter)
+	_, err = p.caller.mayInSpace(p.tx, route.SpaceGUID, platform.Operate)
 	return route, err
 }
 
 func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Options  map[string]any `json:"options"`
-		Metadata *metadataPatch `json:"metadata"`
+		Options  map[string]any         `json:"options"`
+		Metadata *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -170,10 +170,10 @@ func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		}
-		if err := body.Metadata.apply(&route.Metadata); err != nil {
+		if err := body.Metadata.Apply(&route.Metadata); err != nil {
 			return nil, err
 		}
-		return route, p.tx.Routes().Update(route)
+		return route, a.platform.UpdateRoute(p.tx, p.caller.actor(), route)
 	})
 }
 
@@ -193,7 +193,7 @@ func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error
 		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
 	}
 	return a.finish(w, r, "space.delete_unmapped_routes", func(p *presenter) error {
-		space, err := a.spaceFor(p, platform.SpaceDeveloper, platform.SpaceSupporter)
+		space, err := a.spaceFor(p, platform.Operate)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ var (
 	credentialTypes = platform.In("type", platform.BindingApp, platform.BindingKey)
 
 	serviceBindings = resource[platform.ServiceBinding, bindingBody]{
-		noun: "Service credential binding", repo: platform.Tx.ServiceBindings, present: presentBindings,
+		noun: "Service credential binding", repo: platform.Tx.ServiceBindings, present: presentBindings, metadataOnly: true,
 		list: listing{
 			filters: map[string]filter{
 				"names": byText("name"), "type": byWord("type", platform.BindingApp, platform.BindingKey),
@@ -65,7 +65,7 @@ func (a *API) serviceBindingRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, path, read, serviceBindings.listerWhere(a, func(*presenter) ([]platform.Cond, error) { return []platform.Cond{credentialTypes}, nil }))
 	g.Handle(http.MethodPost, path, write, a.createBinding)
 	g.Handle(http.MethodGet, path+"/{guid}", read, serviceBindings.getterBy(a, a.credentialBinding))
-	g.Handle(http.MethodPatch, path+"/{guid}", write, a.updateBinding)
+	g.Handle(http.MethodPatch, path+"/{guid}", write, a.bindingPatcher(a.credentialBinding))
 	g.Handle(http.MethodDelete, path+"/{guid}", write, a.deleteBinding)
 	g.Handle(http.MethodGet, path+"/{guid}/details", read, a.bindingDetails)
 	g.Handle(http.MethodGet, path+"/{guid}/parameters", read, a.bindingParameters(a.credentialBinding))
@@ -85,11 +85,11 @@ func bindingOf(p *presenter, noun string, types ...string) (*platform.ServiceBin
 }
 
 type bindingRequest struct {
-	Type          string         `json:"type"`
-	Name          *string        `json:"name"`
-	Parameters    object         `json:"parameters"`
-	Strategy      string         `json:"strategy"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Type          string                 `json:"type"`
+	Name          *string                `json:"name"`
+	Parameters    object                 `json:"parameters"`
+	Strategy      string                 `json:"strategy"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships struct {
 		App      relation `json:"app"`
 		Instance relation `json:"service_instance"`
@@ -137,7 +137,7 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 		if body.Name != nil {
 			want.Name = *body.Name
 		}
-		if err := body.Metadata.apply(&want.Metadata); err != nil {
+		if err := body.Metadata.Apply(&want.Metadata); err != nil {
 			return want, err
 		}
 		var err error
@@ -153,7 +153,7 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 			}
 			space = want.App.SpaceGUID
 		}
-		_, err = p.caller.mayInSpace(p.tx, space, platform.SpaceDeveloper)
+		_, err = p.caller.mayInSpace(p.tx, space, platform.Develop)
 		return want, err
 	})
 }
@@ -184,50 +184,33 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.S
 	if made.AppGUID != "" {
 		a.signals.AppsChanged(made.AppGUID) // its log may have a drain now
 	}
-	return answer(a, w, r, s, http.StatusCreated, func(*presenter) (*platform.ServiceBinding, error) { return made, nil })
+	return respond(a, w, r, s, http.StatusCreated, made)
 }
 
-func (a *API) updateBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.patchBinding(w, r, a.credentialBinding)
-}
-
-func (a *API) patchBinding(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error)) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	if err := metadataOnly(body.Metadata); err != nil {
-		return err
-	}
-	return answer(a, w, r, serviceBindings, http.StatusOK, func(p *presenter) (*platform.ServiceBinding, error) {
+// bindingPatcher answers PATCH of a binding that get finds.
+func (a *API) bindingPatcher(get func(p *presenter) (*platform.ServiceBinding, error)) web.Handler {
+	return patcher(a, serviceBindings, func(p *presenter) (*platform.ServiceBinding, error) {
 		b, err := get(p)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, platform.SpaceDeveloper); err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&b.Metadata); err != nil {
-			return nil, err
-		}
-		return b, p.tx.ServiceBindings().Update(b)
-	})
+		_, err = p.caller.mayInSpace(p.tx, b.SpaceGUID, platform.Develop)
+		return b, err
+	}, a.services.UpdateBinding)
 }
 
 func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.credentialBinding, platform.SpaceDeveloper)
+	return a.unbind(w, r, a.credentialBinding, platform.Develop)
 }
 
-func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), roles ...platform.RoleType) error {
+func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(p *presenter) (*platform.ServiceBinding, error), action platform.Action) error {
 	var route, app string
 	err := a.orJob(w, r, func(p *presenter) (*platform.Job, error) {
 		b, err := get(p)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, roles...); err != nil {
+		if _, err := p.caller.mayInSpace(p.tx, b.SpaceGUID, action); err != nil {
 			return nil, err
 		}
 		route, app = b.RouteGUID, b.AppGUID
@@ -281,7 +264,7 @@ func (a *API) bindingParameters(get func(p *presenter) (*platform.ServiceBinding
 		var user string
 		err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 			p := newPresenter(tx, r)
-			user = p.caller.guid
+			user = p.caller.GUID
 			if b, err = get(p); err != nil {
 				return err
 			}

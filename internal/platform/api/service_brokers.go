@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services"
 )
 
@@ -24,9 +25,9 @@ func (a *API) serviceBrokerRoutes(g *web.Group) {
 }
 
 type brokerRequest struct {
-	Name           *string        `json:"name"`
-	URL            *string        `json:"url"`
-	Metadata       *metadataPatch `json:"metadata"`
+	Name           *string                `json:"name"`
+	URL            *string                `json:"url"`
+	Metadata       *actions.MetadataPatch `json:"metadata"`
 	Authentication *struct {
 		Type        string `json:"type"`
 		Credentials struct {
@@ -76,7 +77,7 @@ func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
 		if err := p.mayChangeCatalog(b); err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&b.Metadata); err != nil {
+		if err := body.Metadata.Apply(&b.Metadata); err != nil {
 			return nil, err
 		}
 		return a.services.CreateBroker(p.tx, p.caller.actor(), b)
@@ -110,10 +111,7 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return nil, err
 			}
-			if err := body.Metadata.apply(&b.Metadata); err != nil {
-				return nil, err
-			}
-			return b, p.tx.ServiceBrokers().Update(b)
+			return b, a.services.UpdateBrokerMetadata(p.tx, p.caller.actor(), b, body.Metadata)
 		})
 	}
 	return a.conclude(w, r, "", func(p *presenter) (*platform.Job, error) {
@@ -121,7 +119,7 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := body.Metadata.apply(&b.Metadata); err != nil {
+		if err := body.Metadata.Apply(&b.Metadata); err != nil {
 			return nil, err
 		}
 		return a.services.UpdateBroker(p.tx, p.caller.actor(), b, c)

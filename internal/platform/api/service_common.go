@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
@@ -38,8 +37,8 @@ func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string,
 		if job, err = f(newPresenter(tx, r)); err != nil || job != nil {
 			return err
 		}
-		job = &platform.Job{Operation: operation, State: platform.JobComplete}
-		return tx.Jobs().Insert(job)
+		job, err = a.platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
+		return err
 	})
 	if err != nil {
 		return err
@@ -267,19 +266,11 @@ func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
 // developers of its space.
 func (p *presenter) mayChangeCatalog(broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
-		if p.caller.admin {
+		if p.caller.Admin {
 			return nil
 		}
 		return forbidden()
 	}
-	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.SpaceDeveloper)
+	_, err := p.caller.mayInSpace(p.tx, broker.SpaceGUID, platform.Develop)
 	return err
-}
-
-// metadataOnly reads a request that can change nothing but metadata.
-func metadataOnly(patch *metadataPatch) error {
-	if patch == nil {
-		return fault.Invalid("Metadata must be given: nothing else can be changed here")
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services"
 )
 
@@ -69,7 +70,7 @@ type serviceInstanceRequest struct {
 	Maintenance     *struct {
 		Version string `json:"version"`
 	} `json:"maintenance_info"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Space relation `json:"space"`
 		Plan  relation `json:"service_plan"`
@@ -132,13 +133,13 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if _, err := find(p.caller, p.tx.Spaces(), i.SpaceGUID, "Space"); err != nil {
 			return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 		}
-		if _, err := p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.SpaceDeveloper); err != nil {
+		if _, err := p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.Develop); err != nil {
 			return nil, err
 		}
 		if body.Tags != nil {
 			i.Tags = *body.Tags
 		}
-		return i, body.Metadata.apply(&i.Metadata)
+		return i, body.Metadata.Apply(&i.Metadata)
 	}
 	if body.Type == platform.ServiceUserProvided {
 		return answer(a, w, r, serviceInstances, http.StatusCreated, func(p *presenter) (*platform.ServiceInstance, error) {
@@ -186,7 +187,7 @@ func (a *API) serviceInstanceFor(p *presenter) (*platform.ServiceInstance, error
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.SpaceDeveloper)
+	_, err = p.caller.mayInSpace(p.tx, i.SpaceGUID, platform.Develop)
 	return i, err
 }
 
@@ -207,7 +208,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if err != nil {
 			return err
 		}
-		if err := body.Metadata.apply(&i.Metadata); err != nil {
+		if err := body.Metadata.Apply(&i.Metadata); err != nil {
 			return err
 		}
 		instance = i
@@ -281,7 +282,7 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if err != nil {
 			return nil, err
 		}
-		if parts == nil && !p.caller.admin || parts != nil && p.mayChangeCatalog(parts) != nil {
+		if parts == nil && !p.caller.Admin || parts != nil && p.mayChangeCatalog(parts) != nil {
 			return nil, forbidden()
 		}
 		return nil, a.services.PurgeInstance(p.tx, p.caller.actor(), i)
@@ -306,17 +307,7 @@ func (p *presenter) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
 
 // secretsIn refuses those who may not see credentials in a space.
 func (p *presenter) secretsIn(spaceGUID string) error {
-	if p.caller.secrets {
-		return nil
-	}
-	space, err := p.tx.Spaces().Get(spaceGUID)
-	if err != nil {
-		return err
-	}
-	ok, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper)
-	if err == nil && !ok {
-		err = forbidden()
-	}
+	_, err := p.caller.mayInSpace(p.tx, spaceGUID, platform.ReadSecrets)
 	return err
 }
 
@@ -344,7 +335,7 @@ func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 	var user string
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 		p := newPresenter(tx, r)
-		user = p.caller.guid
+		user = p.caller.GUID
 		if instance, err = find(p.caller, tx.ServiceInstances(), web.Param(r, "guid"), "Service instance"); err != nil {
 			return err
 		}
@@ -379,15 +370,8 @@ func (a *API) servicePermissions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if p.caller.admin {
-			return map[string]bool{"read": true, "manage": true}, nil
-		}
-		space, err := p.tx.Spaces().Get(i.SpaceGUID)
-		if err != nil {
-			return nil, err
-		}
-		developer, err := p.caller.hasSpaceRole(p.tx, space, platform.SpaceDeveloper)
-		return map[string]bool{"read": true, "manage": developer}, err
+		manage, err := p.caller.granted(p.tx, i.SpaceGUID, platform.Develop)
+		return map[string]bool{"read": true, "manage": manage}, err
 	})
 }
 

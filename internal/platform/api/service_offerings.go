@@ -3,13 +3,13 @@ package api
 import (
 	"net/http"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 )
 
 var serviceOfferings = resource[platform.ServiceOffering, offeringBody]{
 	noun: "Service offering", repo: platform.Tx.ServiceOfferings, present: each(presentOffering),
+	metadataOnly: true,
 	list: listing{
 		filters: map[string]filter{
 			"names": byText("name"), "available": byFlag("available"), "service_broker_guids": byText("broker_guid"), "service_broker_names": byText("broker_name"),
@@ -30,7 +30,7 @@ func (a *API) serviceOfferingRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/service_offerings", read, serviceOfferings.lister(a))
 	g.Handle(http.MethodGet, "/v3/service_offerings/{guid}", read, serviceOfferings.getter(a))
-	g.Handle(http.MethodPatch, "/v3/service_offerings/{guid}", write, a.updateOffering)
+	g.Handle(http.MethodPatch, "/v3/service_offerings/{guid}", write, metadataPatcher(a, serviceOfferings, a.offeringFor))
 	g.Handle(http.MethodDelete, "/v3/service_offerings/{guid}", write, a.deleteOffering)
 }
 
@@ -47,28 +47,6 @@ func (a *API) offeringFor(p *presenter) (*platform.ServiceOffering, error) {
 	return o, p.mayChangeCatalog(b)
 }
 
-func (a *API) updateOffering(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	if err := metadataOnly(body.Metadata); err != nil {
-		return err
-	}
-	return answer(a, w, r, serviceOfferings, http.StatusOK, func(p *presenter) (*platform.ServiceOffering, error) {
-		o, err := a.offeringFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&o.Metadata); err != nil {
-			return nil, err
-		}
-		return o, p.tx.ServiceOfferings().Update(o)
-	})
-}
-
 // deleteOffering forgets an offering; with purge=true all its instances and
 // bindings too, without asking the broker.
 func (a *API) deleteOffering(w http.ResponseWriter, r *http.Request) error {
@@ -78,22 +56,7 @@ func (a *API) deleteOffering(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		instances, _, err := p.tx.ServiceInstances().List(platform.Where("offering_guid", o.GUID))
-		if err != nil {
-			return nil, err
-		}
-		if len(instances) > 0 && !purge {
-			return nil, fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without asking the broker.", len(instances), o.Name)
-		}
-		for _, i := range instances {
-			if err := a.services.PurgeInstance(p.tx, p.caller.actor(), i); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := p.tx.ServicePlans().DeleteAll(platform.Where("offering_guid", o.GUID)); err != nil {
-			return nil, err
-		}
-		return nil, p.tx.ServiceOfferings().Delete(o.GUID)
+		return nil, a.services.DeleteOffering(p.tx, p.caller.actor(), o, purge)
 	})
 }
 

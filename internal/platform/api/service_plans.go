@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 )
 
 var servicePlans = resource[platform.ServicePlan, planBody]{
 	noun: "Service plan", repo: platform.Tx.ServicePlans, present: presentPlans,
+	metadataOnly: true,
 	list: listing{
 		filters: map[string]filter{
 			"names": byText("name"), "available": byFlag("available"), "broker_catalog_ids": byText("catalog_id"),
@@ -79,7 +79,7 @@ func (a *API) servicePlanRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/service_plans", read, servicePlans.lister(a))
 	g.Handle(http.MethodGet, "/v3/service_plans/{guid}", read, servicePlans.getter(a))
-	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", write, a.updatePlan)
+	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", write, metadataPatcher(a, servicePlans, only(a.planFor)))
 	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}", write, a.deletePlan)
 	g.Handle(http.MethodGet, "/v3/service_plans/{guid}/visibility", read, a.getVisibility)
 	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}/visibility", write, a.setVisibility(false))
@@ -104,42 +104,13 @@ func (a *API) planFor(p *presenter) (*platform.ServicePlan, *platform.ServiceBro
 	return plan, b, p.mayChangeCatalog(b)
 }
 
-func (a *API) updatePlan(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	if err := metadataOnly(body.Metadata); err != nil {
-		return err
-	}
-	return answer(a, w, r, servicePlans, http.StatusOK, func(p *presenter) (*platform.ServicePlan, error) {
-		plan, _, err := a.planFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&plan.Metadata); err != nil {
-			return nil, err
-		}
-		return plan, p.tx.ServicePlans().Update(plan)
-	})
-}
-
 func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
 		plan, _, err := a.planFor(p)
 		if err != nil {
 			return nil, err
 		}
-		used, err := p.tx.ServiceInstances().Count(platform.Where("plan_guid", plan.GUID))
-		if err != nil {
-			return nil, err
-		}
-		if used > 0 {
-			return nil, fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_plans: there are %d instances of '%s'.", used, plan.Name)
-		}
-		return nil, p.tx.ServicePlans().Delete(plan.GUID)
+		return nil, a.services.DeletePlan(p.tx, p.caller.actor(), plan)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services"
 )
 
@@ -28,7 +29,7 @@ func (a *API) serviceRouteBindingRoutes(g *web.Group) {
 	}))
 	g.Handle(http.MethodPost, path, write, a.createRouteBinding)
 	g.Handle(http.MethodGet, path+"/{guid}", read, serviceRouteBindings.getterBy(a, a.routeBinding))
-	g.Handle(http.MethodPatch, path+"/{guid}", write, a.updateRouteBinding)
+	g.Handle(http.MethodPatch, path+"/{guid}", write, a.bindingPatcher(a.routeBinding))
 	g.Handle(http.MethodDelete, path+"/{guid}", write, a.deleteRouteBinding)
 	g.Handle(http.MethodGet, path+"/{guid}/parameters", read, a.bindingParameters(a.routeBinding))
 }
@@ -39,8 +40,8 @@ func (a *API) routeBinding(p *presenter) (*platform.ServiceBinding, error) {
 
 func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Parameters    object         `json:"parameters"`
-		Metadata      *metadataPatch `json:"metadata"`
+		Parameters    object                 `json:"parameters"`
+		Metadata      *actions.MetadataPatch `json:"metadata"`
 		Relationships struct {
 			Route    relation `json:"route"`
 			Instance relation `json:"service_instance"`
@@ -54,7 +55,7 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.bind(w, r, serviceRouteBindings, func(p *presenter) (services.Bind, error) {
 		want := services.Bind{Type: platform.BindingRoute, Parameters: body.Parameters}
-		if err := body.Metadata.apply(&want.Metadata); err != nil {
+		if err := body.Metadata.Apply(&want.Metadata); err != nil {
 			return want, err
 		}
 		var err error
@@ -66,15 +67,11 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return want, notAccessible(err, "The route could not be found: '"+body.Relationships.Route.Data.GUID+"'")
 		}
-		_, err = p.caller.mayInSpace(p.tx, want.Route.SpaceGUID, platform.SpaceDeveloper)
+		_, err = p.caller.mayInSpace(p.tx, want.Route.SpaceGUID, platform.Develop)
 		return want, err
 	})
 }
 
-func (a *API) updateRouteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.patchBinding(w, r, a.routeBinding)
-}
-
 func (a *API) deleteRouteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.routeBinding, platform.SpaceDeveloper)
+	return a.unbind(w, r, a.routeBinding, platform.Develop)
 }

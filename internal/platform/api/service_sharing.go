@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -70,115 +69,57 @@ func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error
 		if err != nil {
 			return nil, err
 		}
-		if err := a.shareable(p, i); err != nil {
+		if err := a.needFlag(p, "service_instance_sharing"); err != nil {
 			return nil, err
 		}
+		if err := a.services.Shareable(p.tx, i); err != nil {
+			return nil, err
+		}
+		var targets []*platform.Space
 		for _, d := range body.Data {
-			if err := a.shareWith(p, i, d.GUID); err != nil {
+			space, err := a.shareTarget(p, i, d.GUID)
+			if err != nil {
 				return nil, err
 			}
+			targets = append(targets, space)
 		}
-		if err := p.tx.ServiceInstances().Update(i); err != nil {
-			return nil, err
-		}
-		return presentSharing(p, i), a.platform.RecordInstance(p.tx, "share", p.caller.actor(), i, map[string]any{"target_space_guids": toMany(i.SharedSpaces).Data})
+		err = a.services.Share(p.tx, p.caller.actor(), i, targets)
+		return presentSharing(p, i), err
 	})
 }
 
-func (a *API) shareable(p *presenter, i *platform.ServiceInstance) error {
-	if err := a.needFlag(p, "service_instance_sharing"); err != nil {
-		return err
-	}
-	if i.Type == platform.ServiceUserProvided {
-		return fault.New(fault.Unprocessable, "User-provided services cannot be shared.")
-	}
-	plan, err := p.tx.ServicePlans().Get(i.PlanGUID)
-	if err != nil {
-		return err
-	}
-	o, err := p.tx.ServiceOfferings().Get(plan.OfferingGUID)
-	if err == nil && !o.Shareable {
-		err = fault.New(fault.Unprocessable, "The %s service does not support service instance sharing.", o.Name)
-	}
-	return err
-}
-
-func (a *API) shareWith(p *presenter, i *platform.ServiceInstance, guid string) error {
+// shareTarget is a space that the caller may share a service instance with.
+func (a *API) shareTarget(p *presenter, i *platform.ServiceInstance, guid string) (*platform.Space, error) {
 	space, err := find(p.caller, p.tx.Spaces(), guid, "Space")
 	if err != nil {
-		return notAccessible(err, "Unable to share service instance "+i.Name+" with spaces ['"+guid+"']. Ensure the spaces exist and that you have access to them.")
+		return nil, notAccessible(err, "Unable to share service instance "+i.Name+" with spaces ['"+guid+"']. Ensure the spaces exist and that you have access to them.")
 	}
 	if guid == i.SpaceGUID {
-		return fault.New(fault.Unprocessable, "Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where they were created.", i.Name, guid)
+		return nil, fault.New(fault.Unprocessable, "Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where they were created.", i.Name, guid)
 	}
-	if _, err := p.caller.mayInSpace(p.tx, guid, platform.SpaceDeveloper); err != nil {
-		if fault.Is(err, fault.Forbidden) {
-			err = fault.New(fault.Unprocessable, "Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service instance with a space.", i.Name, guid)
-		}
-		return err
+	_, err = p.caller.mayInSpace(p.tx, guid, platform.Develop)
+	if fault.Is(err, fault.Forbidden) {
+		err = fault.New(fault.Unprocessable, "Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service instance with a space.", i.Name, guid)
 	}
-	if slices.Contains(i.SharedSpaces, guid) {
-		return nil
-	}
-	usable, err := p.tx.ServicePlans().Count(platform.Where("guid", i.PlanGUID).And(platform.In("usable_in_space_guid", guid)))
-	if err != nil {
-		return err
-	}
-	if usable == 0 {
-		return fault.New(fault.Unprocessable, "Access to the service plan of '%s' is not enabled in the organization of space '%s'.", i.Name, space.Name)
-	}
-	taken, err := p.tx.ServiceInstances().Count(platform.Where("visible_in_space_guid", guid).And(platform.In("name", i.Name)))
-	if err != nil {
-		return err
-	}
-	if taken > 0 {
-		return fault.New(fault.Unprocessable, "A service instance called %s already exists in %s.", i.Name, space.Name)
-	}
-	i.SharedSpaces = append(i.SharedSpaces, guid)
-	return nil
+	return space, err
 }
 
 // unshareServiceInstance ends the sharing with a space. Bindings there are
 // removed first, which brokers may take a while for.
 func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) error {
-	guid := web.Param(r, "space")
 	var jobs []string
-	remove := func(last bool) func(tx platform.Tx) error {
-		return func(tx platform.Tx) error {
+	unshare := func(last bool) error {
+		return a.store.Update(r.Context(), func(tx platform.Tx) error {
 			p := newPresenter(tx, r)
-			jobs = nil
 			i, err := a.serviceInstanceFor(p)
 			if err != nil {
 				return err
 			}
-			if !slices.Contains(i.SharedSpaces, guid) {
-				return fault.New(fault.Unprocessable, "Unable to unshare service instance from space %s. Ensure the space exists and the service instance has been shared to this space.", guid)
-			}
-			bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("space_guid", guid)))
-			if err != nil {
-				return err
-			}
-			if len(bound) > 0 && last {
-				return fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space are still there. Try again when their removal is done.", len(bound))
-			}
-			for _, b := range bound {
-				job, err := a.services.Unbind(tx, p.caller.actor(), b)
-				if err != nil {
-					return err
-				}
-				jobs = append(jobs, job.GUID)
-			}
-			if len(bound) > 0 {
-				return nil
-			}
-			i.SharedSpaces = slices.DeleteFunc(i.SharedSpaces, func(g string) bool { return g == guid })
-			if err := tx.ServiceInstances().Update(i); err != nil {
-				return err
-			}
-			return a.platform.RecordInstance(tx, "unshare", p.caller.actor(), i, map[string]any{"target_space_guid": guid})
-		}
+			jobs, err = a.services.Unshare(tx, p.caller.actor(), i, web.Param(r, "space"), last)
+			return err
+		})
 	}
-	if err := a.store.Update(r.Context(), remove(false)); err != nil {
+	if err := unshare(false); err != nil {
 		return err
 	}
 	if len(jobs) > 0 {
@@ -187,7 +128,7 @@ func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) err
 		for _, j := range jobs {
 			a.services.Wait(ctx, j)
 		}
-		if err := a.store.Update(r.Context(), remove(true)); err != nil {
+		if err := unshare(true); err != nil {
 			return err
 		}
 	}

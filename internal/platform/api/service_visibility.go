@@ -7,7 +7,6 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
 type visibilityBody struct {
@@ -27,7 +26,7 @@ func presentVisibility(p *presenter, plan *platform.ServicePlan, b *platform.Ser
 	out := &visibilityBody{Type: plan.Visibility}
 	switch plan.Visibility {
 	case platform.VisibleOrgs:
-		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: p.caller.reader()}
+		q := platform.Query{Where: []platform.Cond{platform.InStrings("guid", plan.Orgs)}, Reader: p.caller.Reader()}
 		orgs, _, err := p.tx.Organizations().List(q)
 		if err != nil {
 			return nil, err
@@ -99,9 +98,7 @@ func (a *API) setVisibility(add bool) web.Handler {
 			if add && body.Type == platform.VisibleOrgs && plan.Visibility == platform.VisibleOrgs {
 				guids = append(slices.Clone(plan.Orgs), guids...)
 			}
-			slices.Sort(guids)
-			plan.Visibility, plan.Orgs = body.Type, slices.Compact(guids)
-			if err := a.saveVisibility(p, plan); err != nil {
+			if err := a.services.SetVisibility(p.tx, p.caller.actor(), plan, body.Type, guids); err != nil {
 				return nil, err
 			}
 			return presentVisibility(p, plan, b)
@@ -116,7 +113,7 @@ func (a *API) visiblePlan(p *presenter) (*platform.ServicePlan, *platform.Servic
 	if err != nil {
 		return nil, nil, err
 	}
-	if !p.caller.admin {
+	if !p.caller.Admin {
 		return nil, nil, forbidden()
 	}
 	if b.SpaceGUID != "" {
@@ -125,32 +122,12 @@ func (a *API) visiblePlan(p *presenter) (*platform.ServicePlan, *platform.Servic
 	return plan, b, nil
 }
 
-func (a *API) saveVisibility(p *presenter, plan *platform.ServicePlan) error {
-	if err := p.tx.ServicePlans().Update(plan); err != nil {
-		return err
-	}
-	t := actions.Target{GUID: plan.GUID, Type: "service_plan", Name: plan.Name}
-	return a.platform.Record(p.tx, "audit.service_plan_visibility.update", p.caller.actor(), t, map[string]any{
-		"request": map[string]any{"type": string(plan.Visibility), "organizations": plan.Orgs},
-	})
-}
-
 func (a *API) hidePlan(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
 		plan, _, err := a.visiblePlan(p)
 		if err != nil {
 			return nil, err
 		}
-		guid := web.Param(r, "organization")
-		if plan.Visibility != platform.VisibleOrgs {
-			return nil, fault.Invalid("Service plan must be of visibility_type 'organization'")
-		}
-		if !slices.Contains(plan.Orgs, guid) {
-			return nil, fault.New(fault.NotFound, "Service plan visibility not found")
-		}
-		if plan.Orgs = slices.DeleteFunc(plan.Orgs, func(g string) bool { return g == guid }); len(plan.Orgs) == 0 {
-			plan.Visibility = platform.VisibleAdmin
-		}
-		return nil, a.saveVisibility(p, plan)
+		return nil, a.services.HidePlan(p.tx, p.caller.actor(), plan, web.Param(r, "organization"))
 	})
 }

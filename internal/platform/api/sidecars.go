@@ -68,7 +68,7 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 	}
 	var warning string
 	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(p *presenter) (*platform.Sidecar, error) {
-		app, err := a.appFor(p)
+		app, err := a.appFor(p, platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (a *API) sidecarFor(p *presenter) (*platform.Sidecar, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, s.AppGUID)
+	app, err := a.appNamed(p, s.AppGUID, platform.Develop)
 	return s, app, err
 }
 
@@ -107,11 +107,11 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusNoContent, func(p *presenter) (any, error) {
-		s, _, err := a.sidecarFor(p)
+		s, app, err := a.sidecarFor(p)
 		if err != nil {
 			return nil, err
 		}
-		return nil, p.tx.Sidecars().Delete(s.GUID)
+		return nil, a.platform.DeleteSidecar(p.tx, p.caller.actor(), app, s)
 	})
 }
 

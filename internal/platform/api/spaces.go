@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 var spaces = resource[platform.Space, spaceBody]{
@@ -38,8 +39,8 @@ func (a *API) spaceRoutes(g *web.Group) {
 }
 
 type spaceRequest struct {
-	Name          *string        `json:"name"`
-	Metadata      *metadataPatch `json:"metadata"`
+	Name          *string                `json:"name"`
+	Metadata      *actions.MetadataPatch `json:"metadata"`
 	Relationships *struct {
 		Organization relation `json:"organization"`
 	} `json:"relationships"`
@@ -49,7 +50,7 @@ func (b *spaceRequest) apply(s *platform.Space) error {
 	if b.Name != nil {
 		s.Name = *b.Name
 	}
-	if err := b.Metadata.apply(&s.Metadata); err != nil {
+	if err := b.Metadata.Apply(&s.Metadata); err != nil {
 		return err
 	}
 	return validateName(s.Name)
@@ -71,7 +72,7 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(p.caller, p.tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Invalid organization. Ensure the organization exists and you have access to it.")
 		}
-		if err := p.caller.mayInOrg(p.tx, space.OrgGUID, platform.OrgManager); err != nil {
+		if err := p.caller.mayInOrg(p.tx, space.OrgGUID, platform.ManageOrganization); err != nil {
 			return nil, err
 		}
 		return space, a.platform.CreateSpace(p.tx, p.caller.actor(), space)
@@ -96,7 +97,7 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Unknown field(s): 'relationships'")
 	}
 	return answer(a, w, r, spaces, http.StatusOK, func(p *presenter) (*platform.Space, error) {
-		space, err := a.spaceFor(p, platform.SpaceManager, platform.OrgManager)
+		space, err := a.spaceFor(p, platform.ManageSpace)
 		if err != nil {
 			return nil, err
 		}
@@ -107,20 +108,20 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// spaceFor is the space of the path, for callers with one of roles.
-func (a *API) spaceFor(p *presenter, roles ...platform.RoleType) (*platform.Space, error) {
+// spaceFor is the space of the path, for callers who may do something in it.
+func (a *API) spaceFor(p *presenter, action platform.Action) (*platform.Space, error) {
 	space, err := find(p.caller, p.tx.Spaces(), web.Param(p.r, "guid"), "Space")
 	if err != nil {
 		return nil, err
 	}
-	return p.caller.mayInSpace(p.tx, space.GUID, roles...)
+	return p.caller.mayInSpace(p.tx, space.GUID, action)
 }
 
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...); a.signals.RoutesChanged() }()
 	return a.conclude(w, r, "space.delete", func(p *presenter) (*platform.Job, error) {
-		space, err := a.spaceFor(p, platform.OrgManager)
+		space, err := a.spaceFor(p, platform.ManageOrganization)
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +232,7 @@ func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.perform(w, r, http.StatusOK, func(p *presenter) (any, error) {
-		space, err := a.spaceFor(p, platform.SpaceManager, platform.OrgManager)
+		space, err := a.spaceFor(p, platform.ManageSpace)
 		if err == nil && web.Param(r, "name") != "ssh" {
 			err = fault.New(fault.NotFound, "Feature not found")
 		}

@@ -16,7 +16,7 @@ var stacks = resource[platform.Stack, stackBody]{
 func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", web.Scope(readers...), stacks.lister(a))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", web.Scope(readers...), stacks.getter(a))
-	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), a.updateStack)
+	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), patcher(a, stacks, stacks.find, a.platform.UpdateStack))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(p *presenter) ([]platform.Cond, error) {
 		s, err := find(p.caller, p.tx.Stacks(), web.Param(p.r, "guid"), "Stack")
 		if err != nil {
@@ -30,25 +30,6 @@ func (a *API) stackRoutes(g *web.Group) {
 	}
 	g.Handle(http.MethodPost, "/v3/stacks", web.Scope(scopeAdmin), refuse)
 	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", web.Scope(scopeAdmin), refuse)
-}
-
-func (a *API) updateStack(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, stacks, http.StatusOK, func(p *presenter) (*platform.Stack, error) {
-		s, err := find(p.caller, p.tx.Stacks(), web.Param(r, "guid"), "Stack")
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&s.Metadata); err != nil {
-			return nil, err
-		}
-		return s, p.tx.Stacks().Update(s)
-	})
 }
 
 type stackBody struct {

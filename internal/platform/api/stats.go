@@ -251,7 +251,7 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	var process *platform.Process
 	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
 		p := newPresenter(tx, r)
-		found, app, err := a.processFor(p, manages...)
+		found, app, err := a.processFor(p, platform.Operate)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // tasks are shown without their commands: the list of all crosses spaces, and
@@ -33,7 +34,7 @@ func (a *API) taskRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/tasks", read, tasks.lister(a))
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", read, tasksWhole.getter(a))
-	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, a.updateTask)
+	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", write, metadataPatcher(a, tasksWhole, only(func(p *presenter) (*platform.Task, *platform.App, error) { return a.taskFor(p, platform.Develop) })))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, platform.Tx.Apps, "App", "app_guid"))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
@@ -52,7 +53,7 @@ type taskRequest struct {
 	Template *struct {
 		Process *relationData `json:"process"`
 	} `json:"template"`
-	Metadata *metadataPatch `json:"metadata"`
+	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
 // sequenceTries is how often a task tries to get a number when others take it.
@@ -73,7 +74,7 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 	for try := 1; ; try++ {
 		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
 			// A command is code: those who merely operate an app may not give one.
-			app, err := a.appFor(p)
+			app, err := a.appFor(p, platform.Develop)
 			if err != nil {
 				return nil, err
 			}
@@ -140,42 +141,23 @@ func (a *API) taskOf(p *presenter, app *platform.App, body *taskRequest) (*platf
 	if body.LogRate != nil {
 		task.LogRate = body.LogRate.value
 	}
-	return task, body.Metadata.apply(&task.Metadata)
+	return task, body.Metadata.Apply(&task.Metadata)
 }
 
-// taskFor is the task of the path and its app, for callers with one of roles;
-// developers if none is given.
-func (a *API) taskFor(p *presenter, roles ...platform.RoleType) (*platform.Task, *platform.App, error) {
+// taskFor is the task of the path and its app, for callers who may do
+// something with that.
+func (a *API) taskFor(p *presenter, action platform.Action) (*platform.Task, *platform.App, error) {
 	task, err := find(p.caller, p.tx.Tasks(), web.Param(p.r, "guid"), "Task")
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(p, task.AppGUID, roles...)
+	app, err := a.appNamed(p, task.AppGUID, action)
 	return task, app, err
-}
-
-func (a *API) updateTask(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, tasksWhole, http.StatusOK, func(p *presenter) (*platform.Task, error) {
-		task, _, err := a.taskFor(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&task.Metadata); err != nil {
-			return nil, err
-		}
-		return task, p.tx.Tasks().Update(task)
-	})
 }
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
 	err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(p *presenter) (*platform.Task, error) {
-		task, app, err := a.taskFor(p, manages...)
+		task, app, err := a.taskFor(p, platform.Operate)
 		if err != nil {
 			return nil, err
 		}

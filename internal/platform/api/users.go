@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // users are shown with the names the authorization server knows them by.
@@ -22,7 +23,7 @@ func (a *API) userRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/users", web.Scope(readers...), a.listUsers)
 	g.Handle(http.MethodPost, "/v3/users", web.Scope(scopeAdmin), a.createUser)
 	g.Handle(http.MethodGet, "/v3/users/{guid}", web.Scope(readers...), a.users().getter(a))
-	g.Handle(http.MethodPatch, "/v3/users/{guid}", web.Scope(scopeAdmin), a.updateUser)
+	g.Handle(http.MethodPatch, "/v3/users/{guid}", web.Scope(scopeAdmin), metadataPatcher(a, a.users(), a.users().find))
 	g.Handle(http.MethodDelete, "/v3/users/{guid}", web.Scope(scopeAdmin), a.deleteUser)
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/users", web.Scope(readers...), a.membersOf(organizationExists, "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", web.Scope(readers...), a.membersOf(spaceExists, "space_guid"))
@@ -69,10 +70,10 @@ func (a *API) membersOf(exists func(*presenter) error, field string) web.Handler
 }
 
 type userRequest struct {
-	GUID     *string        `json:"guid"`
-	Username *string        `json:"username"`
-	Origin   *string        `json:"origin"`
-	Metadata *metadataPatch `json:"metadata"`
+	GUID     *string                `json:"guid"`
+	Username *string                `json:"username"`
+	Origin   *string                `json:"origin"`
+	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
 func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
@@ -92,33 +93,10 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	return answer(a, w, r, a.users(), http.StatusCreated, func(p *presenter) (*platform.User, error) {
 		u := &platform.User{Resource: platform.Resource{GUID: *body.GUID}}
-		if err := body.Metadata.apply(&u.Metadata); err != nil {
+		if err := body.Metadata.Apply(&u.Metadata); err != nil {
 			return nil, err
 		}
-		err := p.tx.Users().Insert(u)
-		if fault.Is(err, fault.Conflict) {
-			return nil, fault.Wrap(err, fault.Unprocessable, "User with guid '%s' already exists.", u.GUID)
-		}
-		return u, err
-	})
-}
-
-func (a *API) updateUser(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Metadata *metadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return answer(a, w, r, a.users(), http.StatusOK, func(p *presenter) (*platform.User, error) {
-		u, err := find(p.caller, p.tx.Users(), web.Param(r, "guid"), "User")
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.apply(&u.Metadata); err != nil {
-			return nil, err
-		}
-		return u, p.tx.Users().Update(u)
+		return u, a.platform.CreateUser(p.tx, u)
 	})
 }
 
@@ -130,10 +108,7 @@ func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if _, err := p.tx.Roles().DeleteAll(platform.Where("user_guid", u.GUID)); err != nil {
-			return err
-		}
-		return p.tx.Users().Delete(u.GUID)
+		return a.platform.DeleteUser(p.tx, u)
 	})
 }
 

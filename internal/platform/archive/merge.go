@@ -42,11 +42,6 @@ type Merge struct {
 	Limits  Limits
 }
 
-// ExtractMerged writes the whole application into dir, in the way of ExtractZip.
-func ExtractMerged(dir string, m Merge) (Summary, error) {
-	return extract(dir, func(visit Visit) (Summary, error) { return m.walk(visit, nil) })
-}
-
 // MergeZip writes the whole application to w as one zip: each name once, none that
 // would be refused. What is already compressed is copied as it is, after it was
 // checked. What was written before an error is of no use.

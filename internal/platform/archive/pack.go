@@ -11,15 +11,13 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // Owner is the user and group of everything that Tar writes: vcap, which every
 // application runs as.
 const Owner = 2000
 
-// TarOptions change what Tar and TarGz write.
+// TarOptions change what Tar writes.
 type TarOptions struct {
 	// Skip leaves out an entry, and all below it if it is a directory. The name is
 	// relative to the root, without "./".
@@ -27,18 +25,6 @@ type TarOptions struct {
 	// Modified, if set, is the time of all entries; otherwise each has its own, in
 	// seconds.
 	Modified time.Time
-}
-
-// TarGz writes a directory as tar compressed with gzip, quickly rather than well.
-func TarGz(w io.Writer, root string, o TarOptions) error {
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	if err := Tar(z, root, o); err != nil {
-		return err
-	}
-	return z.Close()
 }
 
 // Tar writes a directory as tar. The same directory gives the same bytes: entries

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CheckZip reads a zip file to its end and returns what ExtractZip would make of
+// CheckZip reads a zip file to its end and returns what would be extracted of
 // it, or the reason to refuse it, without writing anything.
 func CheckZip(r io.ReaderAt, size int64, l Limits) (Summary, error) {
 	return WalkZip(r, size, l, nil)

@@ -41,9 +41,6 @@ func (l PoolLimits) withDefaults() PoolLimits {
 	return l
 }
 
-// Pool sets the limits of the pool of resources.
-func Pool(l PoolLimits) Option { return func(s *Store) { s.pool = l } }
-
 // Resource is a file by its content.
 type Resource struct {
 	SHA1 string

@@ -52,9 +52,7 @@ func (p *pass) act() {
 		}
 		delete(p.app.live, id)
 		p.usage.forget(id)
-		if f, ok := p.Logs.(forgetter); ok {
-			f.Forget(id)
-		}
+		p.Logs.Forget(id)
 	}
 }
 

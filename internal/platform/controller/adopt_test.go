@@ -12,8 +12,8 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-// Entries can be converted to those of the logs.
-var _ = logs.Entry(Entry{})
+// The log store takes the lines of instances.
+var _ Logs = (*logs.Store)(nil)
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,8 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("line %d is %q", i+1, l)
 		}
 	}
-	if len(lines) != 15 || w.c.LostLines() != 0 {
-		t.Errorf("%d lines, %d lost", len(lines), w.c.LostLines())
+	if len(lines) != 15 || w.c.lost.Load() != 0 {
+		t.Errorf("%d lines, %d lost", len(lines), w.c.lost.Load())
 	}
 	// A third one finds that the crash was recorded already.
 	w.c.Stop()
@@ -145,8 +145,8 @@ func TestLostLines(t *testing.T) {
 	if got := w.logs.of("LGR"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if got := w.logs.of("APP/PROC/WEB"); !slices.Equal(got, []string{"a", "b"}) || w.c.LostLines() != 10 {
-		t.Errorf("%q, %d lost", got, w.c.LostLines())
+	if got := w.logs.of("APP/PROC/WEB"); !slices.Equal(got, []string{"a", "b"}) || w.c.lost.Load() != 10 {
+		t.Errorf("%q, %d lost", got, w.c.lost.Load())
 	}
 }
 
@@ -158,7 +158,7 @@ func TestLogsFail(t *testing.T) {
 	id := w.awaitRunning(1)[0]
 	tries := 0
 	w.logs.mu.Lock()
-	w.logs.fail = func([]Entry) error {
+	w.logs.fail = func([]platform.LogLine) error {
 		if tries++; tries <= 2 {
 			return errors.New("disk full")
 		}
@@ -167,7 +167,7 @@ func TestLogsFail(t *testing.T) {
 	w.logs.mu.Unlock()
 	w.fake.write(id, "a", "b")
 	w.await("the lines", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 2 })
-	if w.c.LostLines() != 0 {
-		t.Errorf("%d lost", w.c.LostLines())
+	if w.c.lost.Load() != 0 {
+		t.Errorf("%d lost", w.c.lost.Load())
 	}
 }

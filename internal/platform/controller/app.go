@@ -331,9 +331,9 @@ func (p *pass) say() {
 	if p.app.gone.Load() {
 		return
 	}
-	var lines []Entry
+	var lines []platform.LogLine
 	add := func(source, instance, text string) {
-		lines = append(lines, Entry{App: p.app.guid, Time: p.Clock.Now(), Source: source, Instance: instance, Text: []byte(text)})
+		lines = append(lines, platform.LogLine{App: p.app.guid, Time: p.Clock.Now(), Source: source, Instance: instance, Text: []byte(text)})
 	}
 	for _, d := range p.actions {
 		switch d.kind {
@@ -352,11 +352,7 @@ func (p *pass) say() {
 	if len(lines) == 0 {
 		return
 	}
-	tell := p.Logs.Append
-	if t, ok := p.Logs.(teller); ok {
-		tell = t.Tell
-	}
-	if err := tell(lines...); err != nil {
+	if err := p.Logs.Tell(lines...); err != nil {
 		p.lost.Add(uint64(len(lines)))
 		p.Log.Error("lines for an app's log were lost", "app", p.app.guid, "lines", len(lines), "error", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,36 +21,19 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Entry is a line for an app's log. Its fields are those of logs.Entry, so that
-// one can be converted to the other.
-type Entry struct {
-	App      string
-	Time     time.Time
-	Source   string
-	Instance string
-	Stderr   bool
-	Text     []byte
-	Tags     map[string]string
-	Stream   string
-	Seq      uint64
-	Lost     uint64 // how many lost lines it tells of
-}
-
-// Logs takes lines.
+// Logs takes lines: the log store.
 type Logs interface {
-	// Append returns nil when the entries are safe. Those of a stream that are
-	// not above its position are there already and left out.
-	Append(entries ...Entry) error
+	// Append returns nil when the lines are safe. Those of a stream that are not
+	// above its position are there already and left out.
+	Append(lines ...platform.LogLine) error
+	// Tell is Append for lines without a stream, which nobody brings again: what
+	// cannot be written is counted, and reported in the app's log later.
+	Tell(lines ...platform.LogLine) error
 	// Position is the last Seq of a stream that is safe.
 	Position(stream string) uint64
+	// Forget drops the position of a stream that has ended.
+	Forget(stream string)
 }
-
-// teller is Logs that count what cannot be written of lines that nobody brings
-// again, and tell of it in the app's log.
-type teller interface{ Tell(entries ...Entry) error }
-
-// forgetter is Logs that want to know that a stream is over.
-type forgetter interface{ Forget(stream string) }
 
 // Droplets has the droplets.
 type Droplets interface {
@@ -171,15 +153,14 @@ type Controller struct {
 	lost   atomic.Uint64
 	usage  usageCache
 
-	mu       sync.Mutex
-	work     context.Context //nolint:containedctx // from Start to Stop
-	open     bool            // tasks may begin
-	adopted  bool            // apps may be looked at
-	tasks    sync.WaitGroup
-	apps     map[string]*app
-	orphans  map[string]bool // being stopped
-	evicting bool            // nothing is wanted, whatever the store says
-	passed   chan struct{}   // closed after the next pass
+	mu      sync.Mutex
+	work    context.Context //nolint:containedctx // from Start to Stop
+	open    bool            // tasks may begin
+	adopted bool            // apps may be looked at
+	tasks   sync.WaitGroup
+	apps    map[string]*app
+	orphans map[string]bool // being stopped
+	passed  chan struct{}   // closed after the next pass
 
 	routing  sync.RWMutex
 	backends map[string]map[string][]Backend // by app and process type
@@ -262,24 +243,6 @@ func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 
 // Kick has apps looked at soon. It never blocks.
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
-
-// Reconcile looks at an app now and returns when everything that follows is
-// written down and under way. Doing it again changes nothing.
-func (c *Controller) Reconcile(ctx context.Context, appGUID string) error {
-	c.mu.Lock()
-	adopted := c.adopted
-	c.mu.Unlock()
-	result := make(chan error, 1)
-	if !adopted || !c.spawn("look at an app", func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
-		return errNotRunning
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func (c *Controller) worker(ctx context.Context) {
 	for {
@@ -447,39 +410,6 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	c.Kick(appGUID)
 	return nil
 }
-
-// StopAll ends all instances, gracefully, and returns when none is left. The
-// store still wants them: the next controller starts them again. This one does
-// not.
-func (c *Controller) StopAll(ctx context.Context) error {
-	c.mu.Lock()
-	running, work := c.open && c.adopted, c.work
-	c.evicting = true
-	c.mu.Unlock()
-	if !running {
-		return errNotRunning
-	}
-	for _, a := range c.allApps() {
-		c.Kick(a.guid)
-	}
-	for {
-		passed := c.afterPass()
-		if !slices.ContainsFunc(c.allApps(), func(a *app) bool { return len(a.instances()) > 0 }) {
-			return nil
-		}
-		select {
-		case <-passed:
-		case <-work.Done():
-			return errNotRunning
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// LostLines is how many lines of instances could not be taken over into the
-// logs, each told of there.
-func (c *Controller) LostLines() uint64 { return c.lost.Load() }
 
 // newGUID returns an id for an instance in the form that Diego gives it: a random
 // UUID without its last eight digits, of which 90 bits are random. It is what

@@ -539,19 +539,9 @@ func TestMany(t *testing.T) {
 	w := newWorld(t, maxCreating+8)
 	w.begin()
 	w.awaitRunning(maxCreating + 8)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := w.c.StopAll(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if l, _ := w.fake.List(ctx); len(l) != 0 || len(w.rows()) != 0 {
-		t.Errorf("%d are left", len(l))
-	}
-	w.c.Stop()
-	if err := w.c.StopAll(ctx); err == nil {
-		t.Error("it stops although it is stopped")
-	}
-	w.begin()
+	w.setState(platform.AppStopped)
+	w.await("none is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 && len(w.rows()) == 0 })
+	w.setState(platform.AppStarted)
 	w.awaitRunning(maxCreating + 8)
 }
 

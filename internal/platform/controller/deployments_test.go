@@ -387,29 +387,6 @@ func TestSuperseded(t *testing.T) {
 	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == 3 })
 }
 
-// TestRollingEvicted ends everything in the middle: the next server brings back
-// what was there and goes on.
-func TestRollingEvicted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 2)
-	w.begin()
-	w.awaitRunning(2)
-	w.fake.set(func() { w.fake.manual = true })
-	d := w.deploy(nil)
-	w.await("it has begun", func() bool { return len(w.rows()) == 3 })
-	if err := w.c.StopAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.c.Stop()
-	if now := w.deployment(d); now.Reason != platform.ReasonDeploying {
-		t.Errorf("%+v", now)
-	}
-	w.fake.set(func() { w.fake.manual = false })
-	w.begin()
-	w.awaitReason(d, platform.ReasonDeployed)
-	w.awaitRunning(2)
-}
-
 var errKilled = errors.New("killed")
 
 // mortal is a store and an engine that a server has until it is killed: at a

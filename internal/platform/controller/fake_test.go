@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
@@ -381,14 +382,14 @@ func (e *fakeEngine) Close() error                                             {
 // memoryLogs are logs in memory.
 type memoryLogs struct {
 	mu       sync.Mutex
-	entries  []Entry
+	entries  []platform.LogLine
 	position map[string]uint64
-	fail     func([]Entry) error
+	fail     func([]platform.LogLine) error
 }
 
 func newLogs() *memoryLogs { return &memoryLogs{position: map[string]uint64{}} }
 
-func (l *memoryLogs) Append(entries ...Entry) error {
+func (l *memoryLogs) Append(entries ...platform.LogLine) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fail != nil {
@@ -408,6 +409,11 @@ func (l *memoryLogs) Append(entries ...Entry) error {
 	}
 	return nil
 }
+
+func (l *memoryLogs) Tell(lines ...platform.LogLine) error { return l.Append(lines...) }
+
+// Forget forgets nothing, so that a test sees a line that comes twice.
+func (l *memoryLogs) Forget(string) {}
 
 func (l *memoryLogs) Position(stream string) uint64 {
 	l.mu.Lock()

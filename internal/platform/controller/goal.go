@@ -27,9 +27,6 @@ func (g goal) version(processGUID string, index int) string {
 }
 
 func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
-	c.mu.Lock()
-	evicting := c.evicting
-	c.mu.Unlock()
 	var g goal
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
 		g = goal{processes: map[string]*platform.Process{}}
@@ -44,7 +41,7 @@ func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 		for _, process := range all {
 			g.processes[process.GUID] = process
 		}
-		g.app, g.idle = app, evicting || app.State != platform.AppStarted
+		g.app, g.idle = app, app.State != platform.AppStarted
 		if err == nil && !g.idle {
 			g.deployment, err = actions.ActiveDeployment(tx, guid)
 		}

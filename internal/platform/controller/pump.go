@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
@@ -217,7 +218,7 @@ func (p *pump) drain(ctx context.Context, stream engine.Stream) error {
 
 // take writes a batch and tells its events.
 func (p *pump) take(ctx context.Context, batch []initproto.Record) {
-	entries := make([]Entry, 0, len(batch)+1)
+	entries := make([]platform.LogLine, 0, len(batch)+1)
 	var events []event
 	if p.lost > 0 {
 		// It takes the number of the last record that was lost.
@@ -235,7 +236,7 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) {
 		p.last = r.Seq
 		if r.Kind != initproto.Event {
 			p.wrote.Add(int64(len(r.Payload)))
-			entries = append(entries, Entry{
+			entries = append(entries, platform.LogLine{
 				App: p.app, Time: r.Time, Source: p.source(r.Member), Instance: p.index,
 				Stderr: r.Kind == initproto.Stderr, Text: r.Payload, Stream: p.id, Seq: r.Seq,
 			})
@@ -291,20 +292,20 @@ func (p *pump) source(member int) string {
 
 // own is a line about lost output. It has the number of a record that is no line
 // of the log itself, so that a loss is told once, also when the server is killed.
-func (p *pump) own(seq uint64, at time.Time, lost uint64, text string) Entry {
-	return Entry{
+func (p *pump) own(seq uint64, at time.Time, lost uint64, text string) platform.LogLine {
+	return platform.LogLine{
 		App: p.app, Time: at, Source: "LGR", Instance: p.index, Stderr: true, Text: []byte(text),
 		Stream: p.id, Seq: seq, Lost: lost,
 	}
 }
 
-func (p *pump) lossLine(seq uint64, at time.Time, n uint64) Entry {
+func (p *pump) lossLine(seq uint64, at time.Time, n uint64) platform.LogLine {
 	return p.own(seq, at, n, fmt.Sprintf("%d lines were lost", n))
 }
 
 // write appends entries. Lines that cannot be written after all are counted, and
 // told of when writing works again.
-func (p *pump) write(ctx context.Context, entries []Entry) {
+func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 	if len(entries) == 0 || p.gone.Load() {
 		return
 	}

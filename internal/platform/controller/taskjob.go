@@ -261,8 +261,6 @@ func (j *job) dismiss(ctx context.Context) error {
 	if err := j.Engine.Remove(ctx, j.guid); err != nil {
 		return err
 	}
-	if f, ok := j.Logs.(forgetter); ok {
-		f.Forget(j.guid)
-	}
+	j.Logs.Forget(j.guid)
 	return nil
 }

@@ -77,10 +77,6 @@ func (t *Tasks) Kick() {
 	}
 }
 
-// LostLines is how many lines of tasks could not be taken over into the logs,
-// each told of there.
-func (t *Tasks) LostLines() uint64 { return t.missed.Load() }
-
 func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
 	for thorough := true; ; {
 		tick := make(chan struct{})

@@ -323,3 +323,21 @@ func tarOf(files map[string]string) []byte {
 	}
 	return b.Bytes()
 }
+
+// Reconcile looks at an app now and returns when everything that follows is
+// written down and under way. Doing it again changes nothing.
+func (c *Controller) Reconcile(ctx context.Context, appGUID string) error {
+	c.mu.Lock()
+	adopted := c.adopted
+	c.mu.Unlock()
+	result := make(chan error, 1)
+	if !adopted || !c.spawn("look at an app", func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
+		return errNotRunning
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

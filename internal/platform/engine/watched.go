@@ -26,11 +26,18 @@ const (
 // one that does not return a while after its time or its context is over is left
 // to itself, with an error that wraps background.ErrHung. So what happens to one instance
 // keeps no other waiting, nor the server from stopping.
-func Watched(e Engine) Engine { return watched{e, startTime + collectTime, hungGrace} }
-
-// WatchedFor is Watched with no call longer than most, and another grace: for
-// tests.
-func WatchedFor(e Engine, most, grace time.Duration) Engine { return watched{e, most, grace} }
+//
+// No call takes longer than most; grace is how long it may then take to return.
+// Zero means the usual times.
+func Watched(e Engine, most, grace time.Duration) Engine {
+	if most == 0 {
+		most = startTime + collectTime
+	}
+	if grace == 0 {
+		grace = hungGrace
+	}
+	return watched{e, most, grace}
+}
 
 type watched struct {
 	Engine

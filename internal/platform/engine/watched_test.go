@@ -68,7 +68,7 @@ func calls(ctx context.Context, e engine.Engine) map[string]func() error {
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	faults := faulttest.New(1)
-	e := engine.WatchedFor(enginetest.Faulty(plain{}, faults), 20*time.Millisecond, time.Millisecond)
+	e := engine.Watched(enginetest.Faulty(plain{}, faults), 20*time.Millisecond, time.Millisecond)
 	for name, call := range calls(t.Context(), e) {
 		if err := call(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s without a fault: %v", name, err)

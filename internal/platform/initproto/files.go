@@ -26,10 +26,6 @@ func WriteFileAtomic(name string, content []byte, mode os.FileMode) error {
 	return err
 }
 
-// WriteSpec writes SpecFile into a control directory. It holds the members'
-// environments, so only its owner may read it.
-func WriteSpec(dir string, s Spec) error { return writeJSON(filepath.Join(dir, SpecFile), s, 0o600) }
-
 // ReadSpec reads SpecFile and validates it.
 func ReadSpec(dir string) (Spec, error) {
 	var s Spec
@@ -41,14 +37,6 @@ func ReadSpec(dir string) (Spec, error) {
 
 // WriteState writes StateFile.
 func WriteState(dir string, s State) error { return writeJSON(filepath.Join(dir, StateFile), s, 0o644) }
-
-// ReadState reads StateFile. Before ingot-init has written it for the first time
-// the error is fs.ErrNotExist.
-func ReadState(dir string) (State, error) {
-	var s State
-	err := readJSON(filepath.Join(dir, StateFile), &s)
-	return s, err
-}
 
 func writeJSON(name string, v any, mode os.FileMode) error {
 	content, err := json.Marshal(v)

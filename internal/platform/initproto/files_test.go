@@ -14,7 +14,7 @@ import (
 func TestStateAndSpecFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := ReadState(dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := readState(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	state := State{Phase: Ended, Since: time.Unix(5, 0).UTC(), Seq: 7, PID: 1, Members: []MemberState{{Name: "web"}}, Exit: &Exit{Status: 3}}
@@ -23,11 +23,11 @@ func TestStateAndSpecFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := ReadState(dir); err != nil || !reflect.DeepEqual(got, state) {
+	if got, err := readState(dir); err != nil || !reflect.DeepEqual(got, state) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	spec := Spec{Instance: "i", Members: []Member{{Name: "web", Args: []string{"x"}, Env: []string{"SECRET=y"}}}, Grace: time.Second}
-	if err := WriteSpec(dir, spec); err != nil {
+	if err := writeJSON(filepath.Join(dir, SpecFile), spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := ReadSpec(dir); err != nil || !reflect.DeepEqual(got, spec) {
@@ -129,4 +129,10 @@ func TestScript(t *testing.T) {
 			}
 		})
 	}
+}
+
+func readState(dir string) (State, error) {
+	var s State
+	err := readJSON(filepath.Join(dir, StateFile), &s)
+	return s, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/token"
+	"ingot/internal/platform"
 )
 
 // Access is what the log has to ask the platform: who may see which app's log,
@@ -50,7 +51,7 @@ func component(source string) (origin, job string) {
 
 // Tags are the tags of an entry: those that follow from it, its own, and what is
 // known about its app, which may be nil.
-func Tags(e *Entry, about *About) map[string]string {
+func Tags(e *platform.LogLine, about *About) map[string]string {
 	tags := make(map[string]string, len(e.Tags)+20)
 	if about != nil {
 		maps.Copy(tags, about.Tags)

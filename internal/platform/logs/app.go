@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 // appLog is the log of one app. Its lock is held while it writes, so that one
@@ -71,7 +73,7 @@ type chunk struct {
 	first   int     // which entry it begins with
 	lost    uint64
 	touched []*stream
-	told    []Entry // for hoses, once it is written
+	told    []platform.LogLine // for hoses, once it is written
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
@@ -87,7 +89,7 @@ func (c *chunk) reset() {
 // append writes entries, all of this app. retry says that the app was deleted
 // meanwhile. With tell, lines without a stream that cannot be written are
 // counted, to be told of later.
-func (a *appLog) append(entries []Entry, now time.Time, tell bool) (retry bool, err error) {
+func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (retry bool, err error) {
 	c := chunks.Get().(*chunk)
 	defer func() {
 		c.reset()
@@ -102,7 +104,7 @@ func (a *appLog) append(entries []Entry, now time.Time, tell bool) (retry bool, 
 	owed := a.owed
 	if owed > 0 {
 		a.owed = 0
-		entries = append([]Entry{a.debt(owed, now)}, entries...)
+		entries = append([]platform.LogLine{a.debt(owed, now)}, entries...)
 	}
 	written, problems := a.appendLocked(c, entries, now)
 	for i, e := range entries[written:] {
@@ -120,8 +122,8 @@ func (a *appLog) append(entries []Entry, now time.Time, tell bool) (retry bool, 
 }
 
 // debt is the line that tells of lines that could not be written.
-func (a *appLog) debt(n uint64, now time.Time) Entry {
-	return Entry{
+func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
+	return platform.LogLine{
 		App: a.guid, Time: now, Source: SourceLogs, Instance: "0", Stderr: true, Lost: n,
 		Text: fmt.Appendf(nil, "%d lines about this app were lost: they could not be written to its log", n),
 	}
@@ -129,7 +131,7 @@ func (a *appLog) debt(n uint64, now time.Time) Entry {
 
 // appendLocked returns how many entries are dealt with: the first one of a write
 // that failed, and all after it, are not.
-func (a *appLog) appendLocked(c *chunk, entries []Entry, now time.Time) (written int, problems []error) {
+func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Time) (written int, problems []error) {
 	latest := now.Add(maxSkew)
 	limit := a.store.segmentLimit()
 	for i := range entries {
@@ -175,7 +177,7 @@ func (a *appLog) appendLocked(c *chunk, entries []Entry, now time.Time) (written
 }
 
 // streamOf finds the stream of e and checks what e says of its origin.
-func (a *appLog) streamOf(e *Entry) (*stream, error) {
+func (a *appLog) streamOf(e *platform.LogLine) (*stream, error) {
 	tags := 0
 	for k, v := range e.Tags {
 		tags += len(k) + len(v)
@@ -279,7 +281,7 @@ func (a *appLog) dropOldest() {
 	}
 }
 
-func (a *appLog) encode(c *chunk, e *Entry, at int64) {
+func (a *appLog) encode(c *chunk, e *platform.LogLine, at int64) {
 	if a.recent == nil || a.recent.stream != e.Stream || a.recent.source != e.Source ||
 		a.recent.instance != e.Instance || !maps.Equal(a.recent.tags, e.Tags) {
 		a.recent = &origin{e.Stream, e.Source, e.Instance, maps.Clone(e.Tags)}

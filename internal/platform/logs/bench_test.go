@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
 var text = []byte(strings.Repeat("a log line of usual length ", 4))
 
-func batchOf(app, stream string, n int) []logs.Entry {
-	batch := make([]logs.Entry, n)
+func batchOf(app, stream string, n int) []platform.LogLine {
+	batch := make([]platform.LogLine, n)
 	for i := range batch {
-		batch[i] = logs.Entry{App: app, Time: t0, Source: "APP/PROC/WEB", Instance: "0", Text: text, Stream: stream}
+		batch[i] = platform.LogLine{App: app, Time: t0, Source: "APP/PROC/WEB", Instance: "0", Text: text, Stream: stream}
 	}
 	return batch
 }
@@ -51,7 +52,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkAppendApps(b *testing.B) {
 	s := open(b, b.TempDir(), logs.Options{PerAppBytes: 1 << 20})
 	for n := range 1000 {
-		add(b, s, logs.Entry{App: "app-" + strconv.Itoa(n), Text: text})
+		add(b, s, platform.LogLine{App: "app-" + strconv.Itoa(n), Text: text})
 	}
 	var n, lines atomic.Uint64
 	b.ResetTimer()

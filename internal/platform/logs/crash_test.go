@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 }
 
-func crashLine(stream int, seq uint64) logs.Entry {
+func crashLine(stream int, seq uint64) platform.LogLine {
 	return line("app-"+strconv.Itoa(stream%2), "stream-"+strconv.Itoa(stream), seq, t0.Add(time.Duration(seq)*time.Microsecond),
 		fmt.Sprintf("stream %d line %d %s", stream, seq, strings.Repeat("x", int(seq%97))))
 }
@@ -45,7 +46,7 @@ func writeForever(dir string) {
 		os.Exit(1)
 	}
 	for {
-		var batch []logs.Entry
+		var batch []platform.LogLine
 		stream := rand.IntN(crashStreams)
 		first := s.Position("stream-"+strconv.Itoa(stream)) + 1
 		last := first + uint64(rand.IntN(400))

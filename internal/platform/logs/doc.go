@@ -20,10 +20,10 @@
 // nobody who reads is ever in the writer's way.
 //
 // Nothing is lost without a word: a line that tells of a loss has the number of
-// lost lines with it (Entry.Lost), and the sums are kept with the segments.
+// lost lines with it (LogLine.Lost), and the sums are kept with the segments.
 //
 // It must not know engines, the controller, or who may see which app: that it
 // asks through Access.
 //
-// Imports: base/background, base/fault, base/token, base/web.
+// Imports: base/background, base/fault, base/token, base/web, platform.
 package logs

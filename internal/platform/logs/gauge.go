@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 // Gauge is what an instance of an app uses at a moment.
@@ -69,7 +71,7 @@ func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
 
 // appendGauge writes the envelope of a gauge.
 func appendGauge(b []byte, g *Gauge, about *About) []byte {
-	e := Entry{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
+	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
 	tags := Tags(&e, about)
 	delete(tags, "source_type") // of log lines only
 	b = append(b, `{"timestamp":"`...)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 const (
@@ -24,7 +26,7 @@ type Hose struct {
 	wake  chan struct{}
 
 	mu      sync.Mutex
-	queue   []Entry
+	queue   []platform.LogLine
 	bytes   int
 	dropped uint64
 }
@@ -99,7 +101,7 @@ func (h *Hose) Close() {
 
 // Next waits for lines. dropped is how many were given up since the last call;
 // with those alone there need not be a line.
-func (h *Hose) Next(ctx context.Context) (entries []Entry, dropped uint64, err error) {
+func (h *Hose) Next(ctx context.Context) (entries []platform.LogLine, dropped uint64, err error) {
 	for {
 		h.mu.Lock()
 		entries, dropped = h.queue, h.dropped
@@ -118,7 +120,7 @@ func (h *Hose) Next(ctx context.Context) (entries []Entry, dropped uint64, err e
 
 // offer gives lines of one app to those who want them. Their texts are shared:
 // nobody changes them.
-func (o *hoses) offer(entries []Entry) {
+func (o *hoses) offer(entries []platform.LogLine) {
 	if len(entries) == 0 {
 		return
 	}
@@ -143,7 +145,7 @@ func (o *hoses) offer(entries []Entry) {
 
 func (h *Hose) wants(app string) bool { return h.apps == nil || h.apps[app] }
 
-func (h *Hose) take(entries []Entry) {
+func (h *Hose) take(entries []platform.LogLine) {
 	h.mu.Lock()
 	taken := 0
 	for _, e := range entries {
@@ -163,7 +165,7 @@ func (h *Hose) take(entries []Entry) {
 }
 
 // note keeps a line that goes into a chunk for the hoses, if there are any.
-func (a *appLog) note(c *chunk, e *Entry, at int64, text []byte) {
+func (a *appLog) note(c *chunk, e *platform.LogLine, at int64, text []byte) {
 	if a.store.hoses.open.Load() == 0 {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 )
 
 // apiVersion is the version of log-cache whose API this is. From 2.0.0 on
@@ -22,10 +23,7 @@ import (
 const apiVersion = "2.12.1"
 
 // seesAll are the scopes that need no further permission.
-var seesAll = []string{
-	"doppler.firehose", "logs.admin",
-	"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor",
-}
+var seesAll = append([]string{"doppler.firehose", "logs.admin"}, platform.ReadAllScopes...)
 
 // TypeGauge are the measurements of instances.
 const TypeGauge = "GAUGE"
@@ -44,7 +42,7 @@ type api struct {
 
 // someLogs are the scopes of which one is needed to read any log; which logs it
 // opens, Access decides.
-var someLogs = append([]string{"cloud_controller.read"}, seesAll...)
+var someLogs = append([]string{platform.ScopeRead}, seesAll...)
 
 // Routes registers the log-cache API, the stream of the reverse log proxy's
 // gateway, and the live tail, which is our own. All groups that it is given share
@@ -198,7 +196,7 @@ func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
 // not know, so there is nothing in it but what loggregator's envelopes have.
 //
 // Gauges are measured when they are read, so they are younger than any line.
-func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, about *About) []byte {
+func appendEnvelopes(b []byte, entries []platform.LogLine, gauges []Gauge, q ReadQuery, about *About) []byte {
 	b = append(b, `{"envelopes":{"batch":[`...)
 	begin := len(b)
 	next := func() {
@@ -224,7 +222,7 @@ func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, abo
 	if q.Descending {
 		addGauges()
 	}
-	var previous *Entry
+	var previous *platform.LogLine
 	var middle []byte // from source_id to the tags: the same for lines of one origin
 	for i := range entries {
 		e := &entries[i]
@@ -242,7 +240,7 @@ func appendEnvelopes(b []byte, entries []Entry, gauges []Gauge, q ReadQuery, abo
 }
 
 // appendEnvelope writes one envelope; middle is what appendOriginJSON makes.
-func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
+func appendEnvelope(b []byte, e *platform.LogLine, middle []byte) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
 	b = append(b, middle...)
@@ -254,12 +252,12 @@ func appendEnvelope(b []byte, e *Entry, middle []byte) []byte {
 	return append(b, `","type":"OUT"}}`...)
 }
 
-func sameOrigin(a, b *Entry) bool {
+func sameOrigin(a, b *platform.LogLine) bool {
 	return a.App == b.App && a.Source == b.Source && a.Instance == b.Instance && a.Stream == b.Stream &&
 		len(a.Tags) == 0 && len(b.Tags) == 0
 }
 
-func appendOriginJSON(b []byte, e *Entry, about *About) []byte {
+func appendOriginJSON(b []byte, e *platform.LogLine, about *About) []byte {
 	b = append(b, `","source_id":`...)
 	b = appendJSON(b, e.App)
 	b = append(b, `,"instance_id":`...)

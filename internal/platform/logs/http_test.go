@@ -22,6 +22,7 @@ import (
 
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -193,8 +194,8 @@ func TestReadAPI(t *testing.T) {
 	d := newDesk(t)
 	at := t0.UnixNano()
 	add(t, d.store,
-		logs.Entry{App: "a", Time: t0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3", Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
-		logs.Entry{App: "a", Time: t0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
+		platform.LogLine{App: "a", Time: t0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3", Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
+		platform.LogLine{App: "a", Time: t0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
 	got := d.read("a?start_time=-6795364578871345152&envelope_types=LOG&descending=true&limit=1000")
 	if len(got) != 2 || got[0].Timestamp != at+1 || got[1].Timestamp != at {
 		t.Fatalf("%+v", got)

@@ -10,7 +10,7 @@ import (
 	"code.cloudfoundry.org/go-log-cache/v3/rpc/logcache_v1"
 	"code.cloudfoundry.org/go-loggregator/v10/rpc/loggregator_v2"
 
-	"ingot/internal/platform/logs"
+	"ingot/internal/platform"
 )
 
 type bearer struct {
@@ -29,7 +29,7 @@ func TestRealClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	for i := range 250 {
-		add(t, d.store, logs.Entry{App: "a", Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
+		add(t, d.store, platform.LogLine{App: "a", Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
 	}
 	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
 	got, err := c.Read(t.Context(), "a", time.Time{}, client.WithLimit(1000), client.WithDescending(), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_LOG))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -31,13 +32,13 @@ func feed(t testing.TB, s *logs.Store, app string, rate int, d time.Duration) (l
 	defer tick.Stop()
 	total := int(float64(rate) * d.Seconds())
 	began := time.Now()
-	var batch []logs.Entry
+	var batch []platform.LogLine
 	for lines < total {
 		<-tick.C
 		due := min(total, int(time.Since(began).Seconds()*float64(rate)))
 		batch = batch[:0]
 		for ; lines < due; lines++ {
-			batch = append(batch, logs.Entry{
+			batch = append(batch, platform.LogLine{
 				App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Stream: "s-" + app, Seq: uint64(lines + 1),
 				Text: fmt.Appendf(nil, "%s says %08d and some more words to have the usual length of a line", app, lines+1),
 			})

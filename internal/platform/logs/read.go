@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 // The bounds of ReadQuery.Limit.
@@ -39,7 +41,7 @@ type ReadQuery struct {
 
 // Read returns lines of an app in the order of their times; among equals in
 // the order of arrival. An app that is not known has no lines.
-func (s *Store) Read(app string, q ReadQuery) ([]Entry, error) {
+func (s *Store) Read(app string, q ReadQuery) ([]platform.LogLine, error) {
 	s.mu.RLock()
 	a, stopped := s.apps[app], s.stopped
 	s.mu.RUnlock()
@@ -53,7 +55,7 @@ func (s *Store) Read(app string, q ReadQuery) ([]Entry, error) {
 }
 
 // read reads lines whose order is below until.
-func (a *appLog) read(q ReadQuery, until uint64) ([]Entry, error) {
+func (a *appLog) read(q ReadQuery, until uint64) ([]platform.LogLine, error) {
 	if q.Limit <= 0 {
 		q.Limit = DefaultLimit
 	}
@@ -206,7 +208,7 @@ func (r *reader) cut() {
 }
 
 // entries makes entries that do not share the buffers.
-func (r *reader) entries(app string) []Entry {
+func (r *reader) entries(app string) []platform.LogLine {
 	if r.query.Descending {
 		slices.Reverse(r.lines)
 	}
@@ -221,11 +223,11 @@ func (r *reader) entries(app string) []Entry {
 		}
 	}
 	text := make([]byte, 0, total)
-	out := make([]Entry, n)
+	out := make([]platform.LogLine, n)
 	for i, l := range r.lines[:n] {
 		from := len(text)
 		text = append(text, l.text...)
-		out[i] = Entry{
+		out[i] = platform.LogLine{
 			App: app, Time: time.Unix(0, l.at).UTC(), Source: l.origin.source, Instance: l.origin.instance, Stderr: l.stderr,
 			Text: text[from:len(text):len(text)], Tags: l.origin.tags, Stream: l.origin.stream, Seq: l.seq,
 		}

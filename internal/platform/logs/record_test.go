@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 func sample(t testing.TB) []byte {
@@ -23,8 +25,8 @@ func sample(t testing.TB) []byte {
 		if i == 3 {
 			s.closeIdle(time.Now().Add(time.Hour)) // the writer begins anew
 		}
-		err := s.Append(Entry{App: "a", Time: at, Source: "APP/PROC/WEB", Instance: "0", Stream: fmt.Sprint("s", i%3), Seq: uint64(i + 1), Text: []byte(fmt.Sprint("line ", i))},
-			Entry{App: "a", Time: at, Source: "API", Tags: map[string]string{"n": fmt.Sprint(i % 2)}, Stderr: true, Text: []byte("own")})
+		err := s.Append(platform.LogLine{App: "a", Time: at, Source: "APP/PROC/WEB", Instance: "0", Stream: fmt.Sprint("s", i%3), Seq: uint64(i + 1), Text: []byte(fmt.Sprint("line ", i))},
+			platform.LogLine{App: "a", Time: at, Source: "API", Tags: map[string]string{"n": fmt.Sprint(i % 2)}, Stderr: true, Text: []byte("own")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func TestTornAnywhere(t *testing.T) {
 				t.Fatalf("cut at %d: %s is at %d, want %d", n, name, s.Position(name), positions[name])
 			}
 		}
-		if err := s.Append(Entry{App: "a", Source: "API", Text: []byte("new")}); err != nil {
+		if err := s.Append(platform.LogLine{App: "a", Source: "API", Text: []byte("new")}); err != nil {
 			t.Fatal(n, err)
 		}
 		s.Stop()
@@ -113,7 +115,7 @@ func TestStrangeSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 800 {
-		if err := s.Append(Entry{App: "a", Stream: "s", Seq: uint64(i + 1), Source: "X", Text: bytes.Repeat([]byte("x"), 100)}); err != nil {
+		if err := s.Append(platform.LogLine{App: "a", Stream: "s", Seq: uint64(i + 1), Source: "X", Text: bytes.Repeat([]byte("x"), 100)}); err != nil {
 			t.Fatal(err)
 		}
 	}

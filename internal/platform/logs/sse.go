@@ -16,6 +16,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 )
 
 const (
@@ -147,10 +148,10 @@ type eventStream struct {
 	app     string
 	want    wishes
 	buf     []byte
-	last    uint64 // number of the last line that the reader was told of or does not want
-	told    uint64 // the last id that was sent
-	before  Entry  // the last line that was sent, and the part of its envelope
-	middle  []byte // that others of its origin have too
+	last    uint64           // number of the last line that the reader was told of or does not want
+	told    uint64           // the last id that was sent
+	before  platform.LogLine // the last line that was sent, and the part of its envelope
+	middle  []byte           // that others of its origin have too
 	about   func() *About
 	known   *About // what the last batch said of the app
 }
@@ -173,7 +174,7 @@ func (s *eventStream) batch(b Batch) error {
 	}
 	if b.Missed > 0 {
 		n := strconv.FormatUint(b.Missed, 10)
-		s.event("missed", b.First-1, &Entry{
+		s.event("missed", b.First-1, &platform.LogLine{
 			App: s.app, Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true, Tags: map[string]string{"missed": n},
 			Text: []byte(n + " lines are not shown: this reader was too slow, and they have been dropped to make room"),
 		})
@@ -191,7 +192,7 @@ func (s *eventStream) batch(b Batch) error {
 }
 
 // event adds one event. The envelope is JSON without line breaks.
-func (s *eventStream) event(name string, number uint64, e *Entry) {
+func (s *eventStream) event(name string, number uint64, e *platform.LogLine) {
 	if name != "" {
 		s.buf = append(append(append(s.buf, "event: "...), name...), '\n')
 	}
@@ -280,16 +281,17 @@ func names(lists []string) (out []string) {
 
 // wants tells whether the reader wants a line. What the log says about itself is
 // left out only when that is asked for.
-func (w *wishes) wants(e *Entry) bool {
-	if w.nothing || slices.ContainsFunc(w.exclude, e.comesFrom) {
+func (w *wishes) wants(e *platform.LogLine) bool {
+	from := func(source string) bool { return comesFrom(e, source) }
+	if w.nothing || slices.ContainsFunc(w.exclude, from) {
 		return false
 	}
-	return len(w.include) == 0 || e.Source == SourceLogs || slices.ContainsFunc(w.include, e.comesFrom)
+	return len(w.include) == 0 || e.Source == SourceLogs || slices.ContainsFunc(w.include, from)
 }
 
-// comesFrom tells whether the source is the given one or below it: APP stands
-// for APP/PROC/WEB too.
-func (e *Entry) comesFrom(source string) bool {
+// comesFrom reports whether the line's source is the given one or below it: APP
+// stands for APP/PROC/WEB too.
+func comesFrom(e *platform.LogLine, source string) bool {
 	rest, ok := strings.CutPrefix(strings.ToUpper(e.Source), strings.ToUpper(source))
 	return ok && (rest == "" || rest[0] == '/')
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -161,9 +162,9 @@ func TestTailResumes(t *testing.T) {
 func TestTailFilters(t *testing.T) {
 	t.Parallel()
 	d := newDeskWith(t, logs.Options{Heartbeat: 20 * time.Millisecond})
-	var all []logs.Entry
+	var all []platform.LogLine
 	for i, source := range []string{"APP/PROC/WEB", "RTR", "APP/PROC/WORKER", "APPLE", "LGR", "RTR"} {
-		all = append(all, logs.Entry{App: "u", Time: t0.Add(time.Duration(i)), Source: source, Instance: strconv.Itoa(i), Text: []byte("x")})
+		all = append(all, platform.LogLine{App: "u", Time: t0.Add(time.Duration(i)), Source: source, Instance: strconv.Itoa(i), Text: []byte("x")})
 	}
 	add(t, d.store, all...)
 	for query, want := range map[string][]string{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform"
 )
 
 // What a store and its tails return when they have ended.
@@ -259,23 +260,23 @@ func (s *Store) makeApp(guid string) (*appLog, error) {
 // An entry that can never be written (a stream of another app, an impossible
 // guid) does not keep the others out; the error tells of it. After a failed
 // write the Position tells what is there.
-func (s *Store) Append(entries ...Entry) error { return s.appendAll(entries, false) }
+func (s *Store) Append(lines ...platform.LogLine) error { return s.appendAll(lines, false) }
 
 // Tell is Append for lines that nobody will bring again. Those without a stream
 // that cannot be written are counted as lost, and the app's log says so as soon
 // as it can be written again.
-func (s *Store) Tell(entries ...Entry) error { return s.appendAll(entries, true) }
+func (s *Store) Tell(lines ...platform.LogLine) error { return s.appendAll(lines, true) }
 
-func (s *Store) appendAll(entries []Entry, tell bool) error {
+func (s *Store) appendAll(entries []platform.LogLine, tell bool) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	now := time.Now()
 	app := entries[0].App
-	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.App != app }) {
+	if !slices.ContainsFunc(entries, func(e platform.LogLine) bool { return e.App != app }) {
 		return s.appendTo(app, entries, now, tell)
 	}
-	groups := map[string][]Entry{}
+	groups := map[string][]platform.LogLine{}
 	for _, e := range entries {
 		groups[e.App] = append(groups[e.App], e)
 	}
@@ -286,7 +287,7 @@ func (s *Store) appendAll(entries []Entry, tell bool) error {
 	return errors.Join(problems...)
 }
 
-func (s *Store) appendTo(app string, entries []Entry, now time.Time, tell bool) error {
+func (s *Store) appendTo(app string, entries []platform.LogLine, now time.Time, tell bool) error {
 	for {
 		a, err := s.makeApp(app)
 		if err != nil {

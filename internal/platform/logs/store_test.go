@@ -19,6 +19,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -34,14 +35,14 @@ func open(t testing.TB, dir string, o logs.Options) *logs.Store {
 	return s
 }
 
-func add(t testing.TB, s *logs.Store, entries ...logs.Entry) {
+func add(t testing.TB, s *logs.Store, entries ...platform.LogLine) {
 	t.Helper()
 	if err := s.Append(entries...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func read(t testing.TB, s *logs.Store, app string, q logs.ReadQuery) []logs.Entry {
+func read(t testing.TB, s *logs.Store, app string, q logs.ReadQuery) []platform.LogLine {
 	t.Helper()
 	got, err := s.Read(app, q)
 	if err != nil {
@@ -51,9 +52,9 @@ func read(t testing.TB, s *logs.Store, app string, q logs.ReadQuery) []logs.Entr
 }
 
 // readAll reads as the cf client does: on from the last time plus 1 ns.
-func readAll(t testing.TB, s *logs.Store, app string, limit int) []logs.Entry {
+func readAll(t testing.TB, s *logs.Store, app string, limit int) []platform.LogLine {
 	t.Helper()
-	var all []logs.Entry
+	var all []platform.LogLine
 	start := int64(math.MinInt64)
 	for {
 		page := read(t, s, app, logs.ReadQuery{Start: start, Limit: limit})
@@ -65,7 +66,7 @@ func readAll(t testing.TB, s *logs.Store, app string, limit int) []logs.Entry {
 	}
 }
 
-func texts(entries []logs.Entry) []string {
+func texts(entries []platform.LogLine) []string {
 	out := make([]string, len(entries))
 	for i, e := range entries {
 		out[i] = string(e.Text)
@@ -73,8 +74,8 @@ func texts(entries []logs.Entry) []string {
 	return out
 }
 
-func line(app, stream string, seq uint64, at time.Time, text string) logs.Entry {
-	return logs.Entry{App: app, Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte(text), Stream: stream, Seq: seq}
+func line(app, stream string, seq uint64, at time.Time, text string) platform.LogLine {
+	return platform.LogLine{App: app, Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte(text), Stream: stream, Seq: seq}
 }
 
 func TestContract(t *testing.T) {
@@ -91,7 +92,7 @@ func TestContract(t *testing.T) {
 func TestEntriesSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	want := []logs.Entry{
+	want := []platform.LogLine{
 		{App: "a", Time: t0, Source: "APP/PROC/WEB", Instance: "0", Text: []byte("one"), Stream: "s1", Seq: 1, Tags: map[string]string{"k": "v", "z": ""}},
 		{App: "a", Time: t0.Add(1), Source: "APP/PROC/WEB", Instance: "0", Text: []byte("two\nlines \x00\xff"), Stderr: true, Stream: "s1", Seq: 2},
 		{App: "a", Time: t0.Add(2), Source: "API", Instance: "0", Text: []byte{}},
@@ -99,7 +100,7 @@ func TestEntriesSurvive(t *testing.T) {
 	}
 	s := open(t, dir, logs.Options{})
 	add(t, s, want[:2]...)
-	add(t, s, append([]logs.Entry{line("b", "s2", 1, t0, "other")}, want[2:]...)...)
+	add(t, s, append([]platform.LogLine{line("b", "s2", 1, t0, "other")}, want[2:]...)...)
 	check := func(s *logs.Store) {
 		t.Helper()
 		got := read(t, s, "a", logs.ReadQuery{})
@@ -183,7 +184,7 @@ func TestOrder(t *testing.T) {
 	const streams, lines = 5, 1000
 	next := make([]int, streams)
 	for {
-		var batch []logs.Entry
+		var batch []platform.LogLine
 		for range 1 + rand.IntN(20) {
 			n := rand.IntN(streams)
 			if next[n] == lines {
@@ -227,7 +228,7 @@ func TestTimesAreBelievable(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), logs.Options{})
 	before := time.Now()
-	add(t, s, line("a", "s", 1, before.Add(100*time.Hour), "future"), logs.Entry{App: "a", Source: "API", Text: []byte("no time")})
+	add(t, s, line("a", "s", 1, before.Add(100*time.Hour), "future"), platform.LogLine{App: "a", Source: "API", Text: []byte("no time")})
 	for _, e := range read(t, s, "a", logs.ReadQuery{}) {
 		if e.Time.Before(before) || e.Time.After(time.Now()) {
 			t.Errorf("%s at %v", e.Text, e.Time)
@@ -244,7 +245,7 @@ func TestShareIsKept(t *testing.T) {
 	add(t, s, line("a", "quiet", 7, t0, "said once"))
 	const total = 20000
 	for i := 0; i < total; i += 100 {
-		var batch []logs.Entry
+		var batch []platform.LogLine
 		for j := range 100 {
 			batch = append(batch, line("a", "loud", uint64(i+j+1), t0.Add(time.Duration(i+j)), fmt.Sprintf("%050d", i+j)))
 		}
@@ -300,7 +301,7 @@ func TestBatchOverManySegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, logs.Options{PerAppBytes: 1 << 20})
-	var batch []logs.Entry
+	var batch []platform.LogLine
 	for i := range 5000 {
 		batch = append(batch, line("a", "s", uint64(i+1), t0, fmt.Sprintf("%0100d", i)))
 	}
@@ -332,7 +333,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	add(t, s, line("a", "s", 1, t0, "x"))
-	err := s.Append(line("b", "s", 2, t0, "not mine"), line("b", "t", 1, t0, "mine"), logs.Entry{App: "b", Instance: strings.Repeat("9", 65)})
+	err := s.Append(line("b", "s", 2, t0, "not mine"), line("b", "t", 1, t0, "mine"), platform.LogLine{App: "b", Instance: strings.Repeat("9", 65)})
 	if err == nil {
 		t.Error("a stream of another app and a long instance were accepted")
 	}

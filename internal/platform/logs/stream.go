@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 )
 
 const (
@@ -247,14 +248,14 @@ func (p *pouring) endBatch() {
 	p.inBatch = 0
 }
 
-func (p *pouring) lines(ctx context.Context, entries []Entry, dropped uint64) error {
+func (p *pouring) lines(ctx context.Context, entries []platform.LogLine, dropped uint64) error {
 	if !p.want.log {
 		return nil
 	}
 	clear(p.abouts)
-	var previous *Entry
+	var previous *platform.LogLine
 	var middle []byte
-	add := func(e *Entry) {
+	add := func(e *platform.LogLine) {
 		if previous == nil || !sameOrigin(previous, e) {
 			middle, previous = appendOriginJSON(middle[:0], e, p.about(ctx, e.App)), e
 		}
@@ -266,7 +267,7 @@ func (p *pouring) lines(ctx context.Context, entries []Entry, dropped uint64) er
 	}
 	if dropped > 0 {
 		n := strconv.FormatUint(dropped, 10)
-		e := Entry{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true, Tags: map[string]string{"missed": n},
+		e := platform.LogLine{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true, Tags: map[string]string{"missed": n},
 			Text: []byte(n + " lines are not in this stream: its reader was too slow")}
 		if len(p.want.apps) == 1 {
 			e.App = p.want.apps[0]

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ingot/internal/platform"
 )
 
 // SourceLogs is the source of what the log says about itself.
@@ -77,7 +79,7 @@ type Batch struct {
 	// came to them.
 	Missed  uint64
 	First   uint64 // number of the first entry
-	Entries []Entry
+	Entries []platform.LogLine
 }
 
 // Last is the number of the last line that the batch accounts for.
@@ -270,7 +272,7 @@ func (t *Tail) take(buf []byte) (b Batch, moved bool) {
 		}
 		from := len(text)
 		text = append(text, l.text...)
-		b.Entries = append(b.Entries, Entry{
+		b.Entries = append(b.Entries, platform.LogLine{
 			App: t.app.guid, Time: time.Unix(0, l.at).UTC(), Source: l.origin.source, Instance: l.origin.instance, Stderr: l.stderr,
 			Text: text[from:len(text):len(text)], Tags: l.origin.tags, Stream: l.origin.stream, Seq: l.seq,
 		})

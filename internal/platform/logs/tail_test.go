@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -17,7 +18,7 @@ import (
 func fill(t testing.TB, s *logs.Store, app string, from, to int) {
 	t.Helper()
 	for from < to {
-		var batch []logs.Entry
+		var batch []platform.LogLine
 		for range 1 + rand.IntN(97) {
 			if from == to {
 				break
@@ -198,7 +199,7 @@ func TestLosses(t *testing.T) {
 	s := open(t, dir, o)
 	loss := line("a", "s-a", 1, t0, "7 lines were lost")
 	loss.Source, loss.Lost = logs.SourceLogs, 7
-	own := logs.Entry{App: "a", Source: logs.SourceLogs, Lost: 3, Text: []byte("3 more")}
+	own := platform.LogLine{App: "a", Source: logs.SourceLogs, Lost: 3, Text: []byte("3 more")}
 	add(t, s, loss, own)
 	add(t, s, loss) // brought again
 	check := func(s *logs.Store) {
@@ -229,7 +230,7 @@ func TestTellOwesNothing(t *testing.T) {
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own := logs.Entry{App: "a", Source: "RTR", Instance: "0", Text: []byte("x")}
+	own := platform.LogLine{App: "a", Source: "RTR", Instance: "0", Text: []byte("x")}
 	for range 3 {
 		if err := s.Tell(own, own); err == nil {
 			t.Fatal("no error")

@@ -424,7 +424,7 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 	}
 	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
 		route.Options = options
-		if err := tx.Routes().Update(route); err != nil {
+		if err := a.Platform.UpdateRoute(tx, a.Actor, route); err != nil {
 			return err
 		}
 	}
@@ -439,6 +439,5 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 	if err != nil || want.Protocol == "" || have.Protocol == want.Protocol {
 		return err
 	}
-	have.Protocol = want.Protocol
-	return tx.Destinations().Update(have)
+	return a.Platform.UpdateDestination(tx, have, want.Protocol)
 }

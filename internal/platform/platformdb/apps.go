@@ -21,7 +21,7 @@ var apps = define(table[platform.App]{
 		object("features", func(a *platform.App) *map[string]bool { return &a.Features }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
-	visible: inHisSpaces,
+	visible: inVisibleSpaces,
 })
 
 var processes = define(table[platform.Process]{
@@ -42,7 +42,7 @@ var processes = define(table[platform.Process]{
 		text("droplet_guid", func(p *platform.Process) *string { return &p.DropletGUID }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var sidecars = define(table[platform.Sidecar]{
@@ -57,7 +57,7 @@ var sidecars = define(table[platform.Sidecar]{
 		text("origin", func(s *platform.Sidecar) *string { return &s.Origin }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var deployments = define(table[platform.Deployment]{
@@ -79,7 +79,7 @@ var deployments = define(table[platform.Deployment]{
 		text("error", func(d *platform.Deployment) *string { return &d.Error }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var tasks = define(table[platform.Task]{
@@ -102,7 +102,7 @@ var tasks = define(table[platform.Task]{
 		// There is a newer one of the same app.
 		"superseded": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_tasks n WHERE n.app_guid = t.app_guid AND n.sequence_id > t.sequence_id)"},
 	},
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var instances = define(table[platform.Instance]{
@@ -126,5 +126,5 @@ var instances = define(table[platform.Instance]{
 		integer("records_after", func(i *platform.Instance) *uint64 { return &i.RecordsAfter }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })

@@ -16,7 +16,7 @@ var packages = define(table[platform.Package]{
 		sealed("platform_packages", "password", (*platform.Package).Base, func(p *platform.Package) *string { return &p.Password }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var builds = define(table[platform.Build]{
@@ -39,7 +39,7 @@ var builds = define(table[platform.Build]{
 		text("creator_mail", func(b *platform.Build) *string { return &b.CreatorMail }),
 	},
 	virtual: ofApp,
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })
 
 var droplets = define(table[platform.Droplet]{
@@ -65,5 +65,5 @@ var droplets = define(table[platform.Droplet]{
 		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
 		"current": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_apps a WHERE a.guid = t.app_guid AND a.droplet_guid = t.guid)"},
 	},
-	visible: ofAppsInHis,
+	visible: ofVisibleApps,
 })

@@ -53,10 +53,7 @@ var auditEvents = define(table[platform.AuditEvent]{
 	// Events are for those who work in a space or audit it or its organization;
 	// managers need to be auditors too. The organization of an event in a space
 	// is asked as well: events outlive their spaces.
-	visible: `t.space_guid IN (SELECT r.space_guid FROM platform_roles r
-		WHERE r.user_guid = ? AND r.type IN ('space_developer', 'space_auditor', 'space_supporter'))
-		OR t.organization_guid IN (SELECT r.organization_guid FROM platform_roles r
-		WHERE r.user_guid = ? AND r.type = 'organization_auditor')`,
+	visible: "t.space_guid IN (" + spacesFor(platform.ReadEvents) + ") OR t.organization_guid IN (" + organizationsFor(platform.ReadEvents) + ")",
 })
 
 // Everybody may see a job: its guid is the secret.

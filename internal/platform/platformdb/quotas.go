@@ -34,6 +34,6 @@ var spaceQuotas = define(table[platform.SpaceQuota]{
 		},
 	},
 	// All of the organizations that he manages, and those of his spaces.
-	visible: `t.organization_guid IN (SELECT r.organization_guid FROM platform_roles r WHERE r.user_guid = ? AND r.type = 'organization_manager')
-		OR t.guid IN (SELECT q.quota_guid FROM platform_spaces q WHERE q.quota_guid <> '' AND q.guid IN (` + hisSpaces + `))`,
+	visible: "t.organization_guid IN (" + organizationsFor(platform.ReadSpaceQuotas) + `)
+		OR t.guid IN (SELECT q.quota_guid FROM platform_spaces q WHERE q.quota_guid <> '' AND q.guid IN (` + visibleSpaces + `))`,
 })

@@ -24,8 +24,8 @@ var domains = define(table[platform.Domain]{
 			within: `(t.organization_guid = '' OR {} OR t.guid IN (SELECT x.domain_guid FROM platform_domain_organizations x WHERE {}))`,
 		},
 	},
-	visible: `t.organization_guid = '' OR t.organization_guid IN (` + hisOrganizations + `)
-		OR t.guid IN (SELECT x.domain_guid FROM platform_domain_organizations x WHERE x.organization_guid IN (` + hisOrganizations + `))`,
+	visible: `t.organization_guid = '' OR t.organization_guid IN (` + visibleOrganizations + `)
+		OR t.guid IN (SELECT x.domain_guid FROM platform_domain_organizations x WHERE x.organization_guid IN (` + visibleOrganizations + `))`,
 })
 
 var routes = define(table[platform.Route]{
@@ -54,7 +54,7 @@ var routes = define(table[platform.Route]{
 		},
 		"unmapped": {kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)"},
 	},
-	visible: inHisSpaces + " OR t.guid IN (" + routesSharedHim + ")",
+	visible: inVisibleSpaces + " OR t.guid IN (" + routesSharedVisible + ")",
 })
 
 var destinations = define(table[platform.Destination]{
@@ -83,5 +83,5 @@ var destinations = define(table[platform.Destination]{
 			within: "t.route_guid IN (SELECT rt.guid FROM platform_routes rt WHERE {})",
 		},
 	},
-	visible: "t.route_guid IN (" + routesInHis + ") OR t.route_guid IN (" + routesSharedHim + ")",
+	visible: "t.route_guid IN (" + routesInVisible + ") OR t.route_guid IN (" + routesSharedVisible + ")",
 })

@@ -6,20 +6,22 @@ import (
 	"ingot/internal/platform"
 )
 
+var (
+	// The brokers of the spaces that a reader sees, and the service instances that
+	// are shared with such a space.
+	visibleBrokers         = "SELECT b.guid FROM platform_service_brokers b WHERE b.space_guid <> '' AND b.space_guid IN (" + visibleSpaces + ")"
+	instancesSharedVisible = "SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE x.space_guid IN (" + visibleSpaces + ")"
+
+	// visiblePlans is the condition under which a reader sees the plan p: it can be
+	// used, or there is an instance of it in a space that the reader sees.
+	visiblePlans = `(p.available AND p.visibility = 'public')
+		OR p.available AND p.guid IN (SELECT v.plan_guid FROM platform_service_plan_organizations v WHERE v.organization_guid IN (` + visibleOrganizations + `))
+		OR p.offering_guid IN (SELECT o.guid FROM platform_service_offerings o WHERE o.broker_guid IN (` + visibleBrokers + `))
+		OR p.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE i.space_guid IN (` + visibleSpaces + `))
+		OR p.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE i.guid IN (` + instancesSharedVisible + `))`
+)
+
 const (
-	// The brokers, offerings and instances of a reader's spaces.
-	brokersOfHis   = "SELECT b.guid FROM platform_service_brokers b WHERE b.space_guid <> '' AND b.space_guid IN (" + hisSpaces + ")"
-	instancesInHis = "SELECT i.guid FROM platform_service_instances i WHERE i.space_guid IN (" + hisSpaces + ")"
-	instancesShown = "SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE x.space_guid IN (" + hisSpaces + ")"
-
-	// plansForHim are those that a reader may use, or of which his spaces have
-	// an instance. They are named by p.
-	plansForHim = `(p.available AND p.visibility = 'public')
-		OR p.available AND p.guid IN (SELECT v.plan_guid FROM platform_service_plan_organizations v WHERE v.organization_guid IN (` + hisOrganizations + `))
-		OR p.offering_guid IN (SELECT o.guid FROM platform_service_offerings o WHERE o.broker_guid IN (` + brokersOfHis + `))
-		OR p.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE i.space_guid IN (` + hisSpaces + `))
-		OR p.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE i.guid IN (` + instancesShown + `))`
-
 	// usableIn is the condition under which the plan p can be used in the space s.
 	usableIn = `(p.visibility = 'public'
 		OR s.organization_guid IN (SELECT v.organization_guid FROM platform_service_plan_organizations v WHERE v.plan_guid = p.guid)
@@ -40,7 +42,7 @@ var serviceBrokers = define(table[platform.ServiceBroker]{
 		sealed("platform_service_brokers", "dashboard_clients", (*platform.ServiceBroker).Base, func(b *platform.ServiceBroker) *map[string]string { return &b.DashboardClients }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
-	visible: "t.space_guid <> '' AND " + inHisSpaces,
+	visible: "t.space_guid <> '' AND " + inVisibleSpaces,
 })
 
 var serviceOfferings = define(table[platform.ServiceOffering]{
@@ -77,7 +79,7 @@ var serviceOfferings = define(table[platform.ServiceOffering]{
 			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` + usableIn + `)`,
 		},
 	},
-	visible: "t.guid IN (SELECT p.offering_guid FROM platform_service_plans p WHERE " + plansForHim + ") OR t.broker_guid IN (" + brokersOfHis + ")",
+	visible: "t.guid IN (SELECT p.offering_guid FROM platform_service_plans p WHERE " + visiblePlans + ") OR t.broker_guid IN (" + visibleBrokers + ")",
 })
 
 var servicePlans = define(table[platform.ServicePlan]{
@@ -131,7 +133,7 @@ var servicePlans = define(table[platform.ServicePlan]{
 			within: "t.guid IN (SELECT p.guid FROM platform_service_plans p, platform_spaces s WHERE {} AND " + usableIn + ")",
 		},
 	},
-	visible: "t.guid IN (SELECT p.guid FROM platform_service_plans p WHERE " + plansForHim + ")",
+	visible: "t.guid IN (SELECT p.guid FROM platform_service_plans p WHERE " + visiblePlans + ")",
 })
 
 var serviceInstances = define(table[platform.ServiceInstance]{
@@ -177,7 +179,7 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid WHERE {})",
 		},
 	},
-	visible: inHisSpaces + " OR t.guid IN (" + instancesShown + ")",
+	visible: inVisibleSpaces + " OR t.guid IN (" + instancesSharedVisible + ")",
 })
 
 // lastOperation are the columns of the last operation.
@@ -234,5 +236,5 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 				JOIN platform_service_instances i ON i.plan_guid = p.guid WHERE {})`,
 		},
 	},
-	visible: inHisSpaces,
+	visible: inVisibleSpaces,
 })

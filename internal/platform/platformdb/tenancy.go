@@ -10,7 +10,7 @@ var organizations = define(table[platform.Organization]{
 		flag("suspended", func(o *platform.Organization) *bool { return &o.Suspended }),
 		text("quota_guid", func(o *platform.Organization) *string { return &o.QuotaGUID }),
 	},
-	visible: "t.guid IN (" + hisOrganizations + ")",
+	visible: "t.guid IN (" + visibleOrganizations + ")",
 })
 
 var spaces = define(table[platform.Space]{
@@ -22,7 +22,7 @@ var spaces = define(table[platform.Space]{
 		text("quota_guid", func(s *platform.Space) *string { return &s.QuotaGUID }),
 		flag("ssh_allowed", func(s *platform.Space) *bool { return &s.SSHAllowed }),
 	},
-	visible: "t.guid IN (" + hisSpaces + ")",
+	visible: "t.guid IN (" + visibleSpaces + ")",
 })
 
 var users = define(table[platform.User]{
@@ -30,10 +30,10 @@ var users = define(table[platform.User]{
 	base: (*platform.User).Base, meta: (*platform.User).Meta,
 	// Himself, and whoever has a role in one of his organizations or their spaces.
 	visible: `t.guid = ? OR t.guid IN (
-		SELECT m.user_guid FROM platform_roles m WHERE m.organization_guid IN (` + hisOrganizations + `)
+		SELECT m.user_guid FROM platform_roles m WHERE m.organization_guid IN (` + visibleOrganizations + `)
 		UNION ALL
 		SELECT m.user_guid FROM platform_spaces ms JOIN platform_roles m ON m.space_guid = ms.guid
-		WHERE ms.organization_guid IN (` + hisOrganizations + `))`,
+		WHERE ms.organization_guid IN (` + visibleOrganizations + `))`,
 })
 
 var roles = define(table[platform.Role]{
@@ -45,5 +45,14 @@ var roles = define(table[platform.Role]{
 		text("organization_guid", func(r *platform.Role) *string { return &r.OrgGUID }),
 		text("space_guid", func(r *platform.Role) *string { return &r.SpaceGUID }),
 	},
-	visible: "t.organization_guid IN (" + hisOrganizations + ") OR " + inHisSpaces,
+	virtual: map[string]field{
+		// The roles that count in a space: those in it, and those in its
+		// organization.
+		"within_space_guid": {
+			kind: exact, sql: "s.guid",
+			within: `(t.space_guid IN (SELECT s.guid FROM platform_spaces s WHERE {})
+				OR t.organization_guid IN (SELECT s.organization_guid FROM platform_spaces s WHERE {}))`,
+		},
+	},
+	visible: "t.organization_guid IN (" + visibleOrganizations + ") OR " + inVisibleSpaces,
 })

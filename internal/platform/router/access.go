@@ -46,10 +46,8 @@ const (
 	maxHeader = 1000
 )
 
-// Line is the request in gorouter's access log format, the text of RTR lines.
-func (a *Access) Line() string { return string(a.AppendLine(make([]byte, 0, 512))) }
-
-// AppendLine appends that line. All that the client chose is quoted.
+// AppendLine appends the request in gorouter's access log format, the text of RTR
+// lines. All that the client chose is quoted.
 func (a *Access) AppendLine(b []byte) []byte {
 	if host := limited(a.Host, maxHeader); isPlainText(host) && strings.IndexByte(host, ' ') < 0 {
 		b = append(b, host...)

@@ -27,6 +27,6 @@
 // It must not know where routes come from, engines, or where access lines go:
 // it is told the first and tells the last through a function.
 //
-// Imports: base/background, base/safedial, base/seal, base/web,
+// Imports: base/background, base/safedial, base/seal, base/web, platform,
 // github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.
 package router

@@ -102,3 +102,9 @@ func Hashed(route Route) func(value string) string {
 	now := time.Now()
 	return func(value string) string { return p.next(nil, now, "", value).InstanceGUID }
 }
+
+// Line is the request in gorouter's access log format, the text of RTR lines.
+func (a *Access) Line() string { return string(a.AppendLine(make([]byte, 0, 512))) }
+
+// LatencyBounds are the upper bounds of Stats.Buckets but the last.
+func LatencyBounds() []time.Duration { return latencyBounds[:] }

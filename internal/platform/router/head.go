@@ -50,28 +50,15 @@ const maxPlainHeaders = 128
 func (q *plainRequest) parsePlain(head []byte) bool {
 	q.reset()
 	end := bytes.IndexByte(head, '\r')
-	if end < 0 || head[end+1] != '\n' {
+	if end < 0 || head[end+1] != '\n' || !q.parseLine(head[:end]) {
 		return false
 	}
-	line := head[:end]
-	space := bytes.IndexByte(line, ' ')
-	if space <= 0 || !isToken(line[:space]) || string(line[:space]) == "CONNECT" {
-		return false
-	}
-	q.method = span{0, space}
-	const version = " HTTP/1.1"
-	if !bytes.HasSuffix(line, []byte(version)) || end-len(version) <= space {
-		return false
-	}
-	q.target = span{space + 1, end - len(version)}
-	if target := line[q.target.from:q.target.to]; len(target) == 0 || target[0] != '/' || !isPlainTarget(target) {
-		return false
-	}
-	hosts, lengths, count := 0, 0, 0
+	var seen seenOnce
+	count := 0
 	for at := end + 2; ; {
 		if head[at] == '\r' {
 			// The caller found the end; it has to be this one.
-			return at == len(head)-2 && hosts == 1 && !q.host.empty()
+			return at == len(head)-2 && seen.hosts == 1 && !q.host.empty()
 		}
 		stop := bytes.IndexByte(head[at:], '\r')
 		if stop < 0 || head[at+stop+1] != '\n' {
@@ -82,66 +69,9 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 		if count++; colon <= 0 || count > maxPlainHeaders || !isToken(head[at:at+colon]) || !isText(head[at+colon:stop]) {
 			return false
 		}
-		name, value := head[at:at+colon], trimmed(head, at+colon+1, stop)
-		text := head[value.from:value.to]
-		keep := true
-		switch k := kindOf(name); k {
-		case kindOther:
-		case kindHost:
-			hosts++
-			q.host = value
-			if !isHost(text) {
-				return false
-			}
-		case kindConnection:
-			keep = false
-			switch {
-			case equalFold(text, "close"):
-				q.close = true
-			case !equalFold(text, "keep-alive"):
-				return false
-			}
-		case kindLength:
-			keep = false
-			var ok bool
-			if lengths++; lengths > 1 {
-				return false
-			}
-			if q.length, ok = decimal(text); !ok {
-				return false
-			}
-		case kindForwardedFor:
-			keep = false
-			q.forwardedFor = append(q.forwardedFor, value)
-		case kindForwardedProto:
-			keep = false
-			if !q.forwardedProto.empty() {
-				return false
-			}
-			q.forwardedProto = value
-		case kindRequestID:
-			keep = false
-			q.id = value
-		case kindRequestStart:
-			q.started = q.started || !value.empty()
-			keep = !value.empty()
-		case kindReferer:
-			q.referer = value
-		case kindAgent:
-			q.agent = value
-		case kindCookie:
-			q.cookies = append(q.cookies, value)
-		case kindKeyed:
-			q.keyed = q.keyed || !value.empty()
-		case kindB3, kindB3Trace, kindB3Span, kindTraceparent, kindTracestate, kindB3Parent, kindB3Sampled, kindB3Flags:
-			if !q.trace[k-kindB3].empty() {
-				return false
-			}
-			q.traced, q.trace[k-kindB3] = true, value
-			keep = k >= kindB3Parent
-		case kindDrop:
-			keep = false
-		case kindDecline:
+		value := trimmed(head, at+colon+1, stop)
+		keep, ok := q.take(kindOf(head[at:at+colon]), value, head[value.from:value.to], &seen)
+		if !ok {
 			return false
 		}
 		if keep {
@@ -149,6 +79,77 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 		}
 		at = stop + 2
 	}
+}
+
+// parseLine reads the request line.
+func (q *plainRequest) parseLine(line []byte) bool {
+	space := bytes.IndexByte(line, ' ')
+	if space <= 0 || !isToken(line[:space]) || string(line[:space]) == "CONNECT" {
+		return false
+	}
+	q.method = span{0, space}
+	const version = " HTTP/1.1"
+	if !bytes.HasSuffix(line, []byte(version)) || len(line)-len(version) <= space {
+		return false
+	}
+	q.target = span{space + 1, len(line) - len(version)}
+	target := line[q.target.from:q.target.to]
+	return len(target) > 0 && target[0] == '/' && isPlainTarget(target)
+}
+
+// seenOnce counts headers of which a request may have one.
+type seenOnce struct{ hosts, lengths int }
+
+// take notes a header. It reports whether it is passed on as it is, and whether
+// the request is still plain.
+func (q *plainRequest) take(k kind, value span, text []byte, seen *seenOnce) (keep, ok bool) {
+	switch k {
+	case kindOther:
+		return true, true
+	case kindHost:
+		seen.hosts++
+		q.host = value
+		return true, isHost(text)
+	case kindConnection:
+		q.close = q.close || equalFold(text, "close")
+		return false, equalFold(text, "close") || equalFold(text, "keep-alive")
+	case kindLength:
+		if seen.lengths++; seen.lengths > 1 {
+			return false, false
+		}
+		q.length, ok = decimal(text)
+		return false, ok
+	case kindForwardedFor:
+		q.forwardedFor = append(q.forwardedFor, value)
+		return false, true
+	case kindForwardedProto:
+		first := q.forwardedProto.empty()
+		q.forwardedProto = value
+		return false, first
+	case kindRequestID:
+		q.id = value
+		return false, true
+	case kindRequestStart:
+		q.started = q.started || !value.empty()
+		return !value.empty(), true
+	case kindReferer:
+		q.referer = value
+	case kindAgent:
+		q.agent = value
+	case kindCookie:
+		q.cookies = append(q.cookies, value)
+	case kindKeyed:
+		q.keyed = q.keyed || !value.empty()
+	case kindB3, kindB3Trace, kindB3Span, kindTraceparent, kindTracestate, kindB3Parent, kindB3Sampled, kindB3Flags:
+		first := q.trace[k-kindB3].empty()
+		q.traced, q.trace[k-kindB3] = true, value
+		return k >= kindB3Parent, first
+	case kindDrop:
+		return false, true
+	case kindDecline:
+		return false, false
+	}
+	return true, true
 }
 
 // kind is what a header of a request is to us.

@@ -32,16 +32,13 @@ type Stats struct {
 	Requests int64
 	Classes  [6]int64 // by the first digit of the status; 0 is for none
 	// Buckets count the requests that took at most the bound of the same index
-	// of LatencyBounds, and more than the one before; the last counts the rest.
+	// of latencyBounds, and more than the one before; the last counts the rest.
 	Buckets  [len(latencyBounds) + 1]int64
 	Duration time.Duration // of all together
 	Sent     int64         // bytes of answers
 	Received int64         // bytes of requests
 	Active   int64         // under way
 }
-
-// LatencyBounds are the upper bounds of Stats.Buckets but the last.
-func LatencyBounds() []time.Duration { return latencyBounds[:] }
 
 // Quantile estimates below which time a share of the requests was: the bound of
 // the bucket that holds it, and the longest bound for all above.

@@ -11,11 +11,8 @@ import (
 // Protocol is what an instance speaks on a port.
 type Protocol string
 
-// The protocols of backends; empty means HTTP1.
-const (
-	HTTP1 Protocol = "http1"
-	HTTP2 Protocol = "http2" // without TLS
-)
+// HTTP2 is HTTP/2 without TLS; anything else means HTTP/1.1.
+const HTTP2 Protocol = "http2"
 
 // Route is where requests to a host and path go.
 type Route struct {

@@ -17,8 +17,8 @@ import (
 const between = 200 * time.Millisecond
 
 // Follow stores a job that is done when all children are.
-func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child) (*platform.Job, error) {
-	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children})
+func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child, warnings []string) (*platform.Job, error) {
+	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children}, warnings...)
 }
 
 // The operations that delete with services.

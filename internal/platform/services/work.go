@@ -72,13 +72,13 @@ func decodeWork(j *platform.Job) (*work, error) {
 }
 
 // insertJob stores work to do.
-func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work) (*platform.Job, error) {
+func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work, warnings ...string) (*platform.Job, error) {
 	payload, err := encodeWork(w)
 	if err != nil {
 		return nil, err
 	}
 	j := &platform.Job{
-		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.Now(),
+		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.Now(), Warnings: warnings,
 	}
 	return j, tx.Jobs().Insert(j)
 }

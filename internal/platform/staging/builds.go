@@ -19,21 +19,10 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Line is a line for an app's log. Lines of one stream have ascending numbers,
-// by which a line that comes twice is recognised.
-type Line struct {
-	App    string
-	Time   time.Time
-	Source string
-	Stderr bool
-	Text   []byte
-	Stream string
-	Seq    uint64
-}
-
-// Lines takes log lines and knows how far a stream has come.
+// Lines takes log lines and knows how far a stream has come: the log store. A
+// line of a stream that comes twice is left out.
 type Lines interface {
-	Append(lines ...Line) error
+	Append(lines ...platform.LogLine) error
 	Position(stream string) uint64
 }
 
@@ -334,11 +323,11 @@ type buildLines struct {
 	to          Lines
 	app, stream string
 	log         *slog.Logger
-	pending     []Line
+	pending     []platform.LogLine
 }
 
 func (l *buildLines) add(source string, stderr bool, t time.Time, text []byte) {
-	l.pending = append(l.pending, Line{App: l.app, Time: t, Source: source, Stderr: stderr, Text: append([]byte{}, text...)})
+	l.pending = append(l.pending, platform.LogLine{App: l.app, Time: t, Source: source, Instance: "0", Stderr: stderr, Text: append([]byte{}, text...)})
 }
 
 func (l *buildLines) seen(at engine.Position) {

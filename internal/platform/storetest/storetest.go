@@ -31,6 +31,7 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Labels", testLabels},
 		{"Visibility", testVisibility},
 		{"SharedVisibility", testSharedVisibility},
+		{"Permissions", testPermissions},
 		{"Marketplace", testMarketplace},
 		{"Services", testServices},
 		{"Quotas", testQuotas},

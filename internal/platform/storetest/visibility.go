@@ -6,12 +6,6 @@ import (
 	"ingot/internal/platform"
 )
 
-// spaceRoles and orgRoles are all the roles there are.
-var (
-	orgRoles   = []platform.RoleType{platform.OrgUser, platform.OrgManager, platform.OrgAuditor, platform.OrgBillingManager}
-	spaceRoles = []platform.RoleType{platform.SpaceDeveloper, platform.SpaceManager, platform.SpaceAuditor, platform.SpaceSupporter}
-)
-
 // seen is what a reader sees of the world, each by its kind: "a1" of spaces is
 // "space-a1".
 type seen struct {
@@ -33,12 +27,12 @@ func testVisibility(k *kit) {
 		}
 		all = append(all, name)
 	}
-	for _, r := range orgRoles {
+	for _, r := range platform.OrganizationRoles {
 		hire(string(r), platform.Role{Type: r, OrgGUID: "org-a"})
 		ofA = append(ofA, "role-"+string(r))
 	}
 	rolesOfA1 := []string{}
-	for _, r := range spaceRoles {
+	for _, r := range platform.SpaceRoles {
 		hire(string(r), platform.Role{Type: r, SpaceGUID: "space-a1"})
 		rolesOfA1 = append(rolesOfA1, "role-"+string(r))
 	}
@@ -51,7 +45,7 @@ func testVisibility(k *kit) {
 	for _, name := range append(all, "unknown", "", "a\x00b", "user-' OR '1'='1") {
 		want := seen{domains: []string{"all"}}
 		switch r := platform.RoleType(name); {
-		case slices.Contains(orgRoles, r):
+		case slices.Contains(platform.OrganizationRoles, r):
 			want = seen{orgs: []string{"org-a"}, domains: []string{"all", "org-a"}, users: colleagues, roles: ofA}
 			if r == platform.OrgManager {
 				want.spaces = []string{"a1", "a2"}
@@ -60,7 +54,7 @@ func testVisibility(k *kit) {
 			if r == platform.OrgAuditor {
 				want.events = []string{"a1", "a2", "org-a"}
 			}
-		case slices.Contains(spaceRoles, r):
+		case slices.Contains(platform.SpaceRoles, r):
 			want = seen{orgs: []string{"org-a"}, spaces: []string{"a1"}, domains: []string{"all", "org-a"},
 				users: colleagues, roles: slices.Concat(ofA, rolesOfA1)}
 			if r != platform.SpaceManager {

@@ -1,7 +1,7 @@
-// Package sample holds what the sample apps have in common: to serve until the
-// platform ends them, to answer with JSON, to ask for a password, and to
-// read the services that are bound to them.
+// Package sample contains the shared code of the sample apps: serve until the
+// platform stops the app, respond with JSON, check a password, and read the bound
+// services.
 //
-// It may import the standard library only, and only samples import it: whoever
-// copies a sample copies this small folder with it.
+// It may import the standard library only, and only samples import it: a copy of
+// a sample needs only this small folder in addition.
 package sample

@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// Login is the one name and password that an app lets in. They are kept as sums
-// of equal length, to be compared in equal time.
+// Login is a name and a password, kept as hashes of equal length for comparison
+// in constant time.
 type Login struct{ name, password [sha256.Size]byte }
 
-// NewLogin returns that of a name and a password.
+// NewLogin returns a Login with a name and a password.
 func NewLogin(name, password string) *Login {
 	return &Login{sha256.Sum256([]byte(name)), sha256.Sum256([]byte(password))}
 }
 
-// Check answers requests with another name or password, or none, and reports
-// whether a request may go on. Wrong ones take as long as the right ones.
+// Check responds with 401 to requests with a wrong or no name and password, and
+// reports whether the request is authorized. It takes constant time.
 func (l *Login) Check(w http.ResponseWriter, r *http.Request) bool {
 	name, password, _ := r.BasicAuth()
 	n, p := sha256.Sum256([]byte(name)), sha256.Sum256([]byte(password))

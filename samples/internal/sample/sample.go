@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Main runs a program and ends it: with what went wrong, if anything did. Its log
-// goes to standard output, which the platform shows as the app's own words; what
-// it shows as errors is standard error.
+// Main runs a program and exits, with an error message if it failed. The log goes
+// to standard output; the platform marks lines of standard error as errors.
 func Main(run func(ctx context.Context) error) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -28,7 +27,7 @@ func Main(run func(ctx context.Context) error) {
 	}
 }
 
-// withoutTime leaves out the time: the platform gives every line its own.
+// withoutTime removes the time: the platform adds a time to every line.
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey && len(groups) == 0 {
 		return slog.Attr{}
@@ -36,8 +35,8 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// WebAddress is where the platform wants an app to listen: every address, on
-// the port in PORT. On a developer's machine nothing says so, and it is 8080.
+// WebAddress returns the address on which the platform expects an app to listen:
+// all interfaces, on the port in PORT, by default 8080.
 func WebAddress() string {
 	port := os.Getenv("PORT")
 	if port == "" {
@@ -46,12 +45,12 @@ func WebAddress() string {
 	return ":" + port
 }
 
-// drain is how long requests under way may take when the platform ends an app.
-// It waits ten seconds before it kills.
-const drain = 8 * time.Second
+// shutdownTimeout is how long active requests may take when the platform stops an
+// app. It waits ten seconds before it kills the app.
+const shutdownTimeout = 8 * time.Second
 
-// Serve answers on all the listeners until the context ends. Requests under way
-// are answered before it returns.
+// Serve serves on all listeners until ctx is done. It finishes active requests
+// before it returns.
 func Serve(ctx context.Context, handler http.Handler, listeners ...net.Listener) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, len(listeners))
@@ -64,13 +63,13 @@ func Serve(ctx context.Context, handler http.Handler, listeners ...net.Listener)
 		return errors.Join(err, server.Close())
 	case <-ctx.Done():
 	}
-	//nolint:contextcheck // the one that ended cannot bound what comes after it
-	last, cancel := context.WithTimeout(context.Background(), drain)
+	//nolint:contextcheck // the canceled context cannot limit the shutdown
+	last, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	return server.Shutdown(last)
 }
 
-// ServeWeb answers on WebAddress until the context ends.
+// ServeWeb serves on WebAddress until ctx is done.
 func ServeWeb(ctx context.Context, handler http.Handler) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", WebAddress())
 	if err != nil {
@@ -79,7 +78,7 @@ func ServeWeb(ctx context.Context, handler http.Handler) error {
 	return Serve(ctx, handler, l)
 }
 
-// JSON answers with a value, indented: people read it in a browser.
+// JSON responds with a value as indented JSON, for reading in a browser.
 func JSON(w http.ResponseWriter, status int, value any) {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -89,5 +88,5 @@ func JSON(w http.ResponseWriter, status int, value any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client may have gone
+	_, _ = w.Write(append(text, '\n')) // the client may have disconnected
 }

@@ -37,7 +37,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestServe ends a server while a request is under way: it is answered.
+// TestServe stops a server during a request, which must get a response.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Service is a service instance that is bound to the app.
+// Service is a service instance bound to the app.
 type Service struct {
 	Label       string         `json:"label"`
 	Name        string         `json:"name"`
@@ -16,8 +16,8 @@ type Service struct {
 	Credentials map[string]any `json:"credentials"`
 }
 
-// Services reads VCAP_SERVICES: lists of instances by the label of their
-// offering. They come in the order of their labels.
+// Services parses VCAP_SERVICES: lists of instances by the label of their
+// offering. The result is sorted by label.
 func Services(vcap string) ([]Service, error) {
 	if vcap == "" {
 		return nil, nil
@@ -36,8 +36,8 @@ func Services(vcap string) ([]Service, error) {
 	return all, nil
 }
 
-// Credential returns one of the credentials as text. Ports are numbers with some
-// brokers and text with others.
+// Credential returns a credential as text. Ports are numbers with some brokers
+// and strings with others.
 func (s *Service) Credential(name string) string {
 	switch v := s.Credentials[name].(type) {
 	case string:

@@ -12,11 +12,11 @@ import java.time.Duration;
 import java.util.concurrent.Executors;
 
 /**
- * The app of the sidecar sample, in Java: GET /config answers with what GET /config/ on
- * localhost:$CONFIG_SERVER_PORT answers.
+ * The app of the sidecar sample, in Java: GET /config returns the response of GET /config/ on
+ * localhost:$CONFIG_SERVER_PORT.
  */
 public class ConfigApp {
-    /** How long a sidecar may take to come up: the platform starts it and the app in no order. */
+    /** How long a sidecar may take to start: the platform starts it and the app in no particular order. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
     private static final HttpClient client = HttpClient.newBuilder().connectTimeout(PATIENCE).build();
@@ -26,10 +26,10 @@ public class ConfigApp {
         HttpServer server = HttpServer.create(new InetSocketAddress(Integer.parseInt(port)), 0);
         server.createContext("/", exchange -> {
             if (!exchange.getRequestURI().getPath().equals("/")) {
-                answer(exchange, 404, "text/plain", "There are / and /config here.\n");
+                answer(exchange, 404, "text/plain", "Not found. Paths: / and /config\n");
                 return;
             }
-            answer(exchange, 200, "text/plain", "I am a Java app with a sidecar. See /config for what it tells me.\n");
+            answer(exchange, 200, "text/plain", "A Java app with a sidecar. See /config for the response of the sidecar.\n");
         });
         server.createContext("/config", ConfigApp::config);
         server.setExecutor(Executors.newFixedThreadPool(8));
@@ -39,7 +39,7 @@ public class ConfigApp {
 
     private static void config(HttpExchange exchange) throws IOException {
         if (!exchange.getRequestURI().getPath().equals("/config")) {
-            answer(exchange, 404, "text/plain", "There are / and /config here.\n");
+            answer(exchange, 404, "text/plain", "Not found. Paths: / and /config\n");
             return;
         }
         if (!exchange.getRequestMethod().equals("GET")) {
@@ -63,11 +63,11 @@ public class ConfigApp {
             answer(exchange, 502, "text/plain", "The sidecar does not answer: " + e + "\n(its lines in `cf logs APP --recent` say why)\n");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            answer(exchange, 503, "text/plain", "The app is ending.\n");
+            answer(exchange, 503, "text/plain", "The app is stopping.\n");
         }
     }
 
-    /** Asks the sidecar, again while nobody listens yet. */
+    /** Calls the sidecar, with retries until it listens. */
     private static HttpResponse<String> ask(String port) throws IOException, InterruptedException {
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + port + "/config/")).timeout(PATIENCE).build();
         long until = System.nanoTime() + PATIENCE.toNanos();

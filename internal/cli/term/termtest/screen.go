@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Screen is what a terminal shows after everything that was written to it.
+// Screen is the content of a terminal after everything written to it.
 type Screen struct {
 	width int
 	rows  []row
-	// column is where the next rune goes, in the last row.
+	// column is the column of the next rune, in the last row.
 	column int
-	// Wraps counts how often a line was longer than the screen.
+	// Wraps counts the lines that were longer than the screen.
 	Wraps int
 }
 
 type row struct {
 	text    []rune
-	wrapped bool // it goes on in the next row
+	wrapped bool // continues in the next row
 }
 
-// NewScreen returns a screen of a width.
+// NewScreen returns a screen of the given width.
 func NewScreen(width int) *Screen { return &Screen{width: width, rows: []row{{}}} }
 
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// Feed shows what is written. A sequence it does not know is shown as it is,
-// so that a test sees it.
+// Feed interprets output. Unknown sequences are shown verbatim, so that a test
+// notices them.
 func (s *Screen) Feed(text string) {
 	text = colour.ReplaceAllString(text, "")
 	for text != "" {
@@ -65,7 +65,7 @@ func (s *Screen) put(r rune) {
 	s.column++
 }
 
-// Lines are what can be read, with wrapped lines put together again.
+// Lines returns the lines on the screen, with wrapped lines joined.
 func (s *Screen) Lines() []string {
 	var lines []string
 	line := ""

@@ -101,10 +101,6 @@ func New(id Identity) (*Composer, error) {
 	return c, nil
 }
 
-// MessageID returns the Message-ID of a notification, with its brackets. It is
-// the same for every attempt.
-func (c *Composer) MessageID(id string) string { return "<" + id + "@" + c.domain + ">" }
-
 // Domain returns the right side of Message-IDs.
 func (c *Composer) Domain() string { return c.domain }
 

@@ -97,7 +97,7 @@ func TestMessageIDIsStable(t *testing.T) {
 	second, _ := c.Message(o, now.Add(time.Hour))
 	a, _ := parse(t, first)
 	b, _ := parse(t, second)
-	if a.Header.Get("Message-ID") != b.Header.Get("Message-ID") || a.Header.Get("Message-ID") != c.MessageID("0a1b-2c") {
+	if a.Header.Get("Message-ID") != b.Header.Get("Message-ID") || a.Header.Get("Message-ID") != "<0a1b-2c@"+c.Domain()+">" {
 		t.Error("the Message-ID differs between attempts")
 	}
 }

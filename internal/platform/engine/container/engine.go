@@ -155,21 +155,10 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.groups, err = findCgroups(); err != nil {
 		return nil, err
 	}
-	// Others have to pass, for the first thing a container does is to look up
-	// its root as the user that it is.
-	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return nil, err
-		}
-	}
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
-	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: o.SFTP}); err != nil {
-		return nil, fmt.Errorf("root file system: %w", err)
-	}
-	if _, err := e.host.refresh(); err != nil {
+	if err := e.makeRoot(initPath, o.SFTP); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	text := resolvConf(o.Egress)
@@ -200,6 +189,23 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// makeRoot makes the root file system that containers share.
+func (e *Engine) makeRoot(initPath, sftp string) error {
+	// Others have to pass, for the first thing a container does is to look up
+	// its root as the user that it is.
+	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+	}
+	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: sftp}); err != nil {
+		return err
+	}
+	_, err := e.host.refresh()
+	return err
 }
 
 // lockDir sees that one server uses a directory at a time.

@@ -188,15 +188,20 @@ func (n *network) writeFirewall() error {
 	if err := c.AddSet(reach, own); err != nil {
 		return err
 	}
-	accept := nftables.ChainPolicyAccept // what is not ours is none of our business
-	input := c.AddChain(&nftables.Chain{
-		Name: "input", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept,
-		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
-	})
-	forward := c.AddChain(&nftables.Chain{
-		Name: "forward", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept,
-		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
-	})
+	n.addRules(c, t, set, reach)
+	return c.Flush()
+}
+
+// addRules adds the chains and their rules. What comes from an instance may go to
+// what is in one of the sets, and to the internet if there is a way out.
+func (n *network) addRules(c *nftables.Conn, t *nftables.Table, set, reach *nftables.Set) {
+	accept := nftables.ChainPolicyAccept // traffic of others is not touched
+	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Policy: &accept, Hooknum: hook, Priority: priority})
+	}
+	input := chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
+	forward := chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	nat := chain("leave", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	rule := func(chain *nftables.Chain, parts ...[]expr.Any) {
 		r := &nftables.Rule{Table: t, Chain: chain}
 		for _, p := range parts {
@@ -238,12 +243,7 @@ func (n *network) writeFirewall() error {
 	rule(forward, to, established(), yes)
 	rule(forward, to, no)
 
-	nat := c.AddChain(&nftables.Chain{
-		Name: "leave", Table: t, Type: nftables.ChainTypeNAT, Policy: &accept,
-		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
-	})
 	rule(nat, fromSubnet(n.chosen.Subnet), notOnInterface(expr.MetaKeyOIFNAME, n.name), []expr.Any{&expr.Masq{}})
-	return c.Flush()
 }
 
 // removeTable takes a firewall table away; none is no error.

@@ -76,18 +76,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d, err := local.Create(e.root, s.ID)
-	if errors.Is(err, os.ErrExist) {
-		// Taking it down did not come to its end before.
-		half := filepath.Join(e.root, s.ID)
-		if err := e.takeDown(ctx, s.ID, half, nil); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(half); err != nil {
-			return err
-		}
-		d, err = local.Create(e.root, s.ID)
-	}
+	d, err := e.createDir(ctx, s.ID)
 	if err != nil {
 		return err
 	}
@@ -152,14 +141,37 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	e.instances[s.ID] = in
 	e.mu.Unlock()
 	started = true
-	if e.layers.grew.Swap(false) {
-		e.work.Go("engine prune", func() {
-			if err := e.prune(); err != nil {
-				e.log.Warn("removing unused layers", "err", err)
-			}
-		})
-	}
+	e.pruneLater()
 	return nil
+}
+
+// createDir makes the directory of an instance. One that is there is half taken
+// down, and goes first.
+func (e *Engine) createDir(ctx context.Context, id string) (*local.Dir, error) {
+	d, err := local.Create(e.root, id)
+	if !errors.Is(err, os.ErrExist) {
+		return d, err
+	}
+	half := filepath.Join(e.root, id)
+	if err := e.takeDown(ctx, id, half, nil); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(half); err != nil {
+		return nil, err
+	}
+	return local.Create(e.root, id)
+}
+
+// pruneLater removes unused layers in the background, if there are new ones.
+func (e *Engine) pruneLater() {
+	if !e.layers.grew.Swap(false) {
+		return
+	}
+	e.work.Go("engine prune", func() {
+		if err := e.prune(); err != nil {
+			e.log.Warn("removing unused layers", "err", err)
+		}
+	})
 }
 
 // wordsAt are the words of an instance with that address: inside everything is

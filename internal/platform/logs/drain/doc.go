@@ -22,6 +22,6 @@
 // It must not know where drains are configured. Addresses of drains hold
 // secrets: they are never logged beyond scheme and host.
 //
-// Imports: base/background, base/safedial, platform/logs,
+// Imports: base/background, base/safedial, platform, platform/logs,
 // golang.org/x/sys/unix.
 package drain

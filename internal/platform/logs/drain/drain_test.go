@@ -20,6 +20,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/safedial"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
 )
@@ -48,8 +49,8 @@ func TestMessages(t *testing.T) {
 		return len(files) == 2
 	})
 	err := s.Append(
-		logs.Entry{App: "guid", Time: t0, Source: "APP/PROC/WEB/SIDECAR/MY CAR", Instance: "3", Text: []byte("out\x00 \xc3\xa4\r\n"), Stream: "inst", Seq: 1},
-		logs.Entry{App: "guid", Time: t0.Add(1), Source: "RTR", Instance: "0", Stderr: true, Text: []byte("two\nlines")},
+		platform.LogLine{App: "guid", Time: t0, Source: "APP/PROC/WEB/SIDECAR/MY CAR", Instance: "3", Text: []byte("out\x00 \xc3\xa4\r\n"), Stream: "inst", Seq: 1},
+		platform.LogLine{App: "guid", Time: t0.Add(1), Source: "RTR", Instance: "0", Stderr: true, Text: []byte("two\nlines")},
 	)
 	if err != nil {
 		t.Fatal(err)

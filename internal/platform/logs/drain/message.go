@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -43,7 +44,7 @@ func Hostname(org, space, app string) string {
 
 // appendMessage adds a line as a message of RFC 5424, ended by a line break as
 // Cloud Foundry's are.
-func appendMessage(b []byte, e *logs.Entry, d *Drain, metadata bool) []byte {
+func appendMessage(b []byte, e *platform.LogLine, d *Drain, metadata bool) []byte {
 	priority := priorityOut
 	if e.Stderr {
 		priority = priorityErr
@@ -89,7 +90,7 @@ func appendField(b []byte, text string, most int) []byte {
 	return b
 }
 
-func appendTags(b []byte, e *logs.Entry, d *Drain) []byte {
+func appendTags(b []byte, e *platform.LogLine, d *Drain) []byte {
 	tags := logs.Tags(e, &d.About)
 	b = append(append(b, '['), tagsID...)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {

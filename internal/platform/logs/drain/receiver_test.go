@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ingot/internal/base/safedial"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
 )
@@ -193,9 +194,9 @@ var t0 = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 func write(t testing.TB, s *logs.Store, app string, from, to int) {
 	t.Helper()
 	for ; from < to; from += 20 {
-		var batch []logs.Entry
+		var batch []platform.LogLine
 		for i := from; i < min(from+20, to); i++ {
-			batch = append(batch, logs.Entry{
+			batch = append(batch, platform.LogLine{
 				App: app, Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "0", Stream: "s-" + app, Seq: uint64(i + 1),
 				Text: fmt.Appendf(nil, "line %d", i),
 			})

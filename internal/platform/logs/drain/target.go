@@ -29,12 +29,6 @@ type target struct {
 	metadata bool
 }
 
-// Check tells what is wrong with the address of a drain, without repeating it.
-func Check(rawURL string) error {
-	_, err := parseTarget(&Drain{URL: rawURL}, nil)
-	return err
-}
-
 func parseTarget(d *Drain, roots *x509.CertPool) (*target, error) {
 	u, err := url.Parse(strings.TrimSpace(d.URL))
 	if err != nil {

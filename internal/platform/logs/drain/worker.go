@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -369,7 +370,7 @@ func (w *worker) tellLosses() {
 }
 
 func (w *worker) say(format string, args ...any) {
-	err := w.manager.store.Tell(logs.Entry{
+	err := w.manager.store.Tell(platform.LogLine{
 		App: w.app, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
 	})
 	if err != nil && !errors.Is(err, logs.ErrStopped) {

@@ -9,40 +9,40 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// teller writes the state and what happened, in order. The supervisor hands
-// notes over and never waits for it, so that members are looked after even when
-// whoever takes the records does not.
-type teller struct {
-	dir     string // for the state
+// recorder writes the state and the events, in order. The supervisor queues notes
+// and never waits for the recorder, so that members are supervised even when the
+// reader of the records is blocked.
+type recorder struct {
+	dir     string // for the state file
 	w       *initproto.Writer
 	outputs []*output
 
 	mu     sync.Mutex
 	notes  []note
-	more   chan struct{} // has room for one
+	more   chan struct{} // wakes run; has room for one
 	done   chan struct{}
 	failed bool // the state could not be written
 }
 
-// note is one thing to tell.
+// note is one thing to record.
 type note struct {
 	state  initproto.State
 	member int
-	// A line of the member's output, and an event; either may be missing. The
-	// event EventExited waits for what the member has written, EventEnded for
-	// everything, and it is the last.
+	// A line of the member's output, and an event; either may be missing.
+	// EventExited is written after the member's output, and EventEnded, the last
+	// event, after all output.
 	kind initproto.Kind
 	line string
 	body *initproto.EventBody
 }
 
-func newTeller(dir string, w *initproto.Writer, outputs []*output) *teller {
-	t := &teller{dir: dir, w: w, outputs: outputs, more: make(chan struct{}, 1), done: make(chan struct{})}
+func newRecorder(dir string, w *initproto.Writer, outputs []*output) *recorder {
+	t := &recorder{dir: dir, w: w, outputs: outputs, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go t.run()
 	return t
 }
 
-func (t *teller) tell(n note) {
+func (t *recorder) record(n note) {
 	t.mu.Lock()
 	t.notes = append(t.notes, n)
 	t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *teller) tell(n note) {
 	}
 }
 
-func (t *teller) run() {
+func (t *recorder) run() {
 	defer close(t.done)
 	for range t.more {
 		t.mu.Lock()
@@ -68,7 +68,7 @@ func (t *teller) run() {
 	}
 }
 
-func (t *teller) write(n note) {
+func (t *recorder) write(n note) {
 	if n.body != nil {
 		switch n.body.Event {
 		case initproto.EventExited:

@@ -5,28 +5,6 @@ import (
 	"time"
 )
 
-// Entry is one line of an app's log.
-type Entry struct {
-	App  string // guid
-	Time time.Time
-	// Source says who speaks: APP/PROC/WEB, STG, API, CELL, RTR, SSH, LGR.
-	Source   string
-	Instance string // index as text
-	Stderr   bool
-	Text     []byte // without its line break
-	// Tags are shown beside those that the API derives. Maps of entries that
-	// were read are shared: they must not be changed.
-	Tags map[string]string
-	// Stream names the stream of records that the line comes from, an instance
-	// guid for example, and Seq is its number there, from 1. Our own lines have
-	// neither.
-	Stream string
-	Seq    uint64
-	// Lost is how many lines were lost that this line tells of: those of its
-	// stream, if it has one. The store adds them up. What is read has none.
-	Lost uint64
-}
-
 // Options bound what a store takes. Zero fields mean the default.
 type Options struct {
 	PerAppBytes int64 // on disk, per app; 8 MiB

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// together does several things side by side and returns what went wrong.
-func together(work ...func() error) error {
+// concurrently runs functions concurrently and returns the first error.
+func concurrently(work ...func() error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(work))
 	for i, do := range work {
@@ -14,7 +14,7 @@ func together(work ...func() error) error {
 	}
 	all.Wait()
 	for _, err := range errs {
-		if err != nil { // the first is enough: the others tend to say the same
+		if err != nil { // the first is enough: the others tend to have the same cause
 			return err
 		}
 	}

@@ -1,0 +1,85 @@
+package actions
+
+import (
+	"errors"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
+
+// CreatePackage stores a package of an app: one to upload to or, with a source,
+// a copy of it that is ready once PackageCopied is called.
+func (p *Platform) CreatePackage(tx platform.Tx, by Actor, app *platform.App, pkg, source *platform.Package) error {
+	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, "bits", platform.AwaitingUpload
+	if source != nil {
+		if source.State != platform.Ready {
+			return fault.Invalid("Source package must be READY")
+		}
+		pkg.State, pkg.Checksum = platform.Copying, source.Checksum
+	}
+	if err := tx.Packages().Insert(pkg); err != nil {
+		return err
+	}
+	return p.recordPackage(tx, "create", by, app, pkg)
+}
+
+// PackageCopied makes a copy ready whose bits are stored.
+func (p *Platform) PackageCopied(tx platform.Tx, pkg *platform.Package) error {
+	pkg.State = platform.Ready
+	return tx.Packages().Update(pkg)
+}
+
+// BeginPackageUpload reserves a package for one upload: of two that arrive at the
+// same time, one is refused.
+func (p *Platform) BeginPackageUpload(tx platform.Tx, pkg *platform.Package) error {
+	if err := CheckPackageUpload(pkg); err != nil {
+		return err
+	}
+	pkg.State = platform.ProcessingUpload
+	return tx.Packages().Update(pkg)
+}
+
+// CheckPackageUpload refuses a second upload to a package.
+func CheckPackageUpload(pkg *platform.Package) error {
+	if pkg.State != platform.AwaitingUpload {
+		return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
+	}
+	return nil
+}
+
+// PackageUploaded makes a package ready whose bits are stored.
+func (p *Platform) PackageUploaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, checksum string) error {
+	pkg.State, pkg.Checksum = platform.Ready, checksum
+	if err := tx.Packages().Update(pkg); err != nil {
+		return err
+	}
+	return p.recordPackage(tx, "upload", by, app, pkg)
+}
+
+// PackageUploadFailed stores why bits were refused. After any other failure, such
+// as a full disk, they can be uploaded again.
+func (p *Platform) PackageUploadFailed(tx platform.Tx, guid string, cause error) error {
+	pkg, err := tx.Packages().Get(guid)
+	if err != nil {
+		return err
+	}
+	pkg.State = platform.AwaitingUpload
+	var refused *fault.Error
+	if errors.As(cause, &refused) && refused.Code == fault.Unprocessable {
+		pkg.State, pkg.Error = platform.Failed, strings.Join(refused.Messages(), "; ")
+	}
+	return tx.Packages().Update(pkg)
+}
+
+// DeletePackage removes a package.
+func (p *Platform) DeletePackage(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package) error {
+	if err := tx.Packages().Delete(pkg.GUID); err != nil {
+		return err
+	}
+	return p.recordPackage(tx, "delete", by, app, pkg)
+}
+
+func (p *Platform) recordPackage(tx platform.Tx, what string, by Actor, app *platform.App, pkg *platform.Package) error {
+	return p.RecordApp(tx, "audit.app.package."+what, by, app, map[string]any{"package_guid": pkg.GUID})
+}

@@ -1,0 +1,4 @@
+package blob
+
+// Pool sets the limits of the pool of resources.
+func Pool(l PoolLimits) Option { return func(s *Store) { s.pool = l } }
