@@ -19,6 +19,9 @@ const (
 	maxLines   = 600
 	sizeReason = "a file that is longer does several things; a reader should not have to find the seam"
 
+	maxFunction    = 80
+	functionReason = "a function that is longer cannot be seen at once"
+
 	routesReason = "a route registered here would escape the authorization table, which only internal/base/web fills and checks"
 )
 
@@ -28,12 +31,60 @@ var makesRoutes = map[string][]string{
 	"github.com/go-chi/chi/v5": {"NewRouter", "NewMux"},
 }
 
-// TestFileSize sees that no file that is not a test or generated is over the limit.
+// TestFunctionSize sees that no function outside of tests is over the limit.
+func TestFunctionSize(t *testing.T) {
+	t.Parallel()
+	var violations []string
+	for _, p := range packages(t) {
+		if p.forTests() {
+			continue
+		}
+		for _, name := range p.sources() {
+			found, err := checkFunctions(path.Join(p.path(), name), read(t, p.Dir, name))
+			if err != nil {
+				t.Error(err)
+			}
+			violations = append(violations, found...)
+		}
+	}
+	report(t, functionReason, violations)
+}
+
+func checkFunctions(name string, source []byte) ([]string, error) {
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var violations []string
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			if lines := files.Position(fn.End()).Line - files.Position(fn.Pos()).Line + 1; lines > maxFunction {
+				violations = append(violations, fmt.Sprintf("%s: %s has %d lines, at most %d", files.Position(fn.Pos()), fn.Name.Name, lines, maxFunction))
+			}
+		}
+	}
+	return violations, nil
+}
+
+func TestFunctionSizeChecker(t *testing.T) {
+	t.Parallel()
+	body := "package a\n\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunction-2) + "}\n"
+	for source, want := range map[string][]string{body: nil, strings.Replace(body, "{\n", "{\n\tf()\n", 1): {"a.go:3 f 81"}} {
+		got, err := checkFunctions("a.go", []byte(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, got, want...)
+	}
+}
+
+// TestFileSize sees that no file that is not generated is over the limit.
 func TestFileSize(t *testing.T) {
 	t.Parallel()
 	var violations []string
 	for _, p := range packages(t) {
-		for _, name := range p.sources() {
+		for _, name := range slices.Concat(p.sources(), p.TestGoFiles, p.XTestGoFiles) {
 			violations = append(violations, checkSize(path.Join(p.path(), name), read(t, p.Dir, name))...)
 		}
 	}

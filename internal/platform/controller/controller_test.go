@@ -1,12 +1,10 @@
 package controller
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -543,135 +541,4 @@ func TestMany(t *testing.T) {
 	w.await("none is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 && len(w.rows()) == 0 })
 	w.setState(platform.AppStarted)
 	w.awaitRunning(maxCreating + 8)
-}
-
-// TestStorm does everything at once, and then looks whether it comes to what is
-// wanted. The fake engine sees that no place is taken twice.
-func TestStorm(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3)
-	var mu sync.Mutex
-	w.fake.refuse = func(engine.Spec) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if rand.IntN(5) == 0 {
-			return errors.New("no room")
-		}
-		return nil
-	}
-	w.begin()
-	c := w.c
-	var all sync.WaitGroup
-	for worker := range 4 {
-		all.Go(func() {
-			for i := range 40 {
-				switch rand.IntN(6) {
-				case 0:
-					w.scaleQuietly(rand.IntN(6))
-				case 1:
-					w.restartQuietly(fmt.Sprint(worker, "-", i))
-				case 2:
-					_ = c.RestartInstance(t.Context(), "app", rand.IntN(4))
-				case 3:
-					if l, _ := w.fake.List(t.Context()); len(l) > 0 {
-						w.fake.mu.Lock()
-						if in := w.fake.instances[l[0].ID]; in != nil {
-							in.event(initproto.EventBody{Event: initproto.EventEnded, Status: 1, Reason: "x"})
-						}
-						w.fake.mu.Unlock()
-					}
-				case 4:
-					w.clock.advance(time.Minute)
-				case 5:
-					if err := c.Reconcile(t.Context(), "app"); err != nil {
-						t.Error(err)
-					}
-				}
-				c.Kick("app", "none", "app")
-			}
-		})
-	}
-	all.Wait()
-	w.fake.set(func() { w.fake.refuse = nil })
-	w.change(func(p *platform.Process) { p.Instances, p.Version = 4, "last" })
-	ids := w.awaitRunning(4)
-	w.settled()
-	if l, _ := w.fake.List(t.Context()); len(l) != 4 {
-		t.Errorf("%d instances, want %v", len(l), ids)
-	}
-}
-
-func (w *world) scaleQuietly(n int) {
-	w.editProcess(func(p *platform.Process) { p.Instances = n })
-}
-
-func (w *world) restartQuietly(v string) { w.editProcess(func(p *platform.Process) { p.Version = v }) }
-
-func (w *world) editProcess(f func(p *platform.Process)) {
-	err := w.store.Store.Update(context.Background(), func(tx platform.Tx) error {
-		p, err := tx.Processes().Get("app")
-		if err != nil {
-			return err
-		}
-		f(p)
-		return tx.Processes().Update(p)
-	})
-	if err != nil {
-		w.Error(err)
-	}
-}
-
-func TestUsage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1)
-	cpu := 30 * time.Second
-	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: cpu, Memory: 5, MemoryLimit: 7, Disk: 9} }
-	w.begin()
-	id := w.awaitRunning(1)[0]
-	w.clock.advance(time.Minute)
-	ask := func() Usage { return w.c.Usage(t.Context(), id, "none")[id] }
-	if u := ask(); u.CPU != 0.5 || u.Memory != 5 || u.MemoryLimit != 7 || u.Disk != 9 {
-		t.Errorf("%+v", u)
-	}
-	w.fake.write(id, strings.Repeat("x", 500))
-	w.await("the line", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 1 })
-	w.fake.set(func() { cpu += 10 * time.Second })
-	if u := ask(); u.CPU != 0.5 {
-		t.Errorf("it is asked again at once: %+v", u)
-	}
-	w.clock.advance(5 * time.Second)
-	if u := ask(); u.CPU != 2 || u.LogRate != 100 {
-		t.Errorf("%+v", u)
-	}
-	if u := w.c.Usage(t.Context(), "none"); len(u) != 0 {
-		t.Errorf("%v", u)
-	}
-}
-
-// While an instance starts, its memory is read again soon; its rates are not.
-func TestUsageOfAYoungInstance(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1)
-	memory, cpu := int64(5), time.Duration(0)
-	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: cpu, Memory: memory, Disk: memory} }
-	w.begin()
-	id := w.awaitRunning(1)[0]
-	w.clock.advance(time.Second)
-	ask := func() Usage { return w.c.Usage(t.Context(), id)[id] }
-	first := ask()
-	w.fake.set(func() { memory, cpu = 500, time.Hour })
-	if u := ask(); u.Memory != 5 {
-		t.Errorf("it is read again at once: %+v", u)
-	}
-	w.clock.advance(100 * time.Millisecond)
-	if u := ask(); u.Memory != 500 || u.Disk != 500 || u.CPU != first.CPU {
-		t.Errorf("after 100 ms: %+v, at first %+v", u, first)
-	}
-	w.clock.advance(time.Minute)
-	ask()
-	w.fake.set(func() { memory = 7 })
-	w.clock.advance(100 * time.Millisecond)
-	if u := ask(); u.Memory != 500 {
-		t.Errorf("an old instance is read again soon: %+v", u)
-	}
 }

@@ -4,5 +4,5 @@
 //
 // It knows no resource, and must not read the store.
 //
-// Imports: base/fault, base/web, platform, platform/actions.
+// Imports: base/fault, base/web, platform.
 package listing
