@@ -102,10 +102,7 @@ func (w *testWriter) Write(b []byte) (int, error) {
 
 func newWorld(t *testing.T, instances int) *world {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	fake := newFake(t)
 	w := &world{
 		T: t, store: &flakyStore{Store: platformdb.New(d)}, db: d, platform: actions.New(), engine: fake, fake: fake,
