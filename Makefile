@@ -69,7 +69,7 @@ deb: build ## build a Debian package with a systemd unit
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tidy tree-save tree-check
 
-TEST_STEPS := setup-test tree-save fmt-check vet lint test-unit test-e2e fuzz tree-check
+TEST_STEPS := setup-test tree-save fmt-check build tests fuzz tree-check
 
 test: ## run everything that must pass before a change is merged
 	@began=$$SECONDS; \
@@ -80,15 +80,23 @@ test: ## run everything that must pass before a change is merged
 	done; \
 	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
 
+# Linters and both kinds of tests at the same time: tests wait much of their time.
+.PHONY: tests
+tests:
+	@MAKE='$(MAKE)' scripts/together vet-lint test-unit test-e2e
+
+.PHONY: vet-lint
+vet-lint: vet lint
+
 test-unit: ## run unit and integration tests with the race detector (ARGS="-run Name")
-	$(call run,$(with_postgres) go test -race -shuffle=on $(ARGS) $(packages))
+	$(call run,$(with_postgres) go test -race -shuffle=on -p 3 $(ARGS) $(packages))
 	$(call run,go test -race $(ARGS) $(containers))
 	$(call run,$(with_postgres) go -C samples test -race -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test -race -shuffle=on $(ARGS) ./...)
 
 test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go -C e2e test -count=1 -timeout 30m $(ARGS) ./...)
+		go -C e2e test -count=1 -parallel 3 -timeout 30m $(ARGS) ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)

@@ -54,7 +54,7 @@ func (p pkg) sources() []string {
 // the packages below them.
 func (p pkg) forTests() bool {
 	for _, element := range strings.Split(p.path(), "/") {
-		if strings.HasSuffix(element, "test") {
+		if strings.HasSuffix(element, "test") || element == "testkit" {
 			return true
 		}
 	}

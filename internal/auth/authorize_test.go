@@ -203,7 +203,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 	f.wantError(f.token(form(newCode(), "redirect_uri", "https://spa.example/other")), 400, "invalid_grant")
 	f.wantError(f.token(form("nonsense")), 400, "invalid_grant")
 	expired := newCode()
-	f.clock.advance(10*time.Minute + time.Second)
+	f.clock.Advance(10*time.Minute + time.Second)
 	f.wantError(f.token(form(expired)), 400, "invalid_grant")
 }
 
@@ -293,7 +293,7 @@ func TestPasscode(t *testing.T) {
 	if err := json.Unmarshal([]byte(f.call(http.MethodGet, "/passcode", nil, bearer(admin.text("access_token"))).body), &code); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(2 * time.Second)
+	f.clock.Advance(2 * time.Second)
 	f.want(f.call(http.MethodPut, "/Users/"+f.claims(admin.text("access_token")).UserID+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
 	f.wantError(use(code), 401, "unauthorized")
 }

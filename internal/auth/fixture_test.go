@@ -21,6 +21,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/logging"
+	"ingot/internal/base/testkit"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 )
@@ -30,30 +31,12 @@ const (
 	adminSecret   = "admin-client-secret-91c"
 )
 
-// clock is a clock that tests advance by hand.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
 // fixture is a complete authorization server behind a real listener.
 type fixture struct {
 	t      *testing.T
 	server *auth.Server
 	store  auth.Store
-	clock  *clock
+	clock  *testkit.Clock
 	url    string
 	log    *lockedBuffer
 }
@@ -83,7 +66,7 @@ func setup(t *testing.T, options ...option) *fixture {
 	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, store: authdb.New(d), clock: &clock{t: time.Now().Truncate(time.Second)}, log: &lockedBuffer{}}
+	f := &fixture{t: t, store: authdb.New(d), clock: testkit.NewClock(time.Now().Truncate(time.Second)), log: &lockedBuffer{}}
 	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
 		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
@@ -94,7 +77,7 @@ func setup(t *testing.T, options ...option) *fixture {
 	}
 	l := httptest.NewUnstartedServer(nil)
 	f.url = "http://" + l.Listener.Addr().String()
-	o := auth.Options{Store: f.store, BaseURL: f.url, Log: log, PasswordGrant: true, Now: f.clock.now}
+	o := auth.Options{Store: f.store, BaseURL: f.url, Log: log, PasswordGrant: true, Now: f.clock.Now}
 	for _, set := range options {
 		set(&o)
 	}

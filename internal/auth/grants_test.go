@@ -225,20 +225,20 @@ func TestLockout(t *testing.T) {
 	fail := func(n int) {
 		for range n {
 			f.wantError(f.password("bob", "wrong"), 401, "unauthorized")
-			f.clock.advance(time.Second)
+			f.clock.Advance(time.Second)
 		}
 	}
 	fail(5)
 	if got := f.password("bob", "right").text("error_description"); got != locked {
 		t.Fatalf("after five failures: %q", got)
 	}
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	fail(1) // the sixth doubles the time
-	f.clock.advance(90 * time.Second)
+	f.clock.Advance(90 * time.Second)
 	if got := f.password("bob", "right").text("error_description"); got != locked {
 		t.Fatalf("the lock did not last longer: %q", got)
 	}
-	f.clock.advance(31 * time.Second)
+	f.clock.Advance(31 * time.Second)
 	f.want(f.password("bob", "right"), 200)
 	fail(4)
 	f.want(f.password("bob", "right"), 200) // a success resets the failures
@@ -280,7 +280,7 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("answer %s", a.body)
 		}
 		// Another cf with the same configuration file still has the first.
-		f.clock.advance(time.Minute)
+		f.clock.Advance(time.Minute)
 		f.want(f.refresh(first), 200)
 		f.want(f.refresh(second), 200)
 	})
@@ -302,7 +302,7 @@ func TestRefresh(t *testing.T) {
 		if again := f.want(f.refresh(first), 200); id(again) != id(next) {
 			t.Error("an older token does not give the newest of its chain")
 		}
-		f.clock.advance(3 * time.Minute)
+		f.clock.Advance(3 * time.Minute)
 		f.wantError(f.refresh(theirs.text("refresh_token")), 401, "invalid_token")
 		f.wantError(f.refresh(next.text("refresh_token")), 401, "invalid_token")
 	})
@@ -325,7 +325,7 @@ func TestRefresh(t *testing.T) {
 		f := setup(t)
 		first := login(f)
 		second := f.want(f.refresh(first), 200).text("refresh_token")
-		f.clock.advance(3 * time.Minute)
+		f.clock.Advance(3 * time.Minute)
 		f.wantError(f.refresh(first), 401, "invalid_token")
 		f.wantError(f.refresh(second), 401, "invalid_token")
 		f.want(f.password("eve", "pw"), 200) // only that login was revoked
@@ -334,9 +334,9 @@ func TestRefresh(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
 		first := login(f)
-		f.clock.advance(20 * 24 * time.Hour)
+		f.clock.Advance(20 * 24 * time.Hour)
 		second := f.want(f.refresh(first), 200).text("refresh_token")
-		f.clock.advance(11 * 24 * time.Hour)
+		f.clock.Advance(11 * 24 * time.Hour)
 		f.wantError(f.refresh(second), 401, "invalid_token")
 	})
 	t.Run("KeepsToTheLogin", func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestRefresh(t *testing.T) {
 		f := setup(t)
 		id := f.user("eve", "pw")
 		a := f.want(f.password("eve", "pw"), 200)
-		f.clock.advance(2 * time.Second)
+		f.clock.Advance(2 * time.Second)
 		f.want(f.call(http.MethodPatch, "/Users/"+id, map[string]any{"active": false}, bearer(f.admin()), header("If-Match", "*")), 200)
 		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
 		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
@@ -417,7 +417,7 @@ func TestJWTBearer(t *testing.T) {
 	}
 	form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"}, "scope": {"openid"}}
 	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
-	f.clock.advance(10 * time.Minute)
+	f.clock.Advance(10 * time.Minute)
 	a := f.want(exchange(narrow, basic("cf", "")), 200)
 	before, after := f.claims(narrow), f.claims(a.text("access_token"))
 	if after.UserName != "eve" || a.text("scope") != "openid" || a.text("refresh_token") != "" || after.ExpiresAt > before.ExpiresAt || after.AuthTime != before.AuthTime {

@@ -96,7 +96,7 @@ func TestARightPasswordPassesALock(t *testing.T) {
 	}
 	f.wantLimited(f.login(same, "bob", "right"))
 	f.want(f.login(at(t, "127.0.0.3"), "bob", "right"), 200)
-	f.clock.advance(2 * time.Minute)
+	f.clock.Advance(2 * time.Minute)
 	f.want(f.login(same, "bob", "right"), 200)
 }
 
@@ -117,7 +117,7 @@ func TestBrake(t *testing.T) {
 	if status := f.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(f.admin())); status.json["locked"] != true {
 		t.Errorf("status %s", status.body)
 	}
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.want(f.login(at(t, "127.0.3.2"), "bob", "right"), 200)
 }
 
@@ -150,7 +150,7 @@ func TestAddressLimit(t *testing.T) {
 	f.wantLimited(f.login(flood, "admin", adminPassword))
 	f.want(f.login(flood, "bob", "right"), 200) // bob has logged in from here before
 	f.want(f.login(other, "admin", adminPassword), 200)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.want(f.login(flood, "admin", adminPassword), 200)
 }
 
@@ -211,9 +211,9 @@ func TestClientSecretsAreOfAnAddress(t *testing.T) {
 	}
 	f.wantLimited(ask(attacker, "admin", adminSecret))
 	f.want(ask(owner, "admin", adminSecret), 200)
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.wantError(ask(attacker, "admin", "guess"), 401, "invalid_client")
-	f.clock.advance(time.Minute) // a client's lock does not grow
+	f.clock.Advance(time.Minute) // a client's lock does not grow
 	f.want(ask(attacker, "admin", adminSecret), 200)
 
 	// Requests of a client are limited by address: all users share the client cf.

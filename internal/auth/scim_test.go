@@ -123,7 +123,7 @@ func TestPasswordChangeEndsAllTokens(t *testing.T) {
 	a := f.want(f.password("eve", "old"), 200)
 	b := f.browser()
 	f.want(f.logIn(b, "eve", "old", ""), 303)
-	f.clock.advance(2 * time.Second)
+	f.clock.Advance(2 * time.Second)
 	f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
 	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
 	f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
