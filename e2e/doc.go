@@ -16,7 +16,7 @@
 // Tests of apps run on both engines, as sub-tests named after them; those of
 // containers are skipped where the server cannot run any, or fail if
 // INGOT_REQUIRE_CONTAINERS is 1. What they push is in testdata, or written by the test. Apps outlive a server, so each such test
-// deletes its apps in the end and sees that nothing is left of them.
+// deletes its apps in the end and checks that nothing is left of them.
 //
 // The pages for people are looked at with Chromium, without which that test is
 // skipped, or fails if INGOT_REQUIRE_BROWSER is 1. INGOT_SCREENSHOTS names a

@@ -46,7 +46,7 @@ func TestNotificationsGuide(t *testing.T) {
 	signature := delivery.Sign("s3cret", time.Unix(1900000000, 0), []byte(`{"events":[]}`))
 	contains(t, string(out), `"status":"queued"`, `{"status":"`, strings.TrimPrefix(signature, "t=1900000000,v1="))
 
-	p := &postOffice{Server: s}
+	p := &mailFixture{Server: s}
 	for _, to := range []string{"admin@localhost", "eve@example.org"} {
 		await(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDown ends a server with its apps, once while it runs and once after it was
-// killed, and sees that the next start brings them back.
+// killed, and checks that the next start brings them back.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {

@@ -219,7 +219,7 @@ func start(t testing.TB, o options) *Server {
 	return s
 }
 
-// prepare makes a server that does not run yet.
+// prepare creates a server that does not run yet.
 func prepare(t testing.TB, o options) *Server {
 	t.Helper()
 	s := &Server{Dir: o.Dir, options: o}

@@ -23,7 +23,7 @@ func newClient() *http.Client {
 	}
 }
 
-// reply is a whole answer.
+// reply is a complete response.
 type reply struct {
 	Status int
 	Header http.Header
@@ -178,7 +178,7 @@ func (s *Server) refresh(t testing.TB, token string) *reply {
 	return s.askToken(t, "cf", "", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
-// createUser makes a user and returns the id.
+// createUser creates a user and returns the id.
 func (s *Server) createUser(t testing.TB, admin, name, password string) string {
 	t.Helper()
 	r := s.call(t, http.MethodPost, "/Users", admin, userBody(name, password)).want(t, http.StatusCreated)

@@ -75,7 +75,7 @@ func TestEncryptionKeyRotation(t *testing.T) {
 	})
 }
 
-// newKey makes an encryption key, as `openssl rand -base64 32` does.
+// newKey creates an encryption key, as `openssl rand -base64 32` does.
 func newKey() string {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails

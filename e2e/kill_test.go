@@ -191,7 +191,7 @@ func (l *ledger) createClient(t *testing.T, id string) bool {
 	}, func(*reply) { l.clients[id] = true })
 }
 
-// createGroup makes a group with its members in one request.
+// createGroup creates a group with its members in one request.
 func (l *ledger) createGroup(t *testing.T, name string) bool {
 	ids := l.memberIDs()
 	return l.write(t, http.MethodPost, "/Groups", groupBody(name, ids), func(*reply) { l.groups[name] = ids })
