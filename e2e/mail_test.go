@@ -15,16 +15,17 @@ import (
 	"ingot/internal/notify/mail/mailtest"
 )
 
-// mailFixture is a server whose mail goes to a sink, with a client that sends.
+// mailFixture is a server that sends mail to a sink, with an OAuth client that
+// sends notifications.
 type mailFixture struct {
 	*Server
 	sink  *mailtest.Sink
 	admin string
-	// base is where the notification service is, token that of the client.
+	// base is the URL of the notification service, token that of the client.
 	base, token string
 }
 
-// sendingAuthorities are all that a sender can have.
+// sendingAuthorities are all authorities of a sender.
 var sendingAuthorities = []string{
 	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
 	"critical_notifications.write", "emails.write", "notification_preferences.admin",
@@ -41,7 +42,7 @@ func newMailFixture(t *testing.T, o options) *mailFixture {
 	return p
 }
 
-// newSender creates a client the way senders are told to.
+// newSender creates a client as the documentation tells senders to.
 func (p *mailFixture) newSender(t testing.TB, id string, authorities ...string) *reply {
 	t.Helper()
 	return p.call(t, http.MethodPost, "/oauth/clients", p.admin, map[string]any{
@@ -49,16 +50,16 @@ func (p *mailFixture) newSender(t testing.TB, id string, authorities ...string) 
 	})
 }
 
-// ask is a request to the notification service.
+// ask sends a request to the notification service.
 func (p *mailFixture) ask(t testing.TB, method, path string, body any, headers ...header) *reply {
 	t.Helper()
 	return p.call(t, method, p.base+path, p.token, body, headers...)
 }
 
-// object is JSON that is to be sent.
+// object is a JSON object to send.
 type object = map[string]any
 
-// register creates kinds known; those whose name begins with "fire" are critical.
+// register registers kinds; those whose name begins with "fire" are critical.
 func (p *mailFixture) register(t testing.TB, kinds ...string) {
 	t.Helper()
 	all := object{}
@@ -68,7 +69,7 @@ func (p *mailFixture) register(t testing.TB, kinds ...string) {
 	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
 }
 
-// letter is a message that arrived.
+// message is a received message.
 type message struct {
 	To, Subject, Text, HTML string
 	Header                  mail.Header
@@ -117,7 +118,7 @@ func (l *message) part(t testing.TB, kind, encoding string, body io.Reader) {
 	}
 }
 
-// letters are those whose subject holds the words.
+// messages returns the received messages whose subject contains the words.
 func (p *mailFixture) messages(t testing.TB, words string) []message {
 	t.Helper()
 	var found []message
@@ -129,7 +130,8 @@ func (p *mailFixture) messages(t testing.TB, words string) []message {
 	return found
 }
 
-// receive waits until exactly these have a letter whose subject holds the words.
+// receive waits until exactly these recipients have a message whose subject
+// contains the words.
 func (p *mailFixture) receive(t testing.TB, words string, to ...string) []message {
 	t.Helper()
 	over := time.After(patience)
@@ -154,7 +156,8 @@ func (p *mailFixture) receive(t testing.TB, words string, to ...string) []messag
 	}
 }
 
-// oneClick unsubscribes as a mail program does, by the headers of a message.
+// oneClick unsubscribes as a mail program does, with the headers of a message.
+
 func (p *mailFixture) oneClick(t testing.TB, l message) {
 	t.Helper()
 	if got := l.Header.Get("List-Unsubscribe-Post"); got != "List-Unsubscribe=One-Click" {
