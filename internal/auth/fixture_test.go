@@ -31,7 +31,7 @@ const (
 	adminSecret   = "admin-client-secret-91c"
 )
 
-// fixture is a whole authorization server behind a real listener.
+// fixture is a complete authorization server behind a real listener.
 type fixture struct {
 	t      *testing.T
 	server *auth.Server
@@ -168,7 +168,7 @@ func (f *fixture) callWith(client *http.Client, method, path string, body any, e
 	return a
 }
 
-// token asks the token endpoint.
+// token sends a request to the token endpoint.
 func (f *fixture) token(form url.Values, edits ...edit) *answer {
 	f.t.Helper()
 	return f.call(http.MethodPost, "/oauth/token", form, edits...)
@@ -192,7 +192,7 @@ func (f *fixture) admin() string {
 	return f.want(a, 200).text("access_token")
 }
 
-// want fails the test when the status is another.
+// want fails the test unless the response has the status.
 func (f *fixture) want(a *answer, status int) *answer {
 	f.t.Helper()
 	if a.status != status {
@@ -201,7 +201,7 @@ func (f *fixture) want(a *answer, status int) *answer {
 	return a
 }
 
-// wantError checks status and the OAuth error word.
+// wantError checks the status and the OAuth error code.
 func (f *fixture) wantError(a *answer, status int, word string) *answer {
 	f.t.Helper()
 	f.want(a, status)
@@ -211,7 +211,7 @@ func (f *fixture) wantError(a *answer, status int, word string) *answer {
 	return a
 }
 
-// claims decodes a token without checking it.
+// claims decodes a token without verifying it.
 func (f *fixture) claims(raw string) *token.Claims {
 	f.t.Helper()
 	parts := strings.Split(raw, ".")
@@ -229,7 +229,7 @@ func (f *fixture) claims(raw string) *token.Claims {
 	return &c
 }
 
-// user creates a user and returns his id.
+// user creates a user and returns its id.
 func (f *fixture) user(name, password string) string {
 	f.t.Helper()
 	a := f.call(http.MethodPost, "/Users", map[string]any{
@@ -244,7 +244,7 @@ func (f *fixture) client(body map[string]any) *answer {
 	return f.call(http.MethodPost, "/oauth/clients", body, bearer(f.admin()))
 }
 
-// browser keeps cookies.
+// browser returns an HTTP client that keeps cookies.
 func (f *fixture) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestClientCredentials(t *testing.T) {
 		f.wantError(f.token(url.Values{"grant_type": {"client_credentials", "password"}}, basic("sender", "s3cret")), 400, "invalid_request")
 		f.wantError(f.call(http.MethodPost, "/oauth/token", `{"grant_type":"client_credentials"}`, basic("sender", "s3cret")), 400, "invalid_request")
 		f.wantError(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"admin"}}, basic("sender", "s3cret")), 400, "invalid_request")
-		// Secrets in the query end up in logs: they do not count.
+		// Secrets in the query end up in logs, so they are ignored.
 		f.wantError(f.call(http.MethodPost, "/oauth/token?grant_type=client_credentials&client_id=sender&client_secret=s3cret", url.Values{}), 401, "unauthorized")
 	})
 }
@@ -183,7 +183,7 @@ func TestPasswordGrant(t *testing.T) {
 		}
 		form.Set("scope", "bananas")
 		f.wantError(f.token(form, basic("cf", "")), 400, "invalid_scope")
-		form.Set("scope", "uaa.admin") // the client may ask, the user has it not
+		form.Set("scope", "uaa.admin") // the client may request it, but the user does not have it
 		f.wantError(f.token(form, basic("cf", "")), 400, "invalid_scope")
 	})
 	t.Run("Refused", func(t *testing.T) {
@@ -241,10 +241,10 @@ func TestLockout(t *testing.T) {
 	f.clock.Advance(31 * time.Second)
 	f.want(f.password("bob", "right"), 200)
 	fail(4)
-	f.want(f.password("bob", "right"), 200) // a success forgets
+	f.want(f.password("bob", "right"), 200) // a success resets the failures
 
 	fail(5)
-	// Names that nobody has are locked likewise: a lock tells nothing.
+	// Unknown names are locked too, so that a lock does not reveal which exist.
 	for range 5 {
 		f.wantError(f.password("nobody-at-all", "x"), 401, "unauthorized")
 	}
@@ -284,8 +284,8 @@ func TestRefresh(t *testing.T) {
 		f.want(f.refresh(first), 200)
 		f.want(f.refresh(second), 200)
 	})
-	// Two who use one token, one of whom may have stolen it, share one chain: the
-	// login ends when one of them is behind for longer than the grace period.
+	// Two clients with one token, which may be stolen, share one chain: the login is
+	// revoked when one of them uses a token rotated longer ago than the grace period.
 	t.Run("TwiceInGraceIsOneChain", func(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
@@ -328,7 +328,7 @@ func TestRefresh(t *testing.T) {
 		f.clock.Advance(3 * time.Minute)
 		f.wantError(f.refresh(first), 401, "invalid_token")
 		f.wantError(f.refresh(second), 401, "invalid_token")
-		f.want(f.password("eve", "pw"), 200) // only that login ended
+		f.want(f.password("eve", "pw"), 200) // only that login was revoked
 	})
 	t.Run("Expires", func(t *testing.T) {
 		t.Parallel()
@@ -365,7 +365,7 @@ func TestRefresh(t *testing.T) {
 		}), 201)
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}
 		f.wantError(f.token(form, basic("other", "x")), 401, "invalid_token")
-		f.want(f.refresh(refresh), 200) // and was not used up by that
+		f.want(f.refresh(refresh), 200) // still valid after the failure
 	})
 	t.Run("IsNoAccessTokenAndViceVersa", func(t *testing.T) {
 		t.Parallel()
@@ -428,7 +428,7 @@ func TestJWTBearer(t *testing.T) {
 	f.wantError(exchange("x.y.z", basic("cf", "")), 401, "invalid_grant")
 	f.wantError(exchange("", basic("cf", "")), 400, "invalid_request")
 	f.wantError(exchange(login.text("refresh_token"), basic("cf", "")), 401, "invalid_grant")
-	f.wantError(exchange(f.admin(), basic("cf", "")), 401, "invalid_grant") // a client is no user
+	f.wantError(exchange(f.admin(), basic("cf", "")), 401, "invalid_grant") // the token of a client, not of a user
 	f.want(f.client(map[string]any{
 		"client_id": "thief", "client_secret": "x", "authorized_grant_types": []string{"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "scope": []string{"openid", "cloud_controller.write"},
 	}), 201)

@@ -56,7 +56,7 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 		t.Fatal("the private key is shown")
 	}
 
-	// Another service sees the keys over HTTP only.
+	// Another service gets the keys only over HTTP.
 	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := remote.Verify(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 		}
 	}
 
-	// Keys go when no token of theirs can be alive.
+	// A key is deleted when all tokens signed with it have expired.
 	f.clock.Advance(91 * 24 * time.Hour)
 	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(f.admin())), 200)
 	f.clock.Advance(5 * time.Second)
@@ -232,7 +232,7 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// Nothing that proves somebody may be in the log, at any level.
+// No credential may be in the log, at any level.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
