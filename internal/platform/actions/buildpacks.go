@@ -12,7 +12,7 @@ var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
 
 // CreateBuildpack stores a buildpack to upload to, at a position of the list.
 func (p *Platform) CreateBuildpack(tx platform.Tx, by Actor, bp *platform.Buildpack, position int) error {
-	bp.State, bp.Lifecycle = platform.AwaitingUpload, "buildpack"
+	bp.State, bp.Lifecycle = platform.BuildpackAwaitingUpload, "buildpack"
 	if err := checkBuildpack(tx, bp); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func CheckBuildpackUpload(bp *platform.Buildpack) error {
 
 // BuildpackUploaded makes a buildpack ready whose file is stored.
 func (p *Platform) BuildpackUploaded(tx platform.Tx, by Actor, bp *platform.Buildpack, filename, checksum string) error {
-	bp.State, bp.Filename, bp.Checksum, bp.Bundled = platform.Ready, filename, checksum, false
+	bp.State, bp.Filename, bp.Checksum, bp.Bundled = platform.BuildpackReady, filename, checksum, false
 	if err := tx.Buildpacks().Update(bp); err != nil {
 		return err
 	}

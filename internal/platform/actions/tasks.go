@@ -92,7 +92,7 @@ func taskDroplet(tx platform.Tx, app *platform.App, t *platform.Task) error {
 	switch {
 	case fault.Is(err, fault.NotFound) && !named:
 		return fault.Wrap(err, fault.Unprocessable, "The current droplet of the app no longer exists: push or restage the app.")
-	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != platform.Staged):
+	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != platform.DropletStaged):
 		return fault.Wrap(err, fault.Unprocessable, "Unable to use the droplet. Ensure that it exists, is staged, and belongs to this app.")
 	}
 	return err

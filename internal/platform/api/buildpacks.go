@@ -145,16 +145,16 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 
 type buildpackBody struct {
 	resourceBody
-	Name      string   `json:"name"`
-	Stack     *string  `json:"stack"`
-	State     string   `json:"state"`
-	Lifecycle string   `json:"lifecycle"`
-	Filename  *string  `json:"filename"`
-	Position  int      `json:"position"`
-	Enabled   bool     `json:"enabled"`
-	Locked    bool     `json:"locked"`
-	Metadata  metadata `json:"metadata"`
-	Links     links    `json:"links"`
+	Name      string                  `json:"name"`
+	Stack     *string                 `json:"stack"`
+	State     platform.BuildpackState `json:"state"`
+	Lifecycle string                  `json:"lifecycle"`
+	Filename  *string                 `json:"filename"`
+	Position  int                     `json:"position"`
+	Enabled   bool                    `json:"enabled"`
+	Locked    bool                    `json:"locked"`
+	Metadata  metadata                `json:"metadata"`
+	Links     links                   `json:"links"`
 }
 
 func presentBuildpack(req *request, b *platform.Buildpack) buildpackBody {
