@@ -33,19 +33,11 @@ func (p *Platform) PackageCopied(tx platform.Tx, pkg *platform.Package) error {
 // BeginPackageUpload reserves a package for one upload: of two that arrive at the
 // same time, one is refused.
 func (p *Platform) BeginPackageUpload(tx platform.Tx, pkg *platform.Package) error {
-	if err := CheckPackageUpload(pkg); err != nil {
+	if err := platform.CheckPackageUpload(pkg); err != nil {
 		return err
 	}
 	pkg.State = platform.PackageProcessingUpload
 	return tx.Packages().Update(pkg)
-}
-
-// CheckPackageUpload refuses a second upload to a package.
-func CheckPackageUpload(pkg *platform.Package) error {
-	if pkg.State != platform.PackageAwaitingUpload {
-		return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
-	}
-	return nil
 }
 
 // PackageUploaded makes a package ready whose bits are stored.

@@ -116,7 +116,7 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 		if bp, err = find(req.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
 			return err
 		}
-		return actions.CheckBuildpackUpload(bp)
+		return platform.CheckBuildpackUpload(bp)
 	})
 	if err != nil {
 		return err

@@ -259,7 +259,7 @@ func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := actions.CheckPackageUpload(pkg); err != nil {
+	if err := platform.CheckPackageUpload(pkg); err != nil {
 		return nil, err
 	}
 	return pkg, a.needFlag(req, "app_bits_upload")
