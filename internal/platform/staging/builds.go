@@ -201,7 +201,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		if err != nil {
 			return err
 		}
-		place, err := actions.PlaceOf(tx, app)
+		info, err := actions.AppInfoOf(tx, app)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		req = &Request{
 			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
 			App: App{GUID: app.GUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
-			Env: group.Var, VCAPApplication: jsonText(place.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
+			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
 		}
 		for _, s := range sidecars {
 			req.Sidecars = append(req.Sidecars, *s)
