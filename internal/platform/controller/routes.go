@@ -190,7 +190,7 @@ func (p *RoutePublisher) run(ctx context.Context) {
 
 func (p *RoutePublisher) complain(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		p.Log.ErrorContext(ctx, "routes could not be published; it is tried again shortly", "error", err)
+		p.Log.ErrorContext(ctx, "publishing routes failed and will be retried", "error", err)
 	}
 }
 

@@ -288,11 +288,11 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if x.service != nil {
-		p.options.Log.InfoContext(r.Context(), "the route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
+		p.options.Log.InfoContext(r.Context(), "route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
 		x.refuse(http.StatusBadGateway, errEndpointFailure, "The route service of the route failed to handle the request.")
 		return
 	}
-	p.options.Log.InfoContext(r.Context(), "no backend answered", "route", x.access.Route, "host", x.access.Host,
+	p.options.Log.InfoContext(r.Context(), "no backend answered the request", "route", x.access.Route, "host", x.access.Host,
 		"attempts", x.access.Attempts, "error", err)
 	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)
 }

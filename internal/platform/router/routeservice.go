@@ -66,7 +66,7 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 	at := x.access.ForwardedProto + "://" + r.Host + r.URL.RequestURI()
 	if signature := r.Header.Get(headerSignature); signature != "" {
 		if err := p.verify(signature, r.Header.Get(headerMetadata), r.Header.Get(headerForwardedURL), r.Host, r.URL.RequestURI(), time.Now()); err != nil {
-			p.options.Log.InfoContext(r.Context(), "a request with the signature of a route service was refused", "route", x.access.Route, "error", err)
+			p.options.Log.InfoContext(r.Context(), "route service signature refused", "route", x.access.Route, "error", err)
 			x.refuse(http.StatusBadRequest, errServiceSignature, "Failed to validate Route Service Signature")
 			return false
 		}
