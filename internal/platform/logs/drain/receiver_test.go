@@ -131,7 +131,7 @@ func (r *receiver) await(t testing.TB, what string, done func(messages []string)
 	defer r.mu.Unlock()
 	for !done(r.messages) {
 		if ctx.Err() != nil || r.problem != nil {
-			t.Fatalf("waited in vain for %s; %d messages, problem %v", what, len(r.messages), r.problem)
+			t.Fatalf("timed out waiting for %s; %d messages, problem %v", what, len(r.messages), r.problem)
 		}
 		r.cond.Wait()
 	}
@@ -215,7 +215,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
