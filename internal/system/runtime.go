@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/blob"
+	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs"
@@ -55,10 +55,7 @@ type runtime struct {
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
-	now       func() time.Time
-
-	sweeping sync.Mutex
-	swept    time.Time // when sweep ran last
+	cleaner   *cleanup.Cleaner
 }
 
 // shortestDeployment is time enough for a client that began a deployment and did
@@ -69,7 +66,7 @@ const shortestDeployment = 3 * time.Second
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log, now: time.Now}
+	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
 	r.names = newAppNames(r.store, c.Listen)
 	// On a small machine a build gets what there is: nobody asked for the rest.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
@@ -117,6 +114,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
 	})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	r.store.Notify(r)
 	return r, nil
@@ -129,7 +127,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		background.Every(sweepEvery, r.sweep), background.Every(heldInterval, r.recheck(log)),
+		r.cleaner.Periodic(), background.Every(heldInterval, r.recheck(log)),
 	}
 }
 

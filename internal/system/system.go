@@ -258,7 +258,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		return err
 	}
 	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
-	b.disk.OnLow(r.relieve)
+	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
 	}
