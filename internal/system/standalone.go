@@ -206,7 +206,7 @@ func (s *Standalone) openPorts(ctx context.Context, dir *dataDir) (b *frontend, 
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
 		return nil, nil, err
 	}

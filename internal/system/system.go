@@ -174,7 +174,7 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 	b.express = router.NewExpress(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
