@@ -13,7 +13,6 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
-	"ingot/internal/base/token"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -23,6 +22,7 @@ import (
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
@@ -39,7 +39,7 @@ type runtime struct {
 	drains    *drain.Manager
 	engine    engine.Engine
 	watched   engine.Engine // the same, whose calls always come back
-	names     *appNames
+	info      *appinfo.Info
 	table     *router.Table
 	proxy     *router.Proxy
 	access    *router.AccessLog
@@ -67,7 +67,9 @@ const shortestDeployment = 3 * time.Second
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
-	r.names = newAppNames(r.store, c.Listen)
+	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
+		return r.apps.Usage(ctx, instances...)
+	})
 	// On a small machine a build gets what there is: nobody asked for the rest.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
@@ -81,7 +83,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, boundDrains{r.store, r.names}, dir, c); err != nil {
+	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
@@ -154,7 +156,7 @@ func (r *runtime) AppsChanged(guids ...string) {
 // announced c, requests go where the routes say.
 func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 	if c.Names { // first: they are shown with the lines
-		r.names.forget()
+		r.info.Forget()
 		r.drains.Kick()
 	}
 	if len(c.Routes) > 0 {
@@ -206,11 +208,6 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 // RestartInstance implements api.Runtime.
 func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
 	return r.apps.RestartInstance(ctx, processGUID, index)
-}
-
-// MayRead implements logs.Access: whoever sees an app sees its log.
-func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	return actions.SeesApp(ctx, r.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
 }
 
 // dropletFiles gives the controller the droplets.

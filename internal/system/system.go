@@ -257,7 +257,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
+	b.registry.MustRegister(careful{r.logs}, careful{r.drains})
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
@@ -423,7 +423,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

@@ -23,5 +23,5 @@
 // secrets: they are never logged beyond scheme and host.
 //
 // Imports: base/background, base/safedial, platform, platform/logs,
-// golang.org/x/sys/unix.
+// github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.
 package drain
