@@ -9,11 +9,9 @@ import (
 	"strconv"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/blob"
-	"ingot/internal/platform/staging"
 )
 
 // apiBlobs keeps what clients upload. Nothing is stored before it was checked.
@@ -139,19 +137,4 @@ func (b apiBlobs) Match(ctx context.Context, pool string, resources []api.Resour
 		}
 	}
 	return out, nil
-}
-
-// maxUnpacked bounds what an uploaded droplet unpacks to, as the disk of an app
-// does.
-const maxUnpacked = 8 << 30
-
-// inspectDroplet is api.Options.InspectDroplet.
-func inspectDroplet(ctx context.Context, r io.Reader) (*platform.Droplet, error) {
-	said, err := staging.Inspect(ctx, r, archive.Limits{Size: maxUnpacked})
-	if err != nil {
-		return nil, err
-	}
-	d := &platform.Droplet{}
-	said.Apply(d)
-	return d, nil
 }

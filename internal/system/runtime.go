@@ -11,7 +11,6 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
-	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
@@ -109,9 +108,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
+	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
-		Engine: r.watched, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: r.buildWanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Engine: r.watched, Blobs: r.blobs, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Wanted: stored.Wanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
@@ -131,18 +131,6 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), background.Every(heldInterval, r.recheck(log)),
 	}
-}
-
-func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, err error) {
-	err = r.store.View(ctx, func(tx platform.Tx) error {
-		b, err := tx.Builds().Get(guid)
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		wanted = err == nil && b.State == platform.Staging
-		return err
-	})
-	return wanted, err
 }
 
 // AppsChanged implements api.Signals.
@@ -243,21 +231,3 @@ func (t routeTable) Update(set []controller.Route, gone []string) {
 	t.table.Update(routerRoutes(set), gone)
 }
 func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
-
-// catalog gives the stager the installed buildpacks.
-type catalog struct{ store platform.Store }
-
-func (c catalog) Buildpacks(ctx context.Context, stack string) ([]platform.Buildpack, error) {
-	var out []platform.Buildpack
-	err := c.store.View(ctx, func(tx platform.Tx) error {
-		out = nil
-		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
-		for _, b := range all {
-			if (b.Stack == "" || b.Stack == stack) && b.State == platform.Ready {
-				out = append(out, *b)
-			}
-		}
-		return err
-	})
-	return out, err
-}

@@ -24,11 +24,13 @@ import (
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
+	"ingot/internal/platform/staging"
 )
 
 // The parts that have to work before the server is ready.
@@ -262,7 +264,12 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
 	}
-	if err := ensureDefaults(ctx, r.store, r.platform, c.Domain); err != nil {
+	if err := r.store.Update(ctx, func(tx platform.Tx) error {
+		if err := r.platform.EnsureDefaults(tx, c.Domain); err != nil {
+			return err
+		}
+		return staging.EnsureBundled(tx)
+	}); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
 	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
@@ -358,7 +365,7 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	if err != nil {
 		return err
 	}
-	return createDemo(ctx, r.store, r.platform, admin.ID)
+	return r.store.Update(ctx, func(tx platform.Tx) error { return r.platform.EnsureDemo(tx, admin.ID) })
 }
 
 // consoleRedirects are where the console takes its codes; there is none yet.
@@ -410,7 +417,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
