@@ -32,7 +32,7 @@ func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a author
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {
-		notifications = &broker.NotificationService{URL: r.inside.notifications, AuthURL: r.inside.auth, Clients: own}
+		notifications = &broker.NotificationService{URL: r.inside.Notifications, AuthURL: r.inside.Auth, Clients: own}
 	}
 	return broker.New(broker.Config{
 		Notifications: notifications,

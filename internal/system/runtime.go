@@ -20,6 +20,7 @@ import (
 	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
@@ -50,7 +51,7 @@ type runtime struct {
 	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
 	routes    safedial.Routes
-	inside    *inside // how instances reach the platform
+	inside    *instancenet.Plan // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
@@ -90,7 +91,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	}
 	r.watched = c.seams.engineFor(r.engine)
 	s.later(func() { _ = r.watched.Close() })
-	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
+	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
 	r.routes = safedial.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
@@ -102,8 +103,8 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
-		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
@@ -111,10 +112,10 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
 		Engine: r.watched, Blobs: r.blobs, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: stored.Wanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.API, Log: c.Log,
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
