@@ -123,6 +123,14 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	return r, nil
 }
 
+// ensureDefaults stores the resources that every platform has.
+func (r *runtime) ensureDefaults(tx platform.Tx) error {
+	if err := r.platform.EnsureDefaults(tx, r.platform.SystemDomain); err != nil {
+		return err
+	}
+	return staging.EnsureBundled(tx)
+}
+
 // appUser is the user and group of apps and builds: vcap.
 const appUser = 2000
 
