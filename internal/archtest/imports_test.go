@@ -43,7 +43,7 @@ var (
 	services = set{
 		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
 		"internal/platform/actions/...", "internal/platform/controller/...", "internal/platform/services/...", "internal/platform/staging/...",
-		"internal/platform/alerts/...", "internal/platform/manifest/...", "internal/platform/sshd/...", "internal/platform/logs/...", "internal/platform/router/...",
+		"internal/platform/alerts/...", "internal/platform/cleanup/...", "internal/platform/instancenet/...", "internal/platform/dns/...", "internal/platform/manifest/...", "internal/platform/sshd/...", "internal/platform/logs/...", "internal/platform/router/...",
 	}
 )
 

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/broker"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/sshd"
 )
 
 // bundledBroker is the name under which the platform knows the broker that
@@ -31,7 +32,7 @@ func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a author
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {
-		notifications = &broker.NotificationService{URL: r.inside.notifications, AuthURL: r.inside.auth, Clients: own}
+		notifications = &broker.NotificationService{URL: r.inside.Notifications, AuthURL: r.inside.Auth, Clients: own}
 	}
 	return broker.New(broker.Config{
 		Notifications: notifications,
@@ -46,6 +47,14 @@ func (r *runtime) reachOf(ctx context.Context, app string) ([]netip.AddrPort, er
 		return b.Endpoints(ctx, app)
 	}
 	return nil, nil
+}
+
+// runningBroker returns the bundled broker, or nil if it is not running.
+func (r *runtime) runningBroker() sshd.Broker {
+	if b := r.broker.Load(); b != nil {
+		return b
+	}
+	return nil
 }
 
 // completeReach gives instances of an older server the addresses of their

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/local"
@@ -274,4 +276,16 @@ func (r *runtime) recheck(log *slog.Logger) func(context.Context) {
 		}
 		log.Info("containers work again: app instances are started")
 	}
+}
+
+// heldMetric is 1 while no instances are started.
+func heldMetric(e engine.Engine) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ingot_apps_held_back", Help: "1 while no app instances are started because containers do not work.",
+	}, func() float64 {
+		if e.Describe().Held != "" {
+			return 1
+		}
+		return 0
+	})
 }

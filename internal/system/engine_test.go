@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	"testing"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/base/web"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
@@ -271,34 +268,5 @@ func TestEngineFileIsBroken(t *testing.T) {
 		if _, err := o.open(t.Context(), engineAuto); err == nil || !strings.Contains(err.Error(), engineFile) {
 			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-// What works in part is told: the reason to operators, that there is one to all.
-func TestReadyzTellsOfHeldApps(t *testing.T) {
-	t.Parallel()
-	h, why := &readiness{}, ""
-	h.expect(partPlatform)
-	h.ready(partPlatform, nil)
-	h.watch(partApps, func() string { return why })
-	ask := func(register func(*web.Mux, *readiness)) string {
-		m := web.NewMux(web.FormatV3, slog.New(slog.DiscardHandler), nil)
-		register(m, h)
-		w := httptest.NewRecorder()
-		m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-		if w.Code != http.StatusOK {
-			t.Errorf("status %d", w.Code)
-		}
-		return w.Body.String()
-	}
-	if body := ask(healthRoutes); strings.Contains(body, "degraded") {
-		t.Error(body)
-	}
-	why = "runc at /usr/sbin is broken"
-	if body := ask(healthRoutes); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"apps":`) || strings.Contains(body, "runc") {
-		t.Error(body)
-	}
-	if body := ask(operatorHealthRoutes); !strings.Contains(body, why) {
-		t.Error(body)
 	}
 }

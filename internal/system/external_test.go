@@ -1,7 +1,6 @@
 package system
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/background"
-	"ingot/internal/base/background/backgroundtest"
-	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 )
 
@@ -143,22 +139,6 @@ func TestMailboxOnAnOpenAddress(t *testing.T) {
 					t.Errorf("%d, want %d: %s", a.status, want, a.body)
 				}
 			}
-		})
-	}
-}
-
-func TestExternalAuthHonoursTheContract(t *testing.T) {
-	t.Parallel()
-	uaa := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": "http://uaa.example.org/oauth/token"})
-	}))
-	t.Cleanup(uaa.Close)
-	client := uaaclient.NewHTTPClient()
-	t.Cleanup(client.CloseIdleConnections)
-	for name, base := range map[string]string{"there": uaa.URL, "away": "http://127.0.0.1:1"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			backgroundtest.Stress(t, func(*testing.T) background.Service { return newExternalAuth(base, client, discard, func() {}) })
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,7 +59,7 @@ type front struct {
 // place finds where a Host header leads. What is not exactly one of ours is an
 // app's.
 func (f *front) place(hostHeader string) place {
-	host, ok := hostName(hostHeader)
+	host, ok := web.HostName(hostHeader)
 	if !ok {
 		return placeApp
 	}
@@ -99,32 +98,6 @@ func ownNames(c Config) []string {
 		}
 	}
 	return names
-}
-
-// hostName takes the name or address out of a Host header: without port,
-// brackets and the root's dot, in lower case.
-func hostName(header string) (host string, ok bool) {
-	host = header
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && i > strings.LastIndexByte(host, ']') {
-		port := host[i+1:]
-		if strings.Contains(host[:i], ":") && !strings.HasSuffix(host[:i], "]") {
-			// More colons without brackets: an IPv6 address is never written so here.
-			return "", false
-		}
-		if port != "" {
-			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-				return "", false
-			}
-		}
-		host = host[:i]
-	}
-	if strings.HasPrefix(host, "[") || strings.HasSuffix(host, "]") {
-		inner, found := strings.CutPrefix(host, "[")
-		inner, closed := strings.CutSuffix(inner, "]")
-		addr, err := netip.ParseAddr(inner)
-		return inner, found && closed && err == nil && addr.Is6()
-	}
-	return strings.ToLower(strings.TrimSuffix(host, ".")), true
 }
 
 // ServeHTTP answers on the listener that has every host name.
@@ -193,11 +166,5 @@ func unknownRoute(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusNotFound)
-	fmt.Fprintf(w, "404 Not Found: Requested route ('%s') does not exist.\n", printable(r.Host)) //nolint:gosec // plain text, and browsers are told not to guess
-}
-
-// printable writes control and foreign characters as escapes.
-func printable(s string) string {
-	quoted := strconv.QuoteToASCII(s)
-	return quoted[1 : len(quoted)-1]
+	fmt.Fprintf(w, "404 Not Found: Requested route ('%s') does not exist.\n", web.Printable(r.Host)) //nolint:gosec // plain text, and browsers are told not to guess
 }

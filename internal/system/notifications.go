@@ -20,6 +20,7 @@ import (
 	"ingot/internal/auth"
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
+	"ingot/internal/base/health"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/token"
@@ -251,7 +252,7 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *w
 	httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
 	extensions.Description = httpext.DescriptionV1
 	httpext.Register(g, extensions)
-	healthRoutes(v1, b.health)
+	health.Routes(v1, b.health)
 
 	v2 = web.NewMux(web.FormatNotificationsV2, n.log, b.metrics)
 	v2.Room = b.disk.Room
@@ -259,7 +260,7 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *w
 	httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
 	extensions.Description = httpext.DescriptionV2
 	httpext.Register(g, extensions)
-	healthRoutes(v2, b.health)
+	health.Routes(v2, b.health)
 	return v1, v2
 }
 

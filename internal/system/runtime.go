@@ -6,23 +6,23 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
-	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
-	"ingot/internal/base/token"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/blob"
+	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
@@ -39,7 +39,7 @@ type runtime struct {
 	drains    *drain.Manager
 	engine    engine.Engine
 	watched   engine.Engine // the same, whose calls always come back
-	names     *appNames
+	info      *appinfo.Info
 	table     *router.Table
 	proxy     *router.Proxy
 	access    *router.AccessLog
@@ -51,14 +51,11 @@ type runtime struct {
 	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
 	routes    safedial.Routes
-	inside    *inside // how instances reach the platform
+	inside    *instancenet.Plan // how instances reach the platform
 	scratch   string
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
-	now       func() time.Time
-
-	sweeping sync.Mutex
-	swept    time.Time // when sweep ran last
+	cleaner   *cleanup.Cleaner
 }
 
 // shortestDeployment is time enough for a client that began a deployment and did
@@ -69,8 +66,10 @@ const shortestDeployment = 3 * time.Second
 // nothing runs yet.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log, now: time.Now}
-	r.names = newAppNames(r.store, c.Listen)
+	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
+	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
+		return r.apps.Usage(ctx, instances...)
+	})
 	// On a small machine a build gets what there is: nobody asked for the rest.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
@@ -84,7 +83,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, boundDrains{r.store, r.names}, dir, c); err != nil {
+	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
@@ -92,7 +91,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	}
 	r.watched = c.seams.engineFor(r.engine)
 	s.later(func() { _ = r.watched.Close() })
-	if r.inside, err = planInside(c, e, gatewayOf(r.engine)); err != nil {
+	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
 	r.routes = safedial.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
@@ -104,22 +103,32 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.api,
-		Variables: r.inside.variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
+	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
-		Engine: r.watched, Blobs: r.blobs, Catalog: catalog{r.store}, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: r.buildWanted, Variables: r.inside.variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Engine: r.watched, Blobs: r.blobs, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.api, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.API, Log: c.Log,
 	})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	r.store.Notify(r)
 	return r, nil
+}
+
+// ensureDefaults stores the resources that every platform has.
+func (r *runtime) ensureDefaults(tx platform.Tx) error {
+	if err := r.platform.EnsureDefaults(tx, r.platform.SystemDomain); err != nil {
+		return err
+	}
+	return staging.EnsureBundled(tx)
 }
 
 // appUser is the user and group of apps and builds: vcap.
@@ -129,20 +138,8 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		background.Every(sweepEvery, r.sweep), background.Every(heldInterval, r.recheck(log)),
+		r.cleaner.Periodic(), background.Every(heldInterval, r.recheck(log)),
 	}
-}
-
-func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, err error) {
-	err = r.store.View(ctx, func(tx platform.Tx) error {
-		b, err := tx.Builds().Get(guid)
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		wanted = err == nil && b.State == platform.BuildStaging
-		return err
-	})
-	return wanted, err
 }
 
 // AppsChanged implements api.Signals.
@@ -156,7 +153,7 @@ func (r *runtime) AppsChanged(guids ...string) {
 // announced c, requests go where the routes say.
 func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 	if c.Names { // first: they are shown with the lines
-		r.names.forget()
+		r.info.Forget()
 		r.drains.Kick()
 	}
 	if len(c.Routes) > 0 {
@@ -210,11 +207,6 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 	return r.apps.RestartInstance(ctx, processGUID, index)
 }
 
-// MayRead implements logs.Access: whoever sees an app sees its log.
-func (r *runtime) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	return actions.SeesApp(ctx, r.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
-}
-
 // dropletFiles gives the controller the droplets.
 type dropletFiles struct{ blobs *blob.Store }
 
@@ -248,21 +240,3 @@ func (t routeTable) Update(set []controller.Route, gone []string) {
 	t.table.Update(routerRoutes(set), gone)
 }
 func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
-
-// catalog gives the stager the installed buildpacks.
-type catalog struct{ store platform.Store }
-
-func (c catalog) Buildpacks(ctx context.Context, stack string) ([]platform.Buildpack, error) {
-	var out []platform.Buildpack
-	err := c.store.View(ctx, func(tx platform.Tx) error {
-		out = nil
-		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
-		for _, b := range all {
-			if (b.Stack == "" || b.Stack == stack) && b.State == platform.BuildpackReady {
-				out = append(out, *b)
-			}
-		}
-		return err
-	})
-	return out, err
-}

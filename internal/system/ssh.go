@@ -41,7 +41,7 @@ func (s *System) newGateway(b *frontend, dir *dataDir, secrets *secrets, r *runt
 	})
 	s.later(codes.Close)
 	config := sshd.Config{
-		Listener: b.ssh, HostKeyFile: filepath.Join(dir.file(secretsDir), hostKeyFile), Engine: tunnels{r.watched, r}, Authorizer: codes,
+		Listener: b.ssh, HostKeyFile: filepath.Join(dir.file(secretsDir), hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
 		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line}, Log: s.config.Log,
 	}
 	if r.sftp != "" {

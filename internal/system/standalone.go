@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/uaaclient"
@@ -132,12 +133,12 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err := s.run(ctx, disk); err != nil {
 		return err
 	}
-	b.health.ready(partDisk, disk.Ready)
+	b.health.Ready(partDisk, disk.Ready)
 	keys, err := loadKeys(dir.file(secretsDir), c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
 	}
-	b.health.ready(partSecrets, nil)
+	b.health.Ready(partSecrets, nil)
 
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
@@ -148,7 +149,7 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.health.ready(partDatabase, database.Ping)
+	b.health.Ready(partDatabase, database.Ping)
 	if err := s.open(ctx, b, n, client); err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (s *Standalone) start(ctx context.Context) error {
 // open starts delivery and lets requests in.
 func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, client *http.Client) error {
 	var publishing sync.Mutex // two may publish at once
-	var authority *externalAuth
+	var authority *external.Server
 	publish := func() {
 		publishing.Lock()
 		defer publishing.Unlock()
@@ -168,9 +169,9 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 		t.notifications, t.notificationsV2 = n.routes(authority.Verifier(notificationAudiences...), b)
 		b.front.live.Store(t)
 	}
-	authority = newExternalAuth(s.config.AuthURL, client, s.config.Log, func() {
+	authority = external.New(s.config.AuthURL, client, s.config.Log, func() {
 		publish()
-		b.health.ready(partAuth, nil)
+		b.health.Ready(partAuth, nil)
 	})
 	if err := s.run(ctx, authority); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 		}
 	}
 	publish()
-	b.health.ready(partNotifications, nil)
+	b.health.Ready(partNotifications, nil)
 	return nil
 }
 
@@ -200,13 +201,13 @@ func (s *Standalone) openPorts(ctx context.Context, dir *dataDir) (b *frontend, 
 		warnIfOpen(c.Log, port.flag, ports[i])
 	}
 	b = newFrontend(c.Domain, ports[1], c.Log)
-	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partNotifications)
+	b.health.Expect(partDisk, partSecrets, partDatabase, partAuth, partNotifications)
 	b.endpoints = Endpoints{
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
 		return nil, nil, err
 	}

@@ -19,16 +19,21 @@ import (
 
 	"ingot/internal/auth"
 	"ingot/internal/auth/authdb"
+	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/base/diskspace"
+	"ingot/internal/base/health"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
+	"ingot/internal/platform/staging"
 )
 
 // The parts that have to work before the server is ready.
@@ -55,7 +60,7 @@ var _ background.Service = (*System)(nil)
 // frontend is what answers requests on the ports of one start: listeners, route
 // tables, health and metrics.
 type frontend struct {
-	health    *readiness
+	health    *health.Readiness
 	front     *front
 	express   *router.FastPath
 	admin     *web.Mux
@@ -131,13 +136,13 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	b.disk = disk
-	b.health.ready(partDisk, disk.Ready)
+	b.health.Ready(partDisk, disk.Ready)
 	secrets, err := loadSecrets(dir, c)
 	if err != nil {
 		return err
 	}
 	s.generated.Store(&secrets.fresh)
-	b.health.ready(partSecrets, nil)
+	b.health.Ready(partSecrets, nil)
 
 	database, err := s.openDatabase(ctx, b, secrets)
 	if err != nil {
@@ -167,14 +172,14 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 	}
 	b = newFrontend(c.Domain, ports.admin, c.Log)
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
-	b.health.expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
+	b.health.Expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
 
 	b.public, b.notifications = ports.public, ports.notifications
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
 	b.express = router.NewFastPath(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(guardAdmin(b.admin, adminNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started once the rest is there; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
@@ -197,14 +202,14 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 // newFrontend makes what answers health checks and the operator; requests are
 // told to wait.
 func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend {
-	b := &frontend{health: &readiness{}, registry: newRegistry(), adminLocal: loopback(admin.Addr())}
+	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry(), adminLocal: loopback(admin.Addr())}
 	b.metrics = web.NewMetrics(b.registry)
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
-	healthRoutes(starting, b.health)
+	health.Routes(starting, b.health)
 	b.front = &front{domain: domain, log: log, health: starting}
 	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
-	operatorHealthRoutes(b.admin, b.health)
-	adminRoutes(b.admin, b.registry)
+	health.OperatorRoutes(b.admin, b.health)
+	health.DebugRoutes(b.admin, b.registry)
 	return b
 }
 
@@ -241,7 +246,7 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, secrets *secrets
 			return nil, err
 		}
 	}
-	b.health.ready(partDatabase, d.Ping)
+	b.health.Ready(partDatabase, d.Ping)
 	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
 	return d, s.run(ctx, resealing(d, sealed, s.config.Log))
 }
@@ -257,19 +262,19 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(careful{logFigures{r.logs, r.drains}})
-	b.disk.OnLow(r.relieve)
+	b.registry.MustRegister(health.Recovering{Collector: r.logs}, health.Recovering{Collector: r.drains})
+	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
 	}
-	if err := ensureDefaults(ctx, r.store, r.platform, c.Domain); err != nil {
+	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
 		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
 	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
 	if err != nil {
 		return fmt.Errorf("notification service: %w", err)
 	}
-	b.registry.MustRegister(careful{r.proxy})
+	b.registry.MustRegister(health.Recovering{Collector: r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
 	})}
@@ -318,10 +323,10 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
 		return err
 	}
-	b.health.ready(partPlatform, nil)
-	b.health.ready(partNotifications, nil)
+	b.health.Ready(partPlatform, nil)
+	b.health.Ready(partNotifications, nil)
 	if c.AuthURL == "" {
-		b.health.ready(partAuth, nil)
+		b.health.Ready(partAuth, nil)
 	}
 	return nil
 }
@@ -341,8 +346,8 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	}
 	description := r.engine.Describe()
 	s.engine.Store(&description)
-	b.health.watch(partApps, func() string { return r.engine.Describe().Held })
-	b.registry.MustRegister(careful{heldFigure(r.engine)})
+	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
+	b.registry.MustRegister(health.Recovering{Collector: heldMetric(r.engine)})
 	return nil
 }
 
@@ -358,7 +363,7 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	if err != nil {
 		return err
 	}
-	return createDemo(ctx, r.store, r.platform, admin.ID)
+	return r.store.Update(ctx, func(tx platform.Tx) error { return r.platform.EnsureDemo(tx, admin.ID) })
 }
 
 // consoleRedirects are where the console takes its codes; there is none yet.
@@ -384,12 +389,12 @@ func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) err
 func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
-		var external *externalAuth
-		external = newExternalAuth(c.AuthURL, client, c.Log, func() {
-			publish(external)
-			b.health.ready(partAuth, nil)
+		var other *external.Server
+		other = external.New(c.AuthURL, client, c.Log, func() {
+			publish(other)
+			b.health.Ready(partAuth, nil)
 		})
-		return external, nil
+		return other, nil
 	}
 	base := c.PublicURL
 	if base == "" {
@@ -410,7 +415,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: apiBlobs{store: r.blobs, scratch: r.scratch}, InspectDroplet: inspectDroplet,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
@@ -423,17 +428,17 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
 		a.Routes(t.auth)
-		healthRoutes(t.auth, b.health)
+		health.Routes(t.auth, b.health)
 	}
 	descriptionRoutes(t.origin)
-	healthRoutes(t.origin, b.health)
+	health.Routes(t.origin, b.health)
 	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b)
-	healthRoutes(t.logs, b.health)
+	health.Routes(t.logs, b.health)
 	t.origin.Room = b.disk.Room
 	return t
 }

@@ -2,7 +2,6 @@ package system
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -222,26 +221,6 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, want) {
 			t.Errorf("%s: %d %v %s", address, a.status, a.header, a.body)
 		}
-	}
-}
-
-func TestReadinessFollowsTheDatabase(t *testing.T) {
-	t.Parallel()
-	h := &readiness{}
-	h.expect("a", "b")
-	broken := errors.New("away")
-	var now error
-	h.ready("a", func(context.Context) error { return now })
-	if got := h.missing(t.Context()); len(got) != 1 || got[0] != "b" {
-		t.Errorf("missing %v, want b", got)
-	}
-	h.ready("b", nil)
-	if got := h.missing(t.Context()); len(got) != 0 {
-		t.Errorf("missing %v, want none", got)
-	}
-	now = broken
-	if got := h.missing(t.Context()); len(got) != 1 || got[0] != "a" {
-		t.Errorf("missing %v, want a", got)
 	}
 }
 

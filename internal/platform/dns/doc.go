@@ -5,5 +5,6 @@
 //	instance ──▶ Server ── a platform name ──▶ the platform's address
 //	               └────── any other ────────▶ the machine's name servers
 //
-// Imports: base/background, base/connlimit, golang.org/x/net/dns/dnsmessage.
+// Imports: base/background, base/connlimit, platform,
+// golang.org/x/net/dns/dnsmessage.
 package dns

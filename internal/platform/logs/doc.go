@@ -25,5 +25,6 @@
 // The package must not know engines, the controller, or who may see which app: it
 // asks through Access.
 //
-// Imports: base/background, base/fault, base/token, base/web, platform.
+// Imports: base/background, base/fault, base/token, base/web, platform,
+// github.com/prometheus/client_golang/prometheus.
 package logs

@@ -24,5 +24,6 @@
 // HTTP API: they are passed in as small interfaces.
 //
 // Imports: base/background, base/fault, base/logging, base/token, platform,
-// platform/actions, platform/engine, golang.org/x/crypto/ssh.
+// platform/actions, platform/controller, platform/engine,
+// golang.org/x/crypto/ssh.
 package sshd

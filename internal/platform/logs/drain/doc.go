@@ -22,5 +22,5 @@
 // secrets: only scheme and host are logged.
 //
 // Imports: base/background, base/safedial, platform, platform/logs,
-// golang.org/x/sys/unix.
+// github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.
 package drain

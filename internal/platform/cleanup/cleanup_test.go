@@ -1,6 +1,7 @@
-package system
+package cleanup_test
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
 	"ingot/internal/platform/blob"
+	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
@@ -27,8 +29,8 @@ func (k *keeper) Trim(wanted func(string) bool) error {
 	return nil
 }
 
-// What belonged to a deleted app goes at the next sweep; what a build just
-// wrote, and what has a row, stays.
+// What belonged to a deleted app is removed by the next sweep; what a build has
+// just written, and what has a row, is kept.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t, db.SQLite)
@@ -44,7 +46,13 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", ""}}
-	r := &runtime{store: platformdb.New(d), blobs: blobs, logs: lines, engine: k, log: discard, stager: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs})}
+	store := platformdb.New(d)
+	cleaner := cleanup.New(cleanup.Config{
+		Store: store, Blobs: blobs, Logs: lines, Engine: k, Log: slog.New(slog.DiscardHandler),
+		Builds: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs}),
+		// Files were written a moment ago: let that moment be long past.
+		Now: func() time.Time { return time.Now().Add(time.Minute) },
+	})
 	stored := map[blob.Kind][]string{
 		blob.Packages: {"kept-package", "gone-package"}, blob.Droplets: {"kept-droplet", "gone-droplet"},
 		blob.Buildpacks: {"kept-pack", "gone-pack"}, blob.BuildCache: {"kept-app", "gone-app"},
@@ -59,7 +67,7 @@ func TestSweep(t *testing.T) {
 	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: platform.BuildStaging}
 	update := func(f func(tx platform.Tx) error) {
 		t.Helper()
-		if err := r.store.Update(t.Context(), f); err != nil {
+		if err := store.Update(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,9 +109,7 @@ func TestSweep(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	// Files were written a moment ago: let that moment be long past.
-	r.now = func() time.Time { return time.Now().Add(time.Minute) }
-	r.sweep(t.Context())
+	cleaner.Sweep(t.Context())
 	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
 		t.Errorf("during a build %v are left, want %v", got, want)
 	}
@@ -114,7 +120,7 @@ func TestSweep(t *testing.T) {
 		build.State = platform.BuildStaged
 		return tx.Builds().Update(build)
 	})
-	r.sweep(t.Context())
+	cleaner.Sweep(t.Context())
 	if got, want := left(), []string{"kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
 		t.Errorf("after it %v are left, want %v", got, want)
 	}

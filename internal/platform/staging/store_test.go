@@ -1,4 +1,4 @@
-package system
+package staging_test
 
 import (
 	"slices"
@@ -7,19 +7,19 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/staging"
 )
 
 // A buildpack that a new version brings gets a position of its own, where it
 // belongs among those of the version before and the operator's.
-func TestNewBundledBuildpack(t *testing.T) {
+func TestEnsureBundledAddsNewOnes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t, db.SQLite)
 	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	store, p := platformdb.New(d), actions.New()
+	store := platformdb.New(d)
 	names := func() []string {
 		t.Helper()
 		var list []string
@@ -40,7 +40,7 @@ func TestNewBundledBuildpack(t *testing.T) {
 	}
 	ensureAll := func() {
 		t.Helper()
-		if err := ensureDefaults(t.Context(), store, p, "localhost"); err != nil {
+		if err := store.Update(t.Context(), staging.EnsureBundled); err != nil {
 			t.Fatal(err)
 		}
 	}

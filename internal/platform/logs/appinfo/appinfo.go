@@ -1,4 +1,4 @@
-package system
+package appinfo
 
 import (
 	"context"
@@ -9,22 +9,27 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/token"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/drain"
 )
 
 const (
-	// namesFresh is how long names are believed that another server may have
-	// changed; of changes by this one we are told.
+	// namesFresh is how long names are cached that another server may have
+	// changed; for changes by this one Forget is called.
 	namesFresh = 5 * time.Second
-	// maxNames bounds of how many apps they are remembered.
+	// maxNames is the number of apps whose names are cached.
 	maxNames = 10000
 )
 
-// appNames knows what apps, their spaces and organizations are called now.
-type appNames struct {
+// Info answers what logs and drains need to know about apps. It implements
+// logs.Access and drain.Source.
+type Info struct {
 	store   platform.Store
+	usage   func(ctx context.Context, instances ...string) map[string]controller.Usage
 	server  map[string]string // tags that all envelopes have
 	changes atomic.Uint64
 
@@ -32,28 +37,34 @@ type appNames struct {
 	known map[string]namedApp
 }
 
+var (
+	_ logs.Access  = (*Info)(nil)
+	_ drain.Source = (*Info)(nil)
+)
+
 type namedApp struct {
 	about   *logs.About
 	changes uint64
 	at      time.Time
 }
 
-// newAppNames returns the names of a server that listens there.
-func newAppNames(store platform.Store, listen string) *appNames {
+// New returns the Info of a server that listens on an address. usage measures
+// instances that are running.
+func New(store platform.Store, listen string, usage func(ctx context.Context, instances ...string) map[string]controller.Usage) *Info {
 	ip, _, err := net.SplitHostPort(listen)
 	if addr := net.ParseIP(ip); err != nil || addr == nil || addr.IsUnspecified() {
 		ip = "127.0.0.1"
 	}
-	return &appNames{
-		store: store, known: map[string]namedApp{},
+	return &Info{
+		store: store, usage: usage, known: map[string]namedApp{},
 		server: map[string]string{"deployment": "ingot", "index": "0", "ip": ip},
 	}
 }
 
-// About returns the names of an app; of one that does not exist, those of the
-// server alone.
-func (n *appNames) About(ctx context.Context, app string) *logs.About {
-	// Before the store is read: what changes meanwhile is read again.
+// About implements logs.Access. For an app that does not exist it returns only
+// the tags of the server.
+func (n *Info) About(ctx context.Context, app string) *logs.About {
+	// Loaded before the store is read, so that a change in between is read again.
 	changes, now := n.changes.Load(), time.Now()
 	n.mu.Lock()
 	known, ok := n.known[app]
@@ -68,13 +79,13 @@ func (n *appNames) About(ctx context.Context, app string) *logs.About {
 	})
 	if err != nil {
 		if ok {
-			return known.about // better than none
+			return known.about // better than nothing
 		}
 		return &logs.About{Tags: n.server}
 	}
 	fresh := &about
 	if ok && sameAbout(known.about, fresh) {
-		fresh = known.about // who compares sees that nothing changed
+		fresh = known.about // so that callers can compare pointers
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,15 +96,15 @@ func (n *appNames) About(ctx context.Context, app string) *logs.About {
 	return fresh
 }
 
-// forget has every name read again.
-func (n *appNames) forget() { n.changes.Add(1) }
+// Forget empties the cache of names, because one of them changed.
+func (n *Info) Forget() { n.changes.Add(1) }
 
 func sameAbout(a, b *logs.About) bool {
 	return maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Processes, b.Processes)
 }
 
 // aboutIn reads the names of an app.
-func (n *appNames) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
+func (n *Info) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
 	about := logs.About{Tags: maps.Clone(n.server), Processes: map[string]string{}}
 	app, err := tx.Apps().Get(guid)
 	if err != nil {
@@ -121,19 +132,20 @@ func (n *appNames) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
 	return about, nil
 }
 
-// About implements logs.Access.
-func (r *runtime) About(ctx context.Context, app string) *logs.About { return r.names.About(ctx, app) }
+// MayRead implements logs.Access: a caller who can see an app can read its log.
+func (n *Info) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
+	return actions.SeesApp(ctx, n.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
+}
 
-// Gauges implements logs.Access: what the instances that run use, with the names
-// of Diego's metrics.
-func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) {
+// Gauges implements logs.Access. The names of the metrics are Diego's.
+func (n *Info) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) {
 	var of platform.Query
 	if apps != nil {
 		of = of.And(platform.InStrings("app_guid", apps))
 	}
 	var instances []*platform.Instance
 	processes := map[string]*platform.Process{}
-	err := r.store.View(ctx, func(tx platform.Tx) (err error) {
+	err := n.store.View(ctx, func(tx platform.Tx) (err error) {
 		if instances, _, err = tx.Instances().List(of.And(platform.In("state", platform.InstanceRunning))); err != nil {
 			return err
 		}
@@ -150,7 +162,7 @@ func (r *runtime) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, erro
 	for i, one := range instances {
 		guids[i] = one.GUID
 	}
-	usage := r.apps.Usage(ctx, guids...)
+	usage := n.usage(ctx, guids...)
 	out := make([]logs.Gauge, 0, len(instances))
 	for _, one := range instances {
 		u, used := usage[one.GUID]

@@ -1,4 +1,4 @@
-package system
+package web
 
 import (
 	"log/slog"
@@ -10,12 +10,11 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/web"
 )
 
-// adminNames are the host names by which the admin address is reached, besides
-// any address and localhost.
-func adminNames(listen, domain string, urls ...string) map[string]bool {
+// OperatorNames returns the host names of the operator's listener: localhost, the
+// host it listens on, the machine's name, the domain, and the hosts of urls.
+func OperatorNames(listen, domain string, urls ...string) map[string]bool {
 	names := map[string]bool{"": true, "localhost": true, strings.ToLower(domain): true}
 	if host, _, err := net.SplitHostPort(listen); err == nil {
 		names[strings.ToLower(host)] = true
@@ -31,35 +30,36 @@ func adminNames(listen, domain string, urls ...string) map[string]bool {
 	return names
 }
 
-// guardAdmin keeps web pages of others away from the admin address, which has no
-// login: a page whose own name was made to lead here (DNS rebinding) sends that
-// name, and requests from other sites say where they come from.
-func guardAdmin(next http.Handler, names map[string]bool, log *slog.Logger) http.Handler {
+// GuardOperator protects the operator's listener, which has no login, against web
+// pages of other sites. It refuses requests for other host names (DNS rebinding)
+// and requests that a browser sends on behalf of another site. A host name is
+// allowed if it is an IP address or in names.
+func GuardOperator(next http.Handler, names map[string]bool, log *slog.Logger) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, ok := hostName(r.Host)
+		host, ok := HostName(r.Host)
 		if _, err := netip.ParseAddr(host); !ok || err != nil && !names[host] {
-			web.WriteError(w, r, web.FormatV3, log, fault.New(fault.Forbidden,
-				"This address does not answer to the host name '%s'. Use its IP address, localhost, or the name of the machine.", printable(r.Host)))
+			WriteError(w, r, FormatV3, log, fault.New(fault.Forbidden,
+				"This address does not answer to the host name '%s'. Use its IP address, localhost, or the name of the machine.", Printable(r.Host)))
 			return
 		}
 		if err := protection.Check(r); err != nil || otherSite(r) {
-			web.WriteError(w, r, web.FormatV3, log, fault.New(fault.Forbidden, "Requests from pages of other sites are refused here."))
+			WriteError(w, r, FormatV3, log, fault.New(fault.Forbidden, "Requests from pages of other sites are refused here."))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// otherSite reports whether a page of another origin made the request, other
-// than by a link that was followed.
+// otherSite reports whether a page of another origin made the request, except by
+// a link that the user followed.
 func otherSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return false
 	case "":
-		// No browser, or an old one, which at least names the origin when a
-		// script wants to read the answer.
+		// Not a browser, or an old one, which at least sends the origin when a
+		// script wants to read the response.
 		origin := r.Header.Get("Origin")
 		u, err := url.Parse(origin)
 		return origin != "" && (err != nil || !strings.EqualFold(u.Host, r.Host))

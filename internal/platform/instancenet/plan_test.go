@@ -1,4 +1,4 @@
-package system
+package instancenet
 
 import (
 	"log/slog"
@@ -10,20 +10,23 @@ import (
 	"time"
 )
 
-// TestPlanInside compares what instances are told with where the server is.
-func TestPlanInside(t *testing.T) {
+// TestPlan compares what instances are told with where the server is.
+func TestPlan(t *testing.T) {
 	t.Parallel()
 	gateway := netip.MustParseAddr("10.9.0.1")
-	here := Endpoints{API: "http://127.0.0.1:8080", Notifications: "http://127.0.0.1:8081", Auth: "http://127.0.0.1:8080"}
+	services := func(api, notifications string) Services {
+		return Services{API: Address{Local: api}, Notifications: Address{Local: notifications}}
+	}
+	here := services("http://127.0.0.1:8080", "http://127.0.0.1:8081")
 	for name, c := range map[string]struct {
-		config  Config
+		public  Services
 		gateway netip.Addr
-		e       Endpoints
+		e       Services
 		api     string
 		auth    string
 		notify  string
 		router  string
-		passed  map[uint16]endpoint
+		passed  map[uint16]Target
 		names   []string
 	}{
 		"shared network": {
@@ -34,42 +37,43 @@ func TestPlanInside(t *testing.T) {
 			api: "http://10.9.0.1:8080", auth: "http://10.9.0.1:8080", notify: "http://10.9.0.1:8081", router: "10.9.0.1:8080",
 		},
 		"behind a proxy": {
-			gateway: gateway, e: here, config: Config{PublicURL: "https://api.example.com", MailConfig: MailConfig{NotificationsURL: "https://notify.example.com:8443"}},
+			gateway: gateway, e: here, public: Services{API: Address{Public: "https://api.example.com"}, Notifications: Address{Public: "https://notify.example.com:8443"}},
 			api: "https://api.example.com", auth: "https://api.example.com", notify: "https://notify.example.com:8443", router: "10.9.0.1:8080",
-			passed: map[uint16]endpoint{443: {"api.example.com", "443"}, 8443: {"notify.example.com", "8443"}},
+			passed: map[uint16]Target{443: {"api.example.com", "443"}, 8443: {"notify.example.com", "8443"}},
 			names:  []string{"api.example.com", "notify.example.com"},
 		},
 		"external authorization server on this machine": {
-			gateway: gateway, e: here, config: Config{AuthURL: "http://localhost:9000"},
+			gateway: gateway, e: here, public: Services{Auth: Address{Public: "http://localhost:9000"}},
 			api: "http://10.9.0.1:8080", auth: "http://10.9.0.1:9000", notify: "http://10.9.0.1:8081", router: "10.9.0.1:8080",
-			passed: map[uint16]endpoint{9000: {"localhost", "9000"}},
+			passed: map[uint16]Target{9000: {"localhost", "9000"}},
 		},
 		"a name and the same port": {
-			gateway: gateway, e: here, config: Config{PublicURL: "http://api.example.test:8080"},
+			gateway: gateway, e: here, public: Services{API: Address{Public: "http://api.example.test:8080"}},
 			api: "http://api.example.test:8080", auth: "http://api.example.test:8080", notify: "http://10.9.0.1:8081", router: "10.9.0.1:8080",
 			names: []string{"api.example.test"},
 		},
 		"an address": {
-			gateway: gateway, e: Endpoints{API: "http://192.168.7.7:80", Notifications: "http://192.168.7.7:81"},
+			gateway: gateway, e: services("http://192.168.7.7:80", "http://192.168.7.7:81"),
 			api: "http://10.9.0.1:80", auth: "http://10.9.0.1:80", notify: "http://10.9.0.1:81", router: "10.9.0.1:80",
 		},
 	} {
-		in, err := planInside(c.config, c.e, c.gateway)
+		c.e.API.Public, c.e.Auth.Public, c.e.Notifications.Public = c.public.API.Public, c.public.Auth.Public, c.public.Notifications.Public
+		in, err := New(c.e, c.gateway)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if in.api != c.api || in.auth != c.auth || in.notifications != c.notify || in.router != c.router {
-			t.Errorf("%s: %v", name, in.variables())
+		if in.API != c.api || in.Auth != c.auth || in.Notifications != c.notify || in.Router != c.router {
+			t.Errorf("%s: %v", name, in.Variables())
 		}
-		if !maps.Equal(in.passed, c.passed) || !slices.Equal(in.names, c.names) {
-			t.Errorf("%s: passed %v, names %v", name, in.passed, in.names)
+		if !maps.Equal(in.Forwarded, c.passed) || !slices.Equal(in.Names, c.names) {
+			t.Errorf("%s: forwarded %v, names %v", name, in.Forwarded, in.Names)
 		}
 	}
 }
 
-// TestPassage passes connections of instances on, and none of others.
-func TestPassage(t *testing.T) {
+// TestForwarder forwards connections of instances, and closes those of others.
+func TestForwarder(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +92,7 @@ func TestPassage(t *testing.T) {
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, ours := range []bool{true, false} {
-		p := &passage{at: netip.MustParseAddrPort("127.0.0.1:0"), to: endpoint{"localhost", port}, log: slog.New(slog.DiscardHandler), owner: func(netip.Addr) (string, bool) { return "app", ours }}
+		p := &Forwarder{At: netip.MustParseAddrPort("127.0.0.1:0"), To: Target{"localhost", port}, Log: slog.New(slog.DiscardHandler), Owner: func(netip.Addr) (string, bool) { return "app", ours }}
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

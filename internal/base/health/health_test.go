@@ -1,0 +1,62 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"ingot/internal/base/web"
+)
+
+func TestReadinessFollowsChecks(t *testing.T) {
+	t.Parallel()
+	h := &Readiness{}
+	h.Expect("a", "b")
+	broken := errors.New("away")
+	var now error
+	h.Ready("a", func(context.Context) error { return now })
+	if got := h.missing(t.Context()); len(got) != 1 || got[0] != "b" {
+		t.Errorf("got %v missing, want b", got)
+	}
+	h.Ready("b", nil)
+	if got := h.missing(t.Context()); len(got) != 0 {
+		t.Errorf("got %v missing, want none", got)
+	}
+	now = broken
+	if got := h.missing(t.Context()); len(got) != 1 || got[0] != "a" {
+		t.Errorf("got %v missing, want a", got)
+	}
+}
+
+// /readyz shows a degraded part to everyone, and the reason to operators only.
+func TestReadyzOfDegradedParts(t *testing.T) {
+	t.Parallel()
+	h, why := &Readiness{}, ""
+	h.Expect("platform")
+	h.Ready("platform", nil)
+	h.Watch("apps", func() string { return why })
+	ask := func(register func(*web.Mux, *Readiness)) string {
+		m := web.NewMux(web.FormatV3, slog.New(slog.DiscardHandler), nil)
+		register(m, h)
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("status %d", w.Code)
+		}
+		return w.Body.String()
+	}
+	if body := ask(Routes); strings.Contains(body, "degraded") {
+		t.Errorf("got %s", body)
+	}
+	why = "runc at /usr/sbin is broken"
+	if body := ask(Routes); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"apps":`) || strings.Contains(body, "runc") {
+		t.Errorf("got %s", body)
+	}
+	if body := ask(OperatorRoutes); !strings.Contains(body, why) {
+		t.Errorf("got %s", body)
+	}
+}

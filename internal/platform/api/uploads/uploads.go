@@ -1,0 +1,150 @@
+package uploads
+
+import (
+	"archive/zip"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/blob"
+)
+
+// Blobs implements api.Blobs.
+type Blobs struct {
+	Store *blob.Store
+	// Scratch is the directory for temporary files.
+	Scratch string
+}
+
+var _ api.Blobs = Blobs{}
+
+// PutPackage merges the uploaded zip with the matched files into one checked zip.
+func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64, matched []api.Resource) (string, error) {
+	merge := archive.Merge{Bits: bits, Size: size, Open: func(r archive.Resource) (io.ReadCloser, error) {
+		return b.Store.OpenResource(ctx, pool, blob.Resource{SHA1: r.SHA1, Size: r.Size})
+	}}
+	for _, m := range matched {
+		mode, err := strconv.ParseUint(m.Mode, 8, 32)
+		if err != nil {
+			return "", fault.Invalid("Resources: the mode '" + m.Mode + "' is not an octal number")
+		}
+		merge.Matched = append(merge.Matched, archive.Resource{Path: m.Path, SHA1: m.SHA1, Size: m.Size, Mode: fs.FileMode(mode) & fs.ModePerm})
+	}
+	file, err := b.temp()
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if _, err := archive.MergeZip(file, merge); err != nil {
+		return "", err
+	}
+	end, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	info, err := b.Store.Put(ctx, blob.Packages, guid, io.NewSectionReader(file, 0, end), blob.PutOptions{})
+	if err != nil {
+		return "", err
+	}
+	// The pool only makes later uploads smaller; a push does not fail because of it.
+	if contents, err := zip.NewReader(file, end); err == nil {
+		_, _ = b.Store.AddResources(ctx, pool, contents)
+	}
+	return info.SHA256, nil
+}
+
+// temp returns a file that is already removed, so that it is never left behind.
+func (b Blobs) temp() (*os.File, error) {
+	file, err := os.CreateTemp(b.Scratch, "package-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}
+
+// OpenPackage implements api.Blobs.
+func (b Blobs) OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+	return b.open(ctx, blob.Packages, guid)
+}
+
+// OpenDroplet implements api.Blobs.
+func (b Blobs) OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+	return b.open(ctx, blob.Droplets, guid)
+}
+
+func (b Blobs) open(ctx context.Context, kind blob.Kind, guid string) (io.ReadSeekCloser, int64, error) {
+	file, err := b.Store.Open(ctx, kind, guid)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := file.Size()
+	return file, size, nil
+}
+
+// CopyPackage implements api.Blobs.
+func (b Blobs) CopyPackage(ctx context.Context, from, to string) error {
+	return b.copy(ctx, blob.Packages, from, to)
+}
+
+// CopyDroplet implements api.Blobs.
+func (b Blobs) CopyDroplet(ctx context.Context, from, to string) error {
+	return b.copy(ctx, blob.Droplets, from, to)
+}
+
+func (b Blobs) copy(ctx context.Context, kind blob.Kind, from, to string) error {
+	file, err := b.Store.Open(ctx, kind, from)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = b.Store.Put(ctx, kind, to, file, blob.PutOptions{})
+	return err
+}
+
+// PutDroplet stores a droplet.
+func (b Blobs) PutDroplet(ctx context.Context, guid string, r io.Reader) (string, int64, error) {
+	info, err := b.Store.Put(ctx, blob.Droplets, guid, r, blob.PutOptions{})
+	return info.SHA256, info.Size, err
+}
+
+// PutBuildpack checks a zip and stores it.
+func (b Blobs) PutBuildpack(ctx context.Context, guid string, bits io.ReaderAt, size int64) (string, error) {
+	if _, err := archive.CheckZip(bits, size, archive.Limits{}); err != nil {
+		return "", err
+	}
+	info, err := b.Store.Put(ctx, blob.Buildpacks, guid, io.NewSectionReader(bits, 0, size), blob.PutOptions{})
+	return info.SHA256, err
+}
+
+// DeleteBuildpack removes the file of a buildpack.
+func (b Blobs) DeleteBuildpack(ctx context.Context, guid string) error {
+	return b.Store.Delete(ctx, blob.Buildpacks, guid)
+}
+
+// Match returns those of resources whose content is in the pool.
+func (b Blobs) Match(ctx context.Context, pool string, resources []api.Resource) ([]api.Resource, error) {
+	asked := make([]blob.Resource, 0, len(resources))
+	for _, r := range resources {
+		asked = append(asked, blob.Resource{SHA1: r.SHA1, Size: r.Size})
+	}
+	found, err := b.Store.Match(ctx, pool, asked)
+	if err != nil {
+		return nil, err
+	}
+	have := map[blob.Resource]bool{}
+	for _, f := range found {
+		have[f] = true
+	}
+	var out []api.Resource
+	for _, r := range resources {
+		if have[blob.Resource{SHA1: r.SHA1, Size: r.Size}] {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package cleanup
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/blob"
+	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/logs"
+)
+
+const (
+	// interval is how often Sweep runs.
+	interval = time.Minute
+	// lowDiskInterval is how often it runs at most while the disk is low.
+	lowDiskInterval = 10 * time.Second
+	// logsKept is how long the log of a deleted app is kept.
+	logsKept = 24 * time.Hour
+	// clockSlack is how far the times of files and of rows may be apart.
+	clockSlack = 5 * time.Second
+)
+
+// trimmer is implemented by engines that keep archives unpacked for future
+// instances.
+type trimmer interface {
+	// Trim removes the archives that no instance uses and that are not wanted.
+	Trim(wanted func(key string) bool) error
+}
+
+// Config contains what a Cleaner works on.
+type Config struct {
+	Store platform.Store
+	Blobs *blob.Store
+	Logs  *logs.Store
+	// Engine is asked to remove unpacked archives if it is a trimmer.
+	Engine engine.Engine
+	// Builds removes what is left of builds that are no longer wanted.
+	Builds interface{ Sweep(context.Context) error }
+	Log    *slog.Logger
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Cleaner removes what nothing refers to any more.
+type Cleaner struct {
+	Config
+	mu    sync.Mutex
+	swept time.Time // when Sweep ran last
+}
+
+// New returns a Cleaner.
+func New(c Config) *Cleaner {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Cleaner{Config: c}
+}
+
+// Periodic returns the service that runs Sweep from time to time.
+func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
+
+// Sweep removes blobs of packages, droplets, buildpacks and build caches,
+// unpacked droplets, and logs of deleted apps. A failure is logged, and the next
+// call tries again.
+func (c *Cleaner) Sweep(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.swept = time.Now()
+	if err := c.Store.View(ctx, func(tx platform.Tx) error { return c.sweepFiles(ctx, tx) }); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "unused blobs and logs could not be removed; this is tried again", "error", err)
+	}
+	c.trim(ctx)
+	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
+}
+
+// sweepFiles removes blobs, and logs of deleted apps.
+func (c *Cleaner) sweepFiles(ctx context.Context, tx platform.Tx) error {
+	began := c.Now().Add(-clockSlack)
+	cutoff, err := oldestBuild(tx, began)
+	if err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		kind   blob.Kind
+		before time.Time
+		get    func(key string) error
+	}{
+		{blob.Packages, began, func(guid string) error { _, err := tx.Packages().Get(guid); return err }},
+		{blob.Droplets, cutoff, func(guid string) error { _, err := tx.Droplets().Get(guid); return err }},
+		{blob.Buildpacks, began, func(guid string) error { _, err := tx.Buildpacks().Get(guid); return err }},
+		{blob.BuildCache, cutoff, func(key string) error { _, err := tx.Apps().Get(key); return err }},
+	} {
+		keep := func(key string) bool { return !fault.Is(of.get(key), fault.NotFound) }
+		if _, err := c.Blobs.Sweep(ctx, of.kind, keep, time.Since(of.before)); err != nil {
+			return err
+		}
+	}
+	for app, meta := range c.Logs.Meta() {
+		if _, err := tx.Apps().Get(app); fault.Is(err, fault.NotFound) && c.Now().Sub(meta.Newest) > logsKept {
+			_ = c.Logs.DeleteApp(app) // tried again by the next sweep
+		}
+	}
+	return nil
+}
+
+// trim removes unpacked droplets that the store does not have any more.
+func (c *Cleaner) trim(ctx context.Context) {
+	t, ok := c.Engine.(trimmer)
+	if !ok {
+		return
+	}
+	var checksums map[string]bool
+	if err := t.Trim(func(key string) bool {
+		checksum, ok := strings.CutPrefix(key, controller.DropletKey)
+		if !ok {
+			return key != ""
+		}
+		if checksums == nil {
+			checksums = c.dropletChecksums(ctx)
+		}
+		return checksums == nil || checksums[checksum]
+	}); err != nil {
+		c.Log.WarnContext(ctx, "unused unpacked droplets could not be removed", "error", err)
+	}
+}
+
+// oldestBuild returns when the oldest running build was created, or now if there
+// is none. A droplet that is older and has no row was deleted; the blob of a
+// build's droplet is written before its row.
+func oldestBuild(tx platform.Tx, now time.Time) (time.Time, error) {
+	builds, _, err := tx.Builds().List(platform.Where("state", platform.BuildStaging))
+	for _, b := range builds {
+		if b.Created.Before(now) {
+			now = b.Created
+		}
+	}
+	return now, err
+}
+
+// dropletChecksums returns the checksums of all droplets, nil when they cannot be
+// read.
+func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
+	var all map[string]bool
+	err := c.Store.View(ctx, func(tx platform.Tx) error {
+		all = map[string]bool{}
+		for page := 1; ; page++ {
+			droplets, total, err := tx.Droplets().List(platform.Query{Page: page, PerPage: 1000})
+			if err != nil {
+				return err
+			}
+			for _, d := range droplets {
+				all[d.Checksum] = true
+			}
+			if len(droplets) == 0 || page*1000 >= total {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		c.Log.WarnContext(ctx, "droplets could not be listed", "error", err)
+		return nil
+	}
+	return all
+}
+
+// LowDisk runs Sweep now, unless it has just run.
+func (c *Cleaner) LowDisk(ctx context.Context) {
+	c.mu.Lock()
+	recently := time.Since(c.swept) < lowDiskInterval
+	c.mu.Unlock()
+	if !recently {
+		c.Sweep(ctx)
+	}
+}

@@ -1,0 +1,36 @@
+package logs
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	lostLines  = prometheus.NewDesc("ingot_log_lines_lost_total", "Lines of apps that are known to be lost since the start; the logs of the apps tell of each.", nil, nil)
+	storeBytes = prometheus.NewDesc("ingot_log_store_bytes", "What the logs of all apps take on disk.", nil, nil)
+	storeApps  = prometheus.NewDesc("ingot_log_store_apps", "Apps that have a log.", nil, nil)
+	openTails  = prometheus.NewDesc("ingot_log_tails", "Readers of live logs.", nil, nil)
+
+	openStreams  = prometheus.NewDesc("ingot_log_streams", "Readers of the log stream of many apps.", nil, nil)
+	droppedLines = prometheus.NewDesc("ingot_log_stream_lines_dropped_total", "Lines that readers of log streams were too slow for.", nil, nil)
+)
+
+var _ prometheus.Collector = (*Store)(nil)
+
+// Describe implements prometheus.Collector.
+func (s *Store) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{lostLines, storeBytes, storeApps, openTails, openStreams, droppedLines} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *Store) Collect(to chan<- prometheus.Metric) {
+	add := func(d *prometheus.Desc, kind prometheus.ValueType, value float64) {
+		to <- prometheus.MustNewConstMetric(d, kind, value)
+	}
+	t := s.Totals()
+	add(lostLines, prometheus.CounterValue, float64(t.Lost))
+	add(storeBytes, prometheus.GaugeValue, float64(t.Bytes))
+	add(storeApps, prometheus.GaugeValue, float64(t.Apps))
+	add(openTails, prometheus.GaugeValue, float64(t.Tails))
+	add(openStreams, prometheus.GaugeValue, float64(t.Streams))
+	add(droppedLines, prometheus.CounterValue, float64(t.Dropped))
+}
