@@ -127,7 +127,7 @@ func TestAdoptHalfDone(t *testing.T) {
 	if err := w.fake.Start(t.Context(), engine.Spec{ID: "orphan2", Labels: orphan}); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(w.c.Interval)
+	w.clock.Advance(w.c.Interval)
 	w.await("the orphan is gone", func() bool { _, err := w.fake.Get(t.Context(), "orphan2"); return err != nil })
 }
 

@@ -241,7 +241,7 @@ func (v *victims) killAtRandom(kills int) {
 		}
 		now := v.recovers(before, shot)
 		if rand.IntN(2) == 0 {
-			v.clock.advance(soundAfter) // the next crash is the first again
+			v.clock.Advance(soundAfter) // the next crash is the first again
 		}
 		before = now
 	}
@@ -291,7 +291,7 @@ func (v *victims) recovers(before []string, shot []int) (now []string) {
 		}
 		for i, r := range rows {
 			if wait := r.RestartAt.Sub(v.clock.Now()); r.State == platform.InstanceCrashed && wait > 0 {
-				v.clock.advance(wait)
+				v.clock.Advance(wait)
 			}
 			if slices.Contains(shot, i) == (r.GUID == before[i]) {
 				return false

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/platformdb"
 )
@@ -85,7 +86,7 @@ type crowd struct {
 	store *countingStore
 	apps  *readyApps
 	table *table
-	clock *clock
+	clock *testkit.Clock
 	p     *RoutePublisher
 	now   chan struct{} // the table was updated
 }
@@ -94,11 +95,8 @@ const fewer = 2000 // under the race detector, which slows SQLite down most
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
-	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: newClock(), now: make(chan struct{}, 1)}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
+	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: testkit.NewClock(noon), now: make(chan struct{}, 1)}
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "test"}); err != nil {
 			return err
@@ -193,7 +191,7 @@ func (c *crowd) tick() {
 	c.p.loading.Lock()
 	before := c.p.walked
 	c.p.loading.Unlock()
-	c.clock.advance(c.p.Interval)
+	c.clock.Advance(c.p.Interval)
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -325,6 +323,6 @@ func TestStoreAway(t *testing.T) {
 	c.p.Kick()
 	c.p.work(t.Context())
 	c.store.fail.Store(false)
-	c.clock.advance(c.p.Interval)
+	c.clock.Advance(c.p.Interval)
 	c.await("new", "one")
 }

@@ -50,7 +50,7 @@ func TestStorm(t *testing.T) {
 						w.fake.mu.Unlock()
 					}
 				case 4:
-					w.clock.advance(time.Minute)
+					w.clock.Advance(time.Minute)
 				case 5:
 					if err := c.Reconcile(t.Context(), "app"); err != nil {
 						t.Error(err)

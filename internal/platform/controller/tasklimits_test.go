@@ -133,7 +133,7 @@ func TestStubbornTaskIsRemovedAtLast(t *testing.T) {
 	w.awaitState(tasks, guid, platform.TaskRunning)
 	w.cancelTask(tasks, guid)
 	w.awaitTask(tasks, "ended", func() bool {
-		w.clock.advance(tasks.Grace + stopSlack)
+		w.clock.Advance(tasks.Grace + stopSlack)
 		return w.taskRow(guid).State == platform.TaskFailed
 	})
 	if row := w.taskRow(guid); row.Reason != reasonCancelled {

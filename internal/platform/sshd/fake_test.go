@@ -463,21 +463,6 @@ func (w *world) event(want string) {
 	}
 }
 
-// eventually waits for something that has no event of its own.
-func (w *world) eventually(what string, f func() bool) {
-	w.Helper()
-	deadline := time.After(15 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // exitStatus is what a command left with; -1 if that is not known.
 func exitStatus(err error) int {
 	var exit *ssh.ExitError

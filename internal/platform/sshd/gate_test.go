@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/sshd"
 )
 
@@ -287,7 +288,7 @@ func TestSessionLimits(t *testing.T) {
 				t.Errorf("the log does not say %q", x.reason)
 			}
 			open[1].Close()
-			w.eventually("room for another", func() bool {
+			testkit.Eventually(w, "room for another", func() bool {
 				c, err := w.dialAs(theName, theCode)
 				if err == nil {
 					defer c.Close()
@@ -311,7 +312,7 @@ func TestChannelLimit(t *testing.T) {
 		t.Errorf("a fifth: %v", err)
 	}
 	open[0].Close()
-	w.eventually("room for another", func() bool {
+	testkit.Eventually(w, "room for another", func() bool {
 		s, err := c.NewSession()
 		if err == nil {
 			s.Close()
@@ -350,8 +351,8 @@ func TestIdleTimeout(t *testing.T) {
 	if err := c.Wait(); err == nil {
 		t.Error("the connection goes on")
 	}
-	w.eventually("the end of the process", func() bool { return w.engine.running() == 0 })
-	w.eventually("the end of all timers", func() bool { return clock.armed() == 0 })
+	testkit.Eventually(w, "the end of the process", func() bool { return w.engine.running() == 0 })
+	testkit.Eventually(w, "the end of all timers", func() bool { return clock.armed() == 0 })
 }
 
 // TestSlowHandshake sees that who says nothing is not waited for.
@@ -365,7 +366,7 @@ func TestSlowHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, says)
-		w.eventually("the connection to be accepted", func() bool { return clock.armed() == 1 })
+		testkit.Eventually(w, "the connection to be accepted", func() bool { return clock.armed() == 1 })
 		clock.advance(time.Second)
 		if _, err := io.Copy(io.Discard, conn); err != nil && !isReset(err) {
 			t.Error(err)
@@ -394,7 +395,7 @@ func TestTooManyArrive(t *testing.T) {
 		t.Errorf("the third got %q, %v", b, err)
 	}
 	all[0].Close()
-	w.eventually("room for another", func() bool {
+	testkit.Eventually(w, "room for another", func() bool {
 		c, err := w.dialAs(theName, theCode)
 		if err == nil {
 			c.Close()
@@ -480,7 +481,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	if out, _, err := w.run(other, "echo still here"); out != "still here\n" || err != nil {
 		t.Errorf("%q %v", out, err)
 	}
-	w.eventually("a line in the log", func() bool { return strings.Contains(w.log.String(), "made up") })
+	testkit.Eventually(w, "a line in the log", func() bool { return strings.Contains(w.log.String(), "made up") })
 }
 
 func TestNewNeedsEverything(t *testing.T) {

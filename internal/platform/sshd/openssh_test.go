@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/sshd"
 )
 
@@ -140,7 +141,7 @@ func TestOpenSSHForwards(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	var conn net.Conn
-	o.eventually("the port to be open", func() (ok bool) {
+	testkit.Eventually(o, "the port to be open", func() (ok bool) {
 		var err error
 		conn, err = net.Dial("tcp", local)
 		return err == nil

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,11 +94,22 @@ func ports(s *suite, t *testing.T) {
 	}
 }
 
-func fixedPort(s *suite, t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// listenQuietly listens on a port below those that the system gives to outgoing
+// connections, so that it is still free after the listener was closed.
+func listenQuietly(t *testing.T) net.Listener {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(8000))))
+		if err == nil {
+			return l
+		}
 	}
+	t.Fatal("no free port between 12000 and 20000")
+	return nil
+}
+
+func fixedPort(s *suite, t *testing.T) {
+	l := listenQuietly(t)
 	_, text, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
 )
@@ -92,13 +93,13 @@ func TestTLS(t *testing.T) {
 			o := options(t.TempDir())
 			o.Settle = time.Second // longer than lines lie about unread
 			m := start(t, s, one("a", d), o)
-			eventually(t, "it begins", func() bool { all := m.Stats(); return len(all) == 1 && (all[0].Ready || all[0].Error != "") })
+			testkit.Eventually(t, "it begins", func() bool { all := m.Stats(); return len(all) == 1 && (all[0].Ready || all[0].Error != "") })
 			write(t, s, "a", 0, 500)
 			if tc.problem == "" {
 				checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 500 }), 0, 500)
 				return
 			}
-			eventually(t, "it is told", func() bool { return len(said(t, s, "a")) > 0 })
+			testkit.Eventually(t, "it is told", func() bool { return len(said(t, s, "a")) > 0 })
 			if text := said(t, s, "a")[0]; !strings.Contains(text, tc.problem) || strings.Contains(text, "hunter2") {
 				t.Error(text)
 			}
