@@ -148,7 +148,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true}); err != nil {
 			return err
 		}
-		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.Ready, Lifecycle: "buildpack"}); err != nil {
+		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack"}); err != nil {
 			return err
 		}
 		return tx.Domains().Insert(&platform.Domain{Name: "apps.localhost"})
