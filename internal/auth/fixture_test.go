@@ -62,10 +62,7 @@ type option func(*auth.Options)
 
 func setup(t *testing.T, options ...option) *fixture {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
 	f := &fixture{t: t, store: authdb.New(d), clock: testkit.NewClock(time.Now().Truncate(time.Second)), log: &lockedBuffer{}}
 	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{

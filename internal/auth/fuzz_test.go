@@ -28,10 +28,7 @@ func FuzzToken(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	d := dbtest.New(f, db.SQLite)
-	if err := d.Migrate(f.Context(), authdb.Migrations); err != nil {
-		f.Fatal(err)
-	}
+	d := dbtest.Migrated(f, db.SQLite, authdb.Migrations)
 	store := authdb.New(d)
 	if err := auth.Bootstrap(f.Context(), store, auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret}, []string{callback}, slog.New(slog.DiscardHandler)); err != nil {
 		f.Fatal(err)

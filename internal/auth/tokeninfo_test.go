@@ -23,10 +23,7 @@ import (
 func TestServerHonoursTheServiceContract(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		d := dbtest.New(t, db.SQLite)
-		if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-			t.Fatal(err)
-		}
+		d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
 		s, err := auth.New(auth.Options{Store: authdb.New(d), BaseURL: "http://127.0.0.1", Shared: true})
 		if err != nil {
 			t.Fatal(err)

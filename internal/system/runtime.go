@@ -139,7 +139,7 @@ func (r *runtime) buildWanted(ctx context.Context, guid string) (wanted bool, er
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}
-		wanted = err == nil && b.State == platform.Staging
+		wanted = err == nil && b.State == platform.BuildStaging
 		return err
 	})
 	return wanted, err
@@ -258,7 +258,7 @@ func (c catalog) Buildpacks(ctx context.Context, stack string) ([]platform.Build
 		out = nil
 		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
 		for _, b := range all {
-			if (b.Stack == "" || b.Stack == stack) && b.State == platform.Ready {
+			if (b.Stack == "" || b.Stack == stack) && b.State == platform.BuildpackReady {
 				out = append(out, *b)
 			}
 		}

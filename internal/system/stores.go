@@ -85,7 +85,7 @@ func bundled(tx platform.Tx) error {
 		}
 		before++
 		if err := tx.Buildpacks().Insert(&platform.Buildpack{
-			Name: b.Name, Position: before, Enabled: true, State: platform.Ready, Lifecycle: "buildpack", Bundled: true,
+			Name: b.Name, Position: before, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack", Bundled: true,
 			Filename: b.Name + "-v" + buildpacks.Version + ".zip",
 		}); err != nil {
 			return err

@@ -85,7 +85,7 @@ func (r *runtime) sweep(ctx context.Context) {
 // dropletsBefore returns the time before which a droplet without a row is one
 // that was deleted. The blob of a build's droplet is written before its row.
 func dropletsBefore(tx platform.Tx, now time.Time) (time.Time, error) {
-	builds, _, err := tx.Builds().List(platform.Where("state", string(platform.Staging)))
+	builds, _, err := tx.Builds().List(platform.Where("state", platform.BuildStaging))
 	for _, b := range builds {
 		if b.Created.Before(now) {
 			now = b.Created

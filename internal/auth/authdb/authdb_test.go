@@ -20,10 +20,7 @@ import (
 // open returns an empty store.
 func open(t *testing.T, dialect db.Dialect) (*authdb.Store, *db.DB) {
 	t.Helper()
-	d := dbtest.New(t, dialect)
-	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, dialect, authdb.Migrations)
 	return authdb.New(d), d
 }
 

@@ -193,7 +193,9 @@ func (p *pass) progress() {
 	}
 	target, canary := r.target()
 	ready := r.freshReady()
-	change := func(status, reason string) { d.Status, d.Reason, d.LastChange = status, reason, p.rules.now }
+	change := func(status platform.DeploymentStatus, reason platform.DeploymentReason) {
+		d.Status, d.Reason, d.LastChange = status, reason, p.rules.now
+	}
 	switch {
 	case r.back:
 		if ready >= target || !r.holdsOld() {

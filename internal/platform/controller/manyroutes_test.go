@@ -95,10 +95,7 @@ const fewer = 2000 // under the race detector, which slows SQLite down most
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: testkit.NewClock(noon), now: make(chan struct{}, 1)}
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "test"}); err != nil {

@@ -84,7 +84,7 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.PlaceOf(tx, p.app)
+		where, err := actions.AppInfoOf(tx, p.app)
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		if err != nil {
 			return err
 		}
-		where, err := actions.PlaceOf(tx, app)
+		where, err := actions.AppInfoOf(tx, app)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (w *world) neighbour() string {
 			tx.Organizations().Insert(&platform.Organization{Resource: id("other"), Name: "other"}),
 			tx.Spaces().Insert(&platform.Space{Resource: id("other"), Name: "other", OrgGUID: "other"}),
 			tx.Apps().Insert(&platform.App{Resource: id("other"), Name: "other", SpaceGUID: "other", DropletGUID: "other"}),
-			tx.Droplets().Insert(&platform.Droplet{Resource: id("other"), AppGUID: "other", State: platform.Staged}),
+			tx.Droplets().Insert(&platform.Droplet{Resource: id("other"), AppGUID: "other", State: platform.DropletStaged}),
 			tx.Tasks().Insert(task),
 		)
 	})

@@ -102,10 +102,7 @@ func (w *testWriter) Write(b []byte) (int, error) {
 
 func newWorld(t *testing.T, instances int) *world {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	fake := newFake(t)
 	w := &world{
 		T: t, store: &flakyStore{Store: platformdb.New(d)}, db: d, platform: actions.New(), engine: fake, fake: fake,
@@ -132,7 +129,7 @@ func newWorld(t *testing.T, instances int) *world {
 			tx.Routes().Insert(&platform.Route{Resource: id("route"), SpaceGUID: "space", DomainGUID: "domain", Host: "shop", Protocol: "http"}),
 			tx.Apps().Insert(w.app),
 			tx.Processes().Insert(w.process),
-			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.Staged, Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
+			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.DropletStaged, Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
 			tx.Destinations().Insert(&platform.Destination{Resource: id("destination"), RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: 8080, Protocol: "http1"}),
 		} {
 			if err != nil {

@@ -46,10 +46,7 @@ func setup(t *testing.T, b *brokertest.Broker) *bench { return setupOn(t, db.SQL
 
 func setupOn(t *testing.T, dialect db.Dialect, b *brokertest.Broker) *bench {
 	t.Helper()
-	d := dbtest.New(t, dialect)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	k := &bench{T: t, store: platformdb.New(d), platform: actions.New(), broker: brokertest.New(t, b), plans: map[string]string{}}
 	k.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
