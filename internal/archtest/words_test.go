@@ -64,6 +64,9 @@ const plainReason = "readers know the words of Cloud Foundry, Unix and Go; a pri
 // folder once it has none of the private words; none may return then.
 var plainFolders = []string{
 	"internal/archtest/", "internal/auth/", "internal/base/", "internal/broker/", "internal/cli/", "internal/notify/", "e2e/", "cmd/", "samples/", "bench/", "scripts/", "packaging/", "docs/", "Makefile", "README.md", "SECURITY.md",
+	"internal/platform/alerts/", "internal/platform/controller/", "internal/platform/dns/", "internal/platform/engine/", "internal/platform/initproto/",
+	"internal/platform/logs/",
+	"internal/platform/router/", "internal/platform/sshd/",
 }
 
 // notPlain are the exceptions below plainFolders.

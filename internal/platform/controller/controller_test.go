@@ -344,7 +344,7 @@ func TestRestartReplacesAndDrains(t *testing.T) {
 		}
 	}
 	if sink.count() == 0 {
-		t.Error("nobody was told of new backends")
+		t.Error("new backends were not announced")
 	}
 	// Several at once: only the last counts.
 	for i := range 5 {
@@ -417,7 +417,7 @@ func TestStubborn(t *testing.T) {
 	w.await("it is stuck", func() bool {
 		a := w.c.lock("app")
 		defer a.mu.Unlock()
-		return !a.slots[place{process: "app"}].deadline.IsZero()
+		return !a.slots[slotKey{process: "app"}].deadline.IsZero()
 	})
 	w.clock.Advance(removePause)
 	w.awaitRunning(0)

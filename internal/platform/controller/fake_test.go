@@ -29,7 +29,7 @@ type fakeEngine struct {
 	refuse   func(engine.Spec) error    // why Start fails
 	hold     chan struct{}              // Start waits for it, or its context
 	onSignal func(in engine.Instance)   // before it is told
-	beside   bool                       // instances of other versions may be in the same place
+	beside   bool                       // instances of other versions may share a slot
 	noRemove func() error               // why Remove fails
 	noGet    func() error               // why Get fails
 	onStart  func(ctx context.Context)  // before anything else
@@ -91,7 +91,7 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 	for _, other := range e.instances {
 		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" &&
 			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
-			e.t.Errorf("%s and %s are in one place at the same time", other.ID, s.ID)
+			e.t.Errorf("%s and %s are in one slot at the same time", other.ID, s.ID)
 		}
 	}
 	in := &fakeInstance{spec: s, change: make(chan struct{})}

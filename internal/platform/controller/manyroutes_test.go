@@ -209,7 +209,7 @@ func (c *crowd) tick() {
 	}
 }
 
-// A change of one route among many costs as much as among few, whoever makes it.
+// A change of one route among many costs as much as among few, whatever makes it.
 func TestChangeAmongManyRoutes(t *testing.T) {
 	t.Parallel()
 	n := 20000
@@ -260,7 +260,7 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 		t.Errorf("an app lost its instance: %d rows were read, %d entries changed, its route leads to %q", rows, entries, c.leadsTo("single"))
 	}
 
-	// What nobody told of is found in the end, in steps that are no longer
+	// What was not announced is found in the end, in steps that are no longer
 	// than with fewer routes.
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Routes().Delete("r00003"); err != nil {
@@ -273,7 +273,7 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 			t.Fatalf("a look at some routes read %d rows and named %d entries", rows, entries)
 		}
 		if ticks > n/pageRoutes+2 {
-			t.Fatal("what nobody told of was not found")
+			t.Fatal("what was not announced was not found")
 		}
 	}
 	if err := c.p.Refresh(t.Context()); err != nil {

@@ -297,7 +297,7 @@ func TestRealServerDies(t *testing.T) {
 	w.await("lines", func() bool { return count() >= 20 })
 	// An orphan: its row is lost with the server.
 	orphan := "orphan-1"
-	spec, err := w.c.specOf(t.Context(), place{process: "app"}, orphan, "v1")
+	spec, err := w.c.specOf(t.Context(), slotKey{process: "app"}, orphan, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}

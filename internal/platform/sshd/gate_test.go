@@ -26,7 +26,7 @@ import (
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &doorman{}})
+		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("event %q", <-w.events)
 	}
 	if !strings.Contains(w.log.String(), errBroken.Error()) {
-		t.Error("the log does not say that nobody could decide")
+		t.Error("the log does not say that authorization failed")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestRefusalsAreAlike(t *testing.T) {
 			t.Errorf("the client reads %q", text)
 		}
 	}
-	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(), "not named cf:PROCESS/INDEX"} {
+	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(), "user name is not cf:PROCESS-GUID/INDEX"} {
 		if !strings.Contains(w.log.String(), reason) {
 			t.Errorf("the log does not say %q", reason)
 		}
@@ -103,7 +103,7 @@ func TestRefusalsAreAlike(t *testing.T) {
 	}
 }
 
-// TestRefusalSaysWhy sees that somebody who is known learns what keeps him out.
+// TestRefusalSaysWhy sees that an authenticated user learns the reason of a refusal.
 func TestRefusalSaysWhy(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -233,7 +233,7 @@ func TestGuessingFromManyAddresses(t *testing.T) {
 	}
 }
 
-// Clients that only hold a place on the way in make room for others.
+// Clients that only occupy a handshake slot make room for others.
 func TestArrivalsMakeRoom(t *testing.T) {
 	t.Parallel()
 	w := setup(t, withClock(newClock()), withLimits(sshd.Limits{Handshakes: 8}))
@@ -243,7 +243,7 @@ func TestArrivalsMakeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		// The server speaks first, when the client has a place.
+		// The server speaks first, when the client has a slot.
 		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestStopEndsSessions(t *testing.T) {
 	}
 	all.Wait()
 	if _, err := w.dialAs(theName, theCode); err == nil {
-		t.Error("somebody was let in afterwards")
+		t.Error("a client was accepted afterwards")
 	}
 	ended := 0
 	for len(w.events) > 0 {
@@ -486,7 +486,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 
 func TestNewNeedsEverything(t *testing.T) {
 	t.Parallel()
-	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &doorman{}}
+	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}}
 	for name, change := range map[string]func(*sshd.Config){
 		"Listener":   func(c *sshd.Config) { c.Listener = nil },
 		"Key":        func(c *sshd.Config) { c.HostKeyFile = "" },

@@ -111,7 +111,7 @@ func TestOpenSSH(t *testing.T) {
 	}
 	o.user = "cf:other/x"
 	if _, errs, status := o.run("", "ssh", "127.0.0.1", "true"); status != 255 || !strings.Contains(errs, "Permission denied") {
-		t.Errorf("as somebody else: %q %d", errs, status)
+		t.Errorf("as another user: %q %d", errs, status)
 	}
 }
 

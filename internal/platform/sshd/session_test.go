@@ -147,7 +147,7 @@ func TestTerminalEndOfInput(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	s := w.session(w.client())
-	if err := s.RequestPty("", 0, 0, nil); err != nil { // sizes that nobody knows
+	if err := s.RequestPty("", 0, 0, nil); err != nil { // unknown sizes
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -401,7 +401,7 @@ func TestNothingCanBeStarted(t *testing.T) {
 	}
 }
 
-// TestInstanceIsGone sees that nobody stays connected to nothing.
+// TestInstanceIsGone sees that connections to an instance end with it.
 func TestInstanceIsGone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -30,7 +30,7 @@ var netCases = []testCase{
 	{name: "WrongPort", test: wrongPort},
 }
 
-// fetch is an HTTP request over a connection of one's own making.
+// fetch sends an HTTP request over a connection from dial.
 func fetch(ctx context.Context, dial func(context.Context) (net.Conn, error)) (string, error) {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -48,7 +48,7 @@ func fetch(ctx context.Context, dial func(context.Context) (net.Conn, error)) (s
 	return strings.TrimSpace(string(b)), errors.Join(err, resp.Body.Close())
 }
 
-// get asks a server inside the instance, through Dial.
+// get sends a request to a server inside the instance, through Dial.
 func get(t *testing.T, s *suite, id, network, address string) (string, error) {
 	t.Helper()
 	return fetch(within(t), func(ctx context.Context) (net.Conn, error) { return s.Dial(ctx, id, network, address) })
@@ -66,7 +66,7 @@ func localhost(s *suite, t *testing.T) {
 	}
 }
 
-// withPort tells a member its port 8080.
+// withPort passes port 8080 to a member.
 func withPort(m initproto.Member) initproto.Member {
 	m.Env = append(m.Env, "PORT={{port:8080}}")
 	return m
@@ -128,7 +128,7 @@ func fixedPort(s *suite, t *testing.T) {
 		}
 		s.isAbsent(t, e.ID)
 	}
-	refused(spec()) // somebody else listens there
+	refused(spec()) // another program listens there
 	// A process that is just being started has a copy of the socket.
 	syscall.ForkLock.RLock()
 	l.Close()
@@ -211,7 +211,7 @@ func healthHTTP(s *suite, t *testing.T) {
 	}
 }
 
-// wrongPort: an app that listens elsewhere is told where.
+// wrongPort: the log of an app that listens on another port names the right one.
 func wrongPort(s *suite, t *testing.T) {
 	spec := s.spec(t, withPort(sh("web", `exec "$MEMBER" serve tcp 127.0.0.1:0 lost`)))
 	spec.Ports = []int{8080}

@@ -163,7 +163,7 @@ func TestAway(t *testing.T) {
 	third := listen(t, address, nil, 0, 0)
 	m = start(t, s, source, options(dir))
 	checkComplete(t, third.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 200 }), 0, 200)
-	// A drain that is no longer wanted is forgotten; not when nobody can tell.
+	// A drain that is no longer wanted is forgotten; not while the source fails.
 	source.set(nil, errors.New("the database is away"))
 	m.Kick()
 	settled(t, s, m)

@@ -132,7 +132,7 @@ func (r *receiver) await(t testing.TB, what string, done func(messages []string)
 	defer r.mu.Unlock()
 	for !done(r.messages) {
 		if ctx.Err() != nil || r.problem != nil {
-			t.Fatalf("waited in vain for %s; %d messages, problem %v", what, len(r.messages), r.problem)
+			t.Fatalf("timed out waiting for %s; %d messages, problem %v", what, len(r.messages), r.problem)
 		}
 		r.cond.Wait()
 	}

@@ -73,12 +73,12 @@ func TestTLS(t *testing.T) {
 		mutual  bool
 		problem string
 	}{
-		"trusted":            {drain: drain.Drain{CA: server.certificate}},
-		"not trusted":        {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
-		"system's roots":     {drain: drain.Drain{}, problem: "certificate"},
-		"mutual":             {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate, Key: client.key}, mutual: true},
-		"mutual, but nobody": {drain: drain.Drain{CA: server.certificate}, mutual: true, problem: "certificate"},
-		"not a key":          {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")}, problem: "client certificate cannot be used"},
+		"trusted":                     {drain: drain.Drain{CA: server.certificate}},
+		"not trusted":                 {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
+		"system's roots":              {drain: drain.Drain{}, problem: "certificate"},
+		"mutual":                      {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate, Key: client.key}, mutual: true},
+		"mutual, without certificate": {drain: drain.Drain{CA: server.certificate}, mutual: true, problem: "certificate"},
+		"not a key":                   {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")}, problem: "client certificate cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

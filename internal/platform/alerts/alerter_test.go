@@ -62,7 +62,7 @@ type bundle struct {
 	file  string
 	space *platform.Space
 	app   *platform.App
-	h     *Herald
+	h     *Alerter
 }
 
 func setup(t *testing.T) *bundle {
