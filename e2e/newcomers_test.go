@@ -15,8 +15,8 @@ import (
 	"ingot/internal/cli"
 )
 
-// TestCommandList compares the list of the cf CLI's commands, by which our
-// client knows what only cf has, with the real cf CLI.
+// TestCommandList compares the list of the cf CLI's commands in Ingot's client
+// with the real cf CLI.
 func TestCommandList(t *testing.T) {
 	t.Parallel()
 	help := cfOK(t, t.TempDir(), "help", "-a")
@@ -44,8 +44,8 @@ func TestCommandList(t *testing.T) {
 	}
 }
 
-// TestNewcomers does what a new user does first, with both clients where they
-// do the same.
+// TestNewcomers does what a new user does first, with both clients where
+// possible.
 func TestNewcomers(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "process"})

@@ -15,8 +15,8 @@ import (
 	"ingot/internal/notify/mail/mailtest"
 )
 
-// alone is the notification service as a program of its own, with another
-// server as its authorization server and platform.
+// alone is the notification service in its own process, with another server as
+// its authorization server and platform.
 type alone struct {
 	*Server
 	up     *Server
@@ -24,7 +24,7 @@ type alone struct {
 	listen string
 }
 
-// prepareAlone makes one that does not run yet.
+// prepareAlone returns a service that is not started yet.
 func prepareAlone(t testing.TB, up *Server, args ...string) *alone {
 	t.Helper()
 	a := &alone{Server: &Server{Dir: filepath.Join(t.TempDir(), "data"), client: newClient()}, up: up, args: args, listen: loopback() + ":0"}
@@ -84,11 +84,11 @@ func TestNotificationsAlone(t *testing.T) {
 		}
 	}
 	contains(t, a.call(t, http.MethodGet, a.Admin+"/metrics", "", nil).want(t, http.StatusOK).String(), "ingot_notify_")
-	// What belongs to the others is not here.
+	// It does not serve the other APIs.
 	for _, path := range []string{"/v3/apps", "/oauth/token", "/Users"} {
 		p.ask(t, http.MethodGet, path, nil).want(t, http.StatusNotFound)
 	}
-	// Nobody else may use its data meanwhile.
+	// No other process may use its data meanwhile.
 	second := run(t, []string{"INGOT_CLIENT_SECRET=x"}, "notifications", "--data-dir", a.Dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--auth-url", p.API)
 	if code := second.wait(t); code != 1 || !strings.Contains(second.Stderr.String(), "is already using") {
 		t.Errorf("a second one on the same data: %d %s", code, second.Stderr)
@@ -97,7 +97,7 @@ func TestNotificationsAlone(t *testing.T) {
 	if err := a.Cmd.Process.Signal(syscall.SIGTERM); err != nil || a.wait(t) != 0 {
 		t.Fatalf("it does not stop: %v\n%s", err, a.Stderr)
 	}
-	// Without the authorization server it starts, and says what is missing.
+	// Without the authorization server it starts, and reports what is missing.
 	p.Kill9(t)
 	b := run(t, nil, "notifications", "--data-dir", a.Dir, "--listen", a.listen, "--admin-listen", "127.0.0.1:0",
 		"--auth-url", p.API, "--client-secret-file", filepath.Join(p.Dir, "secrets", "ingot-notifications"))
@@ -106,9 +106,9 @@ func TestNotificationsAlone(t *testing.T) {
 	p.ask(t, http.MethodGet, "/notifications", nil).want(t, http.StatusServiceUnavailable)
 }
 
-// TestSoakKillWhileSending kills the service again and again while it sends to
-// many. Everybody gets the mail, and nobody twice but those whose connection
-// was cut by a kill.
+// TestSoakKillWhileSending kills the service repeatedly while it sends to many
+// recipients. Each gets the mail, and only those whose connection was cut by a
+// kill get it twice.
 func TestSoakKillWhileSending(t *testing.T) {
 	t.Parallel()
 	users, kills := times(2000, 10_000), times(5, 200)
@@ -127,7 +127,7 @@ func TestSoakKillWhileSending(t *testing.T) {
 	r := p.ask(t, http.MethodPost, "/everyone", object{"kind_id": "news", "text": "t", "subject": "for all"}, header{"Prefer", "respond-async"})
 	location := r.want(t, http.StatusAccepted).Header.Get("Location")
 	for i := range kills {
-		// Not all within the sending itself: some while recipients are still read.
+		// Some kills while recipients are still being read.
 		if !p.sink.Wait(i*users/(kills+1), patience) {
 			t.Fatalf("nothing more is sent after %d messages\n%s", p.sink.Accepted(), a.Stderr)
 		}
@@ -154,7 +154,7 @@ func TestSoakKillWhileSending(t *testing.T) {
 	}
 }
 
-// manyUsers creates users who have no password, which would take long.
+// manyUsers creates users without passwords, which would take long to hash.
 func (p *mailFixture) manyUsers(t *testing.T, n int) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	"ingot/internal/platform/services/brokertest"
 )
 
-// TestDevelopersAreTold has a space that wants to hear of its apps, and one
-// that does not.
+// TestDevelopersAreTold has a space with notifications about its apps, and one
+// without.
 func TestDevelopersAreTold(t *testing.T) {
 	t.Parallel()
 	sink := mailtest.New(t, mailtest.Options{Keep: 1000})
@@ -25,7 +25,7 @@ func TestDevelopersAreTold(t *testing.T) {
 	cfOK(t, home, "target", "-s", "dev")
 	cfOK(t, home, "set-label", "space", "dev", "notifications=on")
 
-	// It exits again and again: one mail, which says how often.
+	// It exits repeatedly: one mail, which says how often.
 	pushFails(t, home, pushProbe(t, "restless", "-c", "./probe exit 3")...)
 	pushFails(t, home, "push", "mystery", "-p", probe(t))
 	contains(t, p.receive(t, "Staging mystery failed", "admin@localhost", "ann@example.org")[0].Text, "cf logs mystery --recent")
@@ -38,8 +38,8 @@ func TestDevelopersAreTold(t *testing.T) {
 	}
 }
 
-// TestDevelopersAreToldOfServices has a broker that takes its time: the mail
-// comes at the end, and none for what was done at once.
+// TestDevelopersAreToldOfServices has an asynchronous broker: a mail is sent at
+// the end, and none for synchronous operations.
 func TestDevelopersAreToldOfServices(t *testing.T) {
 	t.Parallel()
 	b := brokertest.New(t, &brokertest.Broker{Polls: 1})

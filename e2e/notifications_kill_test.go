@@ -12,8 +12,8 @@ import (
 )
 
 // TestSoakNotificationsServiceSurvivesKill kills the server at any moment of a
-// bind and of an unbind of the notifications offering. What is bound afterwards
-// has credentials that work, what is not has no OAuth client any more.
+// bind and an unbind of the notifications offering. Afterwards, bindings have
+// credentials that work, and deleted bindings have no OAuth client.
 func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{Args: []string{"--demo"}})
@@ -34,8 +34,8 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 		return all[0]["last_operation"].(map[string]any)["state"] == "succeeded"
 	})
 
-	// killing makes a request and kills the server soon after. It reports whether
-	// the request was accepted, which the client may not have heard.
+	// killing sends a request and kills the server soon after. It reports whether
+	// the client got a response that the request was accepted.
 	killing := func(method, path string, body any) bool {
 		t.Helper()
 		answered := make(chan bool, 1)
@@ -45,13 +45,13 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 		}()
 		delay := time.Duration(rand.IntN(60)) * time.Millisecond //nolint:gosec // not a secret
 		t.Logf("%s %s, killed after %s", method, path, delay)
-		time.Sleep(delay) //nolint:forbidigo // any moment will do
+		time.Sleep(delay) //nolint:forbidigo // a random moment
 		s.Kill9(t)
 		accepted := <-answered
 		s.Restart(t)
 		return accepted
 	}
-	// bindings are those that are left when no operation is under way.
+	// bindings returns the bindings when no operation is in progress.
 	bindings := func() (all []map[string]any) {
 		t.Helper()
 		await(t, "all operations end", func() bool {
@@ -62,7 +62,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 		})
 		return all
 	}
-	// compare holds that the clients are those of the bindings, and that they work.
+	// compare checks that the clients are those of the bindings, and that they work.
 	compare := func() {
 		t.Helper()
 		var want []string
@@ -98,7 +98,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 			t.Errorf("an accepted binding is not there: %v", all)
 		}
 		compare()
-		if len(all) == 0 { // it came too late
+		if len(all) == 0 { // killed too late
 			continue
 		}
 		path := "/v3/service_credential_bindings/" + all[0]["guid"].(string)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNotificationSeed goes through what the first description of the
-// notification service says, one statement after another, on one server.
+// TestNotificationSeed tests each statement of the notification service's first
+// description, one after another, on one server.
 func TestNotificationSeed(t *testing.T) {
 	t.Parallel()
 	p := newMailFixture(t, options{})
@@ -22,7 +22,7 @@ func TestNotificationSeed(t *testing.T) {
 	do := func(name string, f func(t *testing.T)) {
 		t.Helper()
 		if !t.Run(name, f) {
-			t.FailNow() // each goes on where the one before ended
+			t.FailNow() // each depends on the one before
 		}
 	}
 
@@ -228,13 +228,13 @@ func (p *mailFixture) newSpace(t testing.TB, developer string) (space, org strin
 
 func (p *mailFixture) role(t testing.TB, role, user, where, guid string) {
 	t.Helper()
-	p.call(t, http.MethodPost, "/v3/users", p.admin, object{"guid": user}) // it may be there
+	p.call(t, http.MethodPost, "/v3/users", p.admin, object{"guid": user}) // it may exist
 	p.call(t, http.MethodPost, "/v3/roles", p.admin, object{"type": role, "relationships": object{
 		"user": object{"data": object{"guid": user}}, where: object{"data": object{"guid": guid}},
 	}}).want(t, http.StatusCreated)
 }
 
-// TestUnsubscribe has users who do not want to hear everything.
+// TestUnsubscribe tests users who unsubscribe.
 func TestUnsubscribe(t *testing.T) {
 	t.Parallel()
 	p := newMailFixture(t, options{})
@@ -261,7 +261,7 @@ func TestUnsubscribe(t *testing.T) {
 		t.Error("a critical mail offers to unsubscribe")
 	}
 
-	// From the mail's own headers, without a token; twice is as good as once.
+	// With the mail's own headers, without a token; it is idempotent.
 	at := slices.IndexFunc(first, func(l message) bool { return l.To == annAt })
 	p.oneClick(t, first[at])
 	p.oneClick(t, first[at])
@@ -273,7 +273,7 @@ func TestUnsubscribe(t *testing.T) {
 		t.Helper()
 		return p.call(t, http.MethodPatch, p.base+"/user_preferences", own(user), body)
 	}
-	// Nobody can refuse what is critical.
+	// Users cannot unsubscribe from critical notifications.
 	critical := object{"clients": object{"my-sender": object{"fire-alarm": object{"email": false}}}}
 	if r := change("ann", critical); r.Status != http.StatusUnprocessableEntity {
 		t.Errorf("unsubscribing from a critical kind: %s", r)
@@ -286,7 +286,7 @@ func TestUnsubscribe(t *testing.T) {
 	send("news", "news 4", annAt, bobAt)
 }
 
-// TestMailbox has no mail server: mail is looked at.
+// TestMailbox has no mail server: mail is shown in the mailbox.
 func TestMailbox(t *testing.T) {
 	t.Parallel()
 	p := &mailFixture{Server: start(t, options{})}

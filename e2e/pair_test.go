@@ -9,7 +9,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 )
 
-// TestTwoServers runs two servers on one database, which both find empty.
+// TestTwoServers starts two servers on one empty database.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	o := options{
@@ -22,8 +22,8 @@ func TestTwoServers(t *testing.T) {
 	one, two := prepare(t, o), prepare(t, o)
 	both := []*Server{one, two}
 	for _, s := range both {
-		// Each data directory would have its own secret for the platform as a
-		// client, and the database only that of whoever came first.
+		// Each data directory would have its own secret of the platform's client,
+		// and the database only that of the first server.
 		s.giveSecret(t, "ingot-platform", "the platform's: 100% + &")
 	}
 	for _, s := range both {
@@ -53,13 +53,13 @@ func TestTwoServers(t *testing.T) {
 		}
 	}
 
-	// What one revokes the other refuses soon.
+	// A token revoked at one server is soon rejected by the other.
 	two.call(t, http.MethodDelete, "/Users/"+id, admin, nil).want(t, http.StatusOK)
 	two.call(t, http.MethodGet, "/userinfo", next.Access, nil).want(t, http.StatusUnauthorized)
 	one.poll(t, "notice that the user is gone", func() bool {
 		return one.call(t, http.MethodGet, "/userinfo", next.Access, nil).Status == http.StatusUnauthorized
 	})
-	// So does a signing key that one makes.
+	// A signing key created by one is soon used by the other.
 	one.call(t, http.MethodPost, "/token_keys/rotate", admin, nil).want(t, http.StatusOK)
 	fresh := one.clientToken(t, "admin", "the secret")
 	two.poll(t, "accept the new signing key", func() bool {
@@ -67,7 +67,7 @@ func TestTwoServers(t *testing.T) {
 	})
 	two.call(t, http.MethodGet, "/Users?count=1", admin, nil).want(t, http.StatusOK)
 
-	// One ends, the other goes on.
+	// One stops, the other continues.
 	one.Kill9(t)
 	two.userTokens(t, "admin", "the password")
 	one.Restart(t)

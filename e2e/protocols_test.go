@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestProtocols has an app talk through the router in every way that apps do.
+// TestProtocols tests all protocols that the router supports.
 func TestProtocols(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -83,8 +83,8 @@ func talker(t testing.TB) string {
 	return dir
 }
 
-// speaking returns a client whose connections all go to the server, by a
-// protocol.
+// speaking returns a client for a protocol whose connections all go to the
+// server.
 func (s *site) speaking(t testing.TB, http2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{
@@ -99,7 +99,7 @@ func (s *site) speaking(t testing.TB, http2 bool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// ask does a request and returns the answer with its whole body.
+// ask sends a request and returns the response with its complete body.
 func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -121,8 +121,8 @@ func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, chang
 	return res, string(text)
 }
 
-// protocolsByRoute checks that the route decides how the app is spoken to, and the
-// client how the router is.
+// protocolsByRoute checks that the route decides the protocol to the app, and the
+// client that to the router.
 func protocolsByRoute(t *testing.T, s *site) {
 	for _, http2 := range []bool{false, true} {
 		client := s.speaking(t, http2)
@@ -197,8 +197,8 @@ func protocolWebSocket(t *testing.T, s *site) {
 	}
 }
 
-// protocolUpload sends bodies without a length, with trailers, and such that are
-// only sent when the app wants them.
+// protocolUpload sends bodies without a length, with trailers, and with
+// Expect: 100-continue.
 func protocolUpload(t *testing.T, s *site) {
 	const size = 3 << 20
 	for _, http2 := range []bool{false, true} {
@@ -238,8 +238,8 @@ func protocolUpload(t *testing.T, s *site) {
 	}
 }
 
-// protocolEvents reads events one by one, and leaves in the middle: the app
-// notices. So it does when a client leaves a large answer unread.
+// protocolEvents reads events one by one and disconnects: the app notices. It also
+// notices when a client disconnects during a large response.
 func protocolEvents(t *testing.T, s *site) {
 	for _, http2 := range []bool{false, true} {
 		for _, host := range []string{"one", "two"} {
@@ -269,7 +269,7 @@ func protocolEvents(t *testing.T, s *site) {
 	}
 }
 
-// requestsAreCounted looks for the requests at the three places that tell.
+// requestsAreCounted looks for the requests in the log, the stats and the metrics.
 func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	var stats struct {
 		Resources []struct {
@@ -301,8 +301,8 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`, app, instance))
 }
 
-// destinationsTakeEffect checks that who is told that a route leads somewhere, or
-// does no longer, finds it so.
+// destinationsTakeEffect checks that a change of a route's destinations has taken
+// effect when the client gets the response.
 func destinationsTakeEffect(t *testing.T, s *site, app string) {
 	token := s.adminToken(t)
 	route := s.list(t, token, "/v3/routes?hosts=mapped")[0]["guid"].(string)

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// TestPush has the conversations that developers have with the platform.
+// TestPush runs the commands that developers use most.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -28,10 +28,10 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// pushLife is an app from its creation to its end.
+// pushLife tests an app from its creation to its deletion.
 func pushLife(t *testing.T, s *site) {
 	home := cfAdmin(t, s.Server)
-	for range 2 { // the second time says that it is there, and is no failure
+	for range 2 { // the second time it exists already, which is not an error
 		contains(t, cfOK(t, home, "create-org", "acme"), "OK")
 		contains(t, cfOK(t, home, "create-space", "shop", "-o", "acme"), "OK")
 	}
@@ -54,7 +54,7 @@ func pushLife(t *testing.T, s *site) {
 	})
 	lifeEnvironment(t, s, app)
 
-	// The environment counts from the next start on.
+	// The environment takes effect after a restart.
 	contains(t, cfOK(t, home, "set-env", "life", "GREETING", "good morning"), "OK")
 	contains(t, cfOK(t, home, "env", "life"), "GREETING:", "good morning", "VCAP_APPLICATION")
 	if got := s.environment(t, "life")["GREETING"]; got != "" {
@@ -82,7 +82,7 @@ func pushLife(t *testing.T, s *site) {
 	})
 	contains(t, columns(cfOK(t, home, "app", "life")), "requested state: stopped", "instances: 0/2", "#0 down", "#1 down")
 	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:0/2")
-	// None of these waits for what does not come.
+	// None of these commands may hang.
 	contains(t, columns(cfOK(t, home, "scale", "life", "-i", "1")), "requested state: stopped", "instances: 0/1", "#0 down")
 	contains(t, columns(cfOK(t, home, "scale", "life")), "instances: 0/1")
 	contains(t, columns(cfOK(t, home, "start", "life")), "requested state: started", "#0 running")
@@ -120,7 +120,7 @@ func pushLife(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "delete-org", "acme", "-f"), "OK")
 }
 
-// environment is that of an app.
+// environment is the environment of an app.
 func (s *site) environment(t testing.TB, host string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -169,7 +169,7 @@ func lifeEnvironment(t *testing.T, s *site, app string) {
 	}
 }
 
-// pushRoutes is about how apps are reached, and about manifests.
+// pushRoutes tests routes and manifests.
 func pushRoutes(t *testing.T, s *site) {
 	home := s.admin(t)
 	archive := zipOf(t, probe(t))
@@ -186,7 +186,7 @@ func pushRoutes(t *testing.T, s *site) {
 	}
 	for _, path := range []string{"/", "/deeper"} {
 		if r := s.get(t, "side", path); r.Status != http.StatusNotFound {
-			t.Errorf("side%s, which is nobody's: %s", path, r)
+			t.Errorf("side%s, which has no app: got %s, want 404", path, r)
 		}
 	}
 	contains(t, cfOK(t, home, "unmap-route", "quiet", "apps.localhost", "--hostname", "loud"), "OK")
@@ -195,7 +195,7 @@ func pushRoutes(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "delete-route", "apps.localhost", "--hostname", "loud", "-f"), "OK")
 	s.reaches(t, "loud", "/", http.StatusNotFound)
 
-	// A manifest, and what comes back of it.
+	// A manifest, and the generated one.
 	file := write(t, "manifest.yml", `
 applications:
 - name: lucky
@@ -238,7 +238,7 @@ applications:
 	if again := export("two.yml"); again != exported {
 		t.Errorf("after it was applied the manifest is\n%s\nand was\n%s", again, exported)
 	}
-	// cf says what changes, and the app keeps its route.
+	// cf shows the changes, and the app keeps its route.
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -267,8 +267,8 @@ applications:
 	}
 }
 
-// zipOf packs the files of a folder, and one more: cf says of an archive with
-// a single file that it has none.
+// zipOf packs the files of a folder, and one more: cf reports an archive with a
+// single file as empty.
 func zipOf(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.zip")
@@ -292,7 +292,7 @@ func zipOf(t testing.TB, dir string) string {
 	return path
 }
 
-// stream is a client that goes on until it is ended.
+// stream is a client that runs until it is stopped.
 type stream struct {
 	Out  *output
 	stop func()
@@ -315,7 +315,7 @@ func cfStream(t *testing.T, home string, args ...string) *stream {
 	return s
 }
 
-// pushLogs is about what an app says.
+// pushLogs tests the logs of an app.
 func pushLogs(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "talk")...)
@@ -347,7 +347,7 @@ func pushLogs(t *testing.T, s *site) {
 	}
 	follow.stop()
 	contains(t, cfOK(t, home, "events", "talk"), "audit.app.create", "audit.app.build.staged")
-	// Long lines and those without an end come whole or in pieces, never lost.
+	// Long lines and those without a line end arrive complete, possibly in pieces.
 	long := strings.Repeat("0123456789", 1200)
 	r, err := s.try(http.MethodPost, s.API+"/stdout", "", url.Values{"text": {long}}, header{"Host", "talk.apps.localhost"})
 	if err != nil {
@@ -370,14 +370,14 @@ func pushLogs(t *testing.T, s *site) {
 type sample struct {
 	name      string
 	buildpack string // its language
-	program   string // that the machine must have
+	program   string // required on the machine
 	files     map[string]string
-	// prepare makes of the folder with the files what is pushed.
+	// prepare converts the folder with the files to what is pushed.
 	prepare func(t *testing.T, dir string) string
 	args    []string
 }
 
-// samples answer on / with their name.
+// samples respond on / with their name.
 var samples = []sample{
 	{name: "golang", buildpack: "go", program: "go", files: map[string]string{
 		"go.mod": "module example.org/golang\n\ngo 1.21\n",
@@ -425,8 +425,8 @@ http.server.HTTPServer(("", int(os.environ["PORT"])), Handler).serve_forever()
 	}, args: []string{"-m", "128M"}},
 	{name: "static", buildpack: "staticfile", files: map[string]string{"Staticfile": "", "index.html": "static"}, args: []string{"-m", "64M"}},
 	{name: "page", buildpack: "staticfile", files: map[string]string{"index.html": "page"}, args: []string{"-m", "64M"}},
-	// As Cloud Foundry's documents have it: logs to the standard streams, a table
-	// of file types that comes from elsewhere.
+	// As in Cloud Foundry's documentation: logs to the standard streams, and an
+	// included table of file types.
 	{name: "nginx", buildpack: "nginx", program: "nginx", files: map[string]string{
 		"nginx.conf": `worker_processes 1;
 daemon off;
@@ -498,8 +498,8 @@ func makeJar(t *testing.T, dir string) string {
 	return filepath.Join(dir, "app.jar")
 }
 
-// onSystem says whether apps find a program: in the directories of the system,
-// not in somebody's own.
+// onSystem reports whether apps find a program: in the directories of the system,
+// not of a user.
 func onSystem(program string) bool {
 	if program == "tomcat" {
 		homes, err := filepath.Glob("/usr/share/tomcat*/bin/bootstrap.jar")
@@ -513,8 +513,8 @@ func onSystem(program string) bool {
 	return false
 }
 
-// TestPushBuildpacks pushes an app for each bundled buildpack. Where the
-// machine has not what it needs, the buildpack says so.
+// TestPushBuildpacks pushes an app for each bundled buildpack. If the machine
+// lacks a program, the buildpack reports it.
 func TestPushBuildpacks(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -564,7 +564,7 @@ func pushSample(t *testing.T, s *site, one sample) {
 	if got := string(s.reaches(t, one.name, "/", http.StatusOK).Body); got != want {
 		t.Errorf("it answers %q, want %q", got, want)
 	}
-	// The droplet is what it says it is.
+	// The droplet has the size and checksum of its resource.
 	droplet := filepath.Join(t.TempDir(), "droplet.tgz")
 	cfOK(t, home, "download-droplet", one.name, "-p", droplet)
 	f, err := os.Open(droplet)

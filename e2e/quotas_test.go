@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestQuotas does with the real cf client what suites of Cloud Foundry begin
-// with, and what operators do.
+// TestQuotas runs the quota commands of Cloud Foundry's test suites and of
+// operators with the real cf client.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "process"})
@@ -56,7 +56,7 @@ func spaceQuotas(t *testing.T, home string) {
 	cfOK(t, home, "set-space-quota", "dev", "tighter")
 }
 
-// quotasHold pushes and scales into the limits.
+// quotasHold pushes and scales up to the limits.
 func quotasHold(t *testing.T, s *site, home string) {
 	t.Helper()
 	cfOK(t, home, pushProbe(t, "Mixed-Case", "-i", "2")...)
@@ -80,7 +80,7 @@ func quotasHold(t *testing.T, s *site, home string) {
 	contains(t, cfOK(t, home, "routes"), "One-More")
 }
 
-// compatible is what suites of Cloud Foundry send and look for.
+// compatible tests requests that Cloud Foundry's test suites send.
 func compatible(t *testing.T, s *site, home string) {
 	t.Helper()
 	app := guid(t, home, "Mixed-Case")
@@ -88,7 +88,7 @@ func compatible(t *testing.T, s *site, home string) {
 	contains(t, cfOK(t, home, "curl", "/v3/processes/"+app+"?embed=process_instances"), `"process_instances":[`, `"memory_in_mb":72`)
 	s.running(t, app, 2)
 
-	// A deployment can be seen after a command that does not wait for it.
+	// A deployment exists after a command that does not wait for it.
 	for _, command := range [][]string{
 		pushProbe(t, "Mixed-Case", "-i", "2", "--strategy", "rolling", "--no-wait"),
 		{"restart", "Mixed-Case", "--strategy", "rolling", "--no-wait"},

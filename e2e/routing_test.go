@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// What suites of Cloud Foundry expect of the router and the log stream, with the
-// real cf: routes balanced by a header, instances by header, traces, metrics, and
-// a stopped app whose route is unknown.
+// Tests of what Cloud Foundry's test suites expect of the router and the log
+// stream, with the real cf: routes balanced by a header, instances by header,
+// traces, metrics, and a stopped app whose route is unknown.
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "process"})

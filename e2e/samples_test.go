@@ -18,7 +18,7 @@ import (
 
 // TestSamples builds the sample apps as a newcomer does, pushes them with their
 // own manifests, and checks that they do what their READMEs say. Each row of the
-// seed's table of their endpoints is a sub-test of that name.
+// seed's table of endpoints is a sub-test of that name.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -40,11 +40,11 @@ func TestSamples(t *testing.T) {
 func row(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	if !t.Run(name, test) {
-		t.FailNow() // what follows builds on it
+		t.FailNow() // the next rows depend on it
 	}
 }
 
-// buildSamples is `make samples`.
+// buildSamples runs `make samples`.
 var buildSamples = sync.OnceValues(func() (string, error) {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -57,8 +57,8 @@ var buildSamples = sync.OnceValues(func() (string, error) {
 })
 
 // sampleManifest returns the path of a sample's manifest. Where apps share the
-// ports of this machine it is a copy with another port in place of the one that
-// it names, which may be taken here.
+// ports of this machine it is a copy with another port, because the original one
+// may be in use.
 func (s *site) sampleManifest(t *testing.T, name, file, port string) (path, usedPort string) {
 	t.Helper()
 	dir, err := buildSamples()
@@ -97,8 +97,8 @@ func sampleSidecar(t *testing.T, s *site) {
 	row(t, "Config sidecar: GET /config/", func(t *testing.T) {
 		contains(t, cfOK(t, home, "ssh", "sidecar-app", "-c", "curl --silent --fail http://localhost:"+port+"/config/"), `"scope"`, `"password"`)
 		at := s.stats(t, guid(t, home, "sidecar-app"))[0]
-		// An address that every server which listens on all of them answers at, and
-		// the app's own port to see that it is one.
+		// An address at which every server that listens on all addresses responds;
+		// the app's own port is the proof.
 		outside := "127.0.0.2"
 		if s.options.Engine == "container" {
 			outside = at.Internal
@@ -118,7 +118,7 @@ func sampleSidecar(t *testing.T, s *site) {
 	})
 }
 
-// sampleConfig asks an app for what its sidecar says.
+// sampleConfig requests the sidecar's data from an app.
 func sampleConfig(t *testing.T, s *site, app string) {
 	t.Helper()
 	var got map[string]string
@@ -135,7 +135,7 @@ func sampleJava(t *testing.T, s *site) {
 	row(t, "Sample app with a sidecar, in Java: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
 }
 
-// sampleJavaWithoutMemory pushes what cannot start, and is told why.
+// sampleJavaWithoutMemory pushes an app that cannot start, and checks the reason.
 func sampleJavaWithoutMemory(t *testing.T, s *site) {
 	home := s.admin(t)
 	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest-without-memory.yml", "21083")
@@ -147,7 +147,7 @@ func sampleJavaWithoutMemory(t *testing.T, s *site) {
 	s.get(t, "sidecar-java-app-without-memory", "/").want(t, http.StatusNotFound)
 }
 
-// sampleDebug leads a route to the sidecar of a Java app, and protects it.
+// sampleDebug maps a route to the sidecar of a Java app, and protects it.
 func sampleDebug(t *testing.T, s *site) {
 	home := s.admin(t)
 	manifest, port := s.sampleManifest(t, "java-debug-sidecar", "manifest.yml", "21090")
@@ -170,13 +170,13 @@ func sampleDebug(t *testing.T, s *site) {
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
 		await(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
 		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"HTTP-Dispatcher"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
-		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it goes on
+		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it still runs
 	})
 	row(t, "a route service asks for a password", func(t *testing.T) { sampleRouteService(t, s, home, dumps) })
 }
 
-// sampleRouteService puts the route service of the samples before the route of
-// the debug sidecar.
+// sampleRouteService binds the route service of the samples to the route of the
+// debug sidecar.
 func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
 	if s.options.Engine == "container" {
 		t.Skip("the route service sends requests on to the router, which listens on the loopback of this machine here; a container has its own")
@@ -200,7 +200,8 @@ func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
 	cfOK(t, home, "delete-service", "auth", "-f")
 }
 
-// sampleDatabase binds a database of an offering, and does all that the app can.
+// sampleDatabase binds a database of an offering, and uses all functions of the
+// app.
 func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 	home := s.admin(t)
 	manifest, _ := s.sampleManifest(t, "database-app", "manifest.yml", "")
@@ -278,9 +279,9 @@ func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 	cfOK(t, home, "delete-service", instance, "-f", "--wait")
 }
 
-// sampleSender sends to a user by the page of the app, with a service of the
-// marketplace, and by the program, with a service key, and finds both in the
-// mailbox. What was given goes with the binding and the key.
+// sampleSender sends to a user with the page of the app and a bound service, and
+// with the program and a service key, and finds both mails in the mailbox. The
+// credentials are deleted with the binding and the key.
 func sampleSender(t *testing.T, s *site) {
 	home := s.admin(t)
 	user := s.createUser(t, s.adminToken(t), "reader", "a secret of the reader")
@@ -321,8 +322,8 @@ func sampleSender(t *testing.T, s *site) {
 			return strings.Contains(text, "reader@example.org") && strings.Contains(text, subject)
 		})
 	}
-	// A webhook that would never be called is refused at once; one to an app is
-	// not, although its name may lead to this machine.
+	// A webhook to a forbidden address is rejected at once; one to an app is not,
+	// although its name may resolve to this machine.
 	token := s.askToken(t, key["client_id"].(string), key["client_secret"].(string), url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK).object(t)["access_token"].(string)
 	contains(t, string(s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://127.0.0.1:9/hook"}).want(t, http.StatusUnprocessableEntity).Body),
 		"--allow-networks")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNotificationClient creates a client the way senders of notifications are
-// told to, and gets its token.
+// TestNotificationClient creates a client as the documentation tells senders to,
+// and gets its token.
 func TestNotificationClient(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -73,7 +73,7 @@ func TestNotificationClient(t *testing.T) {
 	refused(s.call(t, http.MethodPost, "/oauth/token", "", url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"x"}}, own),
 		http.StatusUnauthorized, "unauthorized_client")
 
-	// What it may not do it cannot.
+	// It cannot do what its scopes do not allow.
 	var got tokens
 	ask(nil, own).want(t, http.StatusOK).into(t, &got)
 	s.call(t, http.MethodGet, "/Users", got.Access, nil).want(t, http.StatusForbidden)

@@ -8,14 +8,14 @@ import (
 	"ingot/internal/platform/services/brokertest"
 )
 
-// TestSoakServicesSurviveKill kills the server while a broker works on each kind
-// of operation, before it has answered, and starts it again: everything comes to
-// the end that was asked for, and nothing is left over. The long form kills it
-// more than a hundred times.
+// TestSoakServicesSurviveKill kills the server during each kind of broker
+// operation, before the broker responds, and restarts it: every operation
+// completes, and nothing is left over. The long form kills it more than a hundred
+// times.
 func TestSoakServicesSurviveKill(t *testing.T) {
 	t.Parallel()
 	rounds := times(1, 13) // of two plans and four operations
-	// Of each operation the first call is not answered until the server is dead.
+	// The first call of each operation gets no response until the server is dead.
 	var mu sync.Mutex
 	armed, entered, release := "", make(chan struct{}), make(chan struct{})
 	b := brokertest.New(t, &brokertest.Broker{Polls: 1, Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {
@@ -29,7 +29,7 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 		mu.Unlock()
 		close(in)
 		<-out
-		return nil, false // it does what was asked, whoever may hear of it
+		return nil, false // it does the work, although the client is gone
 	}})
 	s := start(t, options{Args: []string{"--demo"}})
 	token := s.adminToken(t)
@@ -59,8 +59,8 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 	relation := func(guid string) map[string]any { return map[string]any{"data": map[string]string{"guid": guid}} }
 	app := post("/v3/apps", map[string]any{"name": "a", "relationships": map[string]any{"space": relation(space)}}).want(t, http.StatusCreated).object(t)["guid"].(string)
 
-	// killing makes a request, kills the server when the broker has it, and
-	// waits for what becomes of it.
+	// killing sends a request, kills the server when the broker has received it,
+	// and waits for the result.
 	killing := func(operation string, request func() *reply) {
 		t.Helper()
 		mu.Lock()

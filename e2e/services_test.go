@@ -11,8 +11,8 @@ import (
 	"ingot/internal/platform/services/brokertest"
 )
 
-// TestServices does with the real cf client what the seed's users do with
-// services, on a broker of ours and one server.
+// TestServices tests the seed's service commands with the real cf client, a test
+// broker and one server.
 func TestServices(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
@@ -34,8 +34,8 @@ func TestServices(t *testing.T) {
 		part{"provided", func(t *testing.T) { serviceProvided(t, s) }},
 	)
 	await(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
-	// A broker that does not answer in time is not waited for; what it makes
-	// in vain goes when the instance is deleted.
+	// The server does not wait for a broker that does not respond in time; what
+	// the broker creates later is deleted with the instance.
 	slow.Store(true)
 	out, code := cf(t, home, "create-service", "fake", "sync", "late", "--wait")
 	if code != 1 || !strings.Contains(out, "timed out") {
@@ -58,12 +58,12 @@ func TestDashboardClient(t *testing.T) {
 	s := startApps(t, options{Engine: "process"})
 	home := s.admin(t)
 	cfOK(t, home, "create-service-broker", "dashes", brokertest.Username, brokertest.Password, b.URL)
-	// By the client's own secret the authorization server says who it is.
+	// The authorization server accepts the client's secret.
 	grant := func() int {
 		return s.call(t, http.MethodPost, s.API+"/oauth/token?grant_type=authorization_code&code=none", "", nil, header{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("dash:s3cret"))},
 			header{"Content-Type", "application/x-www-form-urlencoded"}).Status
 	}
-	if got := grant(); got != http.StatusBadRequest { // a wrong code, by a client that is known
+	if got := grant(); got != http.StatusBadRequest { // a wrong code of a known client
 		t.Errorf("the client of the dashboard gets %d", got)
 	}
 	info := b.Requests("catalog")[0].Header.Get("X-Api-Info-Location")
@@ -74,7 +74,7 @@ func TestDashboardClient(t *testing.T) {
 	}
 }
 
-// emptySpace removes what tests that failed left, so that nothing is in the way.
+// emptySpace deletes what failed tests left over.
 func (s *site) emptySpace(t *testing.T) {
 	t.Helper()
 	token := s.adminToken(t)
@@ -100,8 +100,7 @@ func serviceBrokers(t *testing.T, home string, b *brokertest.Broker) {
 	cfOK(t, home, "update-service-broker", "fakes", brokertest.Username, brokertest.Password, b.URL)
 }
 
-// serviceLife is an instance that is made at once, with everything one does to
-// it.
+// serviceLife tests all operations on an instance that is created synchronously.
 func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 	contains(t, cfOK(t, home, "create-service", "fake", "sync", "db", "-c", `{"size":3}`, "-t", "mine,sql", "--wait"), "Service instance db created", "OK")
 	contains(t, cfOK(t, home, "create-service", "fake", "sync", "db"), "Service instance db already exists")
@@ -138,7 +137,7 @@ func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 	contains(t, cfOK(t, home, "service-keys", "database"), "k")
 	contains(t, cfOK(t, home, "service-key", "database", "k"), `"password": "secret-`, `"port": 5432`)
 	cfOK(t, home, "delete-service-key", "database", "k", "-f", "--wait")
-	// What is bound, has keys and is shared goes with all that.
+	// Deleting a space deletes instances with bindings, keys and shares.
 	cfOK(t, home, "bind-service", "svc", "database", "--wait")
 	cfOK(t, home, "create-service-key", "database", "k2", "--wait")
 
@@ -152,8 +151,8 @@ func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 	cfOK(t, home, "delete-service", "dear", "-f", "--wait")
 }
 
-// serviceAsync is an instance that takes its time; it goes with its app's
-// space.
+// serviceAsync tests an instance that is created asynchronously, and is deleted
+// with its app's space.
 func serviceAsync(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, "create-space", "async")
@@ -170,7 +169,7 @@ func serviceAsync(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "delete-space", "async", "-f"), "OK")
 }
 
-// serviceProvided is a service that a user describes, in files.
+// serviceProvided tests a user-provided service, with credentials from files.
 func serviceProvided(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, "create-space", "provided")

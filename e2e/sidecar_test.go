@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestSidecars has an app and a sidecar that share a place.
+// TestSidecars tests an app and a sidecar in one instance.
 func TestSidecars(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -24,15 +24,15 @@ func TestSidecars(t *testing.T) {
 	})
 }
 
-// sidecarPort is one on which a sidecar can listen. Containers have all of
-// their own.
+// sidecarPort returns a port on which a sidecar can listen. Each container has
+// all ports.
 func (s *site) sidecarPort(t testing.TB) int {
 	t.Helper()
 	if s.options.Engine == "container" {
 		return 9090
 	}
 	for {
-		// Below those of connections, or one may take it meanwhile.
+		// Below the ephemeral ports, or a connection may take it meanwhile.
 		port := 20000 + rand.IntN(12000)
 		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
 			l.Close()
@@ -41,7 +41,7 @@ func (s *site) sidecarPort(t testing.TB) int {
 	}
 }
 
-// pushBeside pushes an app with a sidecar helper, which answers with the name of
+// pushBeside pushes an app with a sidecar helper, which responds with the name of
 // the app and "-helper".
 func (s *site) pushBeside(t testing.TB, home, app string, port int) {
 	t.Helper()
@@ -62,7 +62,8 @@ applications:
 	s.logged(t, guid(t, home, app), "APP/PROC/WEB/SIDECAR/HELPER", app+"-helper is here")
 }
 
-// asker asks routes all the time, and checks that whoever answers was meant.
+// asker sends requests to routes continuously, and checks that the right app
+// responds.
 type asker struct {
 	stop context.CancelFunc
 	all  sync.WaitGroup
@@ -72,7 +73,7 @@ type asker struct {
 	mistakes []string
 }
 
-// ask starts one for hosts and what answers of theirs begin with.
+// ask starts an asker for hosts and the prefixes of their responses.
 func (s *site) ask(t testing.TB, want map[string]string) *asker {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -98,15 +99,15 @@ func (s *site) ask(t testing.TB, want map[string]string) *asker {
 	return a
 }
 
-// count is how many answers of a host there were.
+// count returns the number of responses of a host.
 func (a *asker) count(host string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.answers[host]
 }
 
-// sidecarDestination leads a route to the port of a sidecar: that counts from
-// the next start on, and until then nobody answers in its place.
+// sidecarDestination maps a route to the port of a sidecar, which takes effect
+// after a restart; until then no other process responds to it.
 func sidecarDestination(t *testing.T, s *site) {
 	home := s.admin(t)
 	port := s.sidecarPort(t)
@@ -141,7 +142,7 @@ func sidecarDestination(t *testing.T, s *site) {
 		t.Errorf("PORT=%s", got["PORT"])
 	}
 
-	// Without a destination nobody is reached, from now on.
+	// Without a destination no app is reached from now on.
 	contains(t, replace(""), `"destinations":[]`)
 	s.reaches(t, "duo-side", "/", http.StatusNotFound)
 	s.reaches(t, "duo", "/", http.StatusOK)
@@ -153,8 +154,8 @@ func sidecarDestination(t *testing.T, s *site) {
 	t.Logf("answers: %v", asking.answers)
 }
 
-// sidecarShares has an app and its sidecar meet by file, socket and localhost,
-// where another app meets none of them.
+// sidecarShares tests that an app and its sidecar communicate by file, socket and
+// localhost, and that another app can reach none of them.
 func sidecarShares(t *testing.T, s *site) {
 	home := s.admin(t)
 	port := s.sidecarPort(t)
@@ -165,7 +166,7 @@ func sidecarShares(t *testing.T, s *site) {
 	s.works(t, "shares", "socket", "@shares-helper")
 	s.works(t, "shares", "dial", here)
 	if s.options.Engine != "container" {
-		return // apps are not kept apart, as the server says
+		return // this engine does not isolate apps, as the server logs
 	}
 	cfOK(t, home, pushProbe(t, "alien")...)
 	row := s.stats(t, guid(t, home, "shares"))[0]

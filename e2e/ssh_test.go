@@ -18,7 +18,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestSSH goes into the instances of an app that has a sidecar.
+// TestSSH tests ssh to the instances of an app with a sidecar.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -47,14 +47,14 @@ applications:
 			part{"files", d.files},
 			part{"strangers", d.strangers},
 		)
-		// One after another: each changes what the others count on.
+		// One after another: each changes state that the others depend on.
 		for _, p := range []part{{"switches", d.switches}, {"audit", d.audit}, {"endings", d.endings}} {
 			together(t, p)
 		}
 	})
 }
 
-// door is an app with two instances that somebody goes into.
+// sshFixture is an app with two instances, as the target of ssh.
 type sshFixture struct {
 	*site
 	home, app string
@@ -76,7 +76,7 @@ func (d *sshFixture) commands(t *testing.T) {
 		t.Errorf("a shell that is killed: exit code %d, want 137\n%s", code, out)
 	}
 
-	// It sees what the app sees, as the app's user.
+	// It has the app's view of the system, as the app's user.
 	for index := range 2 {
 		var env map[string]string
 		await(t, "the instance is asked by the router", func() bool {
@@ -108,13 +108,13 @@ func (d *sshFixture) commands(t *testing.T) {
 
 	// A job that is left behind does not keep the session.
 	contains(t, d.ssh(t, 0, "sleep 100000 & echo left behind"), "left behind")
-	// Much output arrives whole.
+	// Large output arrives complete.
 	if out := d.ssh(t, 1, "head -c 3000000 /dev/zero | tr '\\0' x"); len(out) != 3000000 {
 		t.Errorf("%d of 3000000 bytes arrive", len(out))
 	}
 }
 
-// shell has a conversation on a terminal, whose window changes.
+// shell tests a shell on a terminal whose window changes.
 func (d *sshFixture) shell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -130,8 +130,8 @@ func (d *sshFixture) shell(t *testing.T) {
 		defer close(over)
 		_, _ = io.Copy(screen, terminal) // ends with the other side
 	}()
-	// After each command there is a prompt of its own, which is not what was
-	// typed: what is typed while another command runs may be lost, as everywhere.
+	// Each command sets its own prompt, and the next is typed after it: input typed
+	// while another command runs may be lost.
 	step := 0
 	say := func(command string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func (d *sshFixture) shell(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees()
-	// Control-C is for what runs, not for the shell.
+	// Control-C interrupts the running command, not the shell.
 	say(`sh -c 'trap "echo caught; exit 5" INT; echo a${x}wake; while :; do sleep 0.1; done'; echo with $?`)
 	screen.await(t, "awake\r\n")
 	if _, err := terminal.Write([]byte{3}); err != nil {
@@ -173,7 +173,7 @@ func (d *sshFixture) shell(t *testing.T) {
 	}
 }
 
-// forwarding reaches a port that only the instance itself can.
+// forwarding connects to a port that only the instance itself can reach.
 func (d *sshFixture) forwarding(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -244,13 +244,13 @@ func (d *sshFixture) openSSH(t *testing.T, password, input, program string, args
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// host is that of the gateway.
+// host returns the host of the gateway.
 func (d *sshFixture) host() string {
 	host, _, _ := net.SplitHostPort(d.SSH)
 	return host
 }
 
-// code is a new one-time code.
+// code returns a new one-time code.
 func (d *sshFixture) code(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(cfOK(t, d.home, "ssh-code"))
@@ -305,8 +305,8 @@ func needOpenSSH(t *testing.T) {
 	}
 }
 
-// strangers are refused: those who guess, those who come twice with one code,
-// and those who may only look.
+// strangers tests logins that are rejected: wrong codes, codes used twice, and
+// users who may only read.
 func (d *sshFixture) strangers(t *testing.T) {
 	admin := d.adminToken(t)
 	d.createUser(t, admin, "watcher", "p")
@@ -331,10 +331,10 @@ func (d *sshFixture) strangers(t *testing.T) {
 	refused(code)
 }
 
-// notAuthorized is how cf says that it was refused.
+// notAuthorized is the message of cf when it is rejected.
 const notAuthorized = "Error opening SSH connection: You are not authorized to perform the requested action."
 
-// switches turns ssh off, for the app and for the space.
+// switches disables ssh, for the app and for the space.
 func (d *sshFixture) switches(t *testing.T) {
 	open := func() {
 		t.Helper()
@@ -363,7 +363,7 @@ func (d *sshFixture) switches(t *testing.T) {
 	open()
 }
 
-// told sees what is left of all that in events and logs.
+// audit checks the events and log lines of the other parts.
 func (d *sshFixture) audit(t *testing.T) {
 	events := cfOK(t, d.home, "events", "couple")
 	contains(t, events, "audit.app.ssh-authorized", "audit.app.ssh-unauthorized", "watcher", "index: 1",
@@ -372,16 +372,16 @@ func (d *sshFixture) audit(t *testing.T) {
 	contains(t, logs, "[SSH/0] OUT Successful remote access by 127.", "[SSH/1] OUT Successful remote access by 127.", "[SSH/0] OUT Remote access ended for 127.")
 	for _, text := range []string{events, logs, d.Stderr.String()} {
 		if strings.Contains(text, "a guess") {
-			t.Error("a password is told")
+			t.Error("got a password in the log, want none")
 		}
 	}
 }
 
-// endings kills the members of an instance from inside: it ends as a whole,
-// and another takes its place.
+// endings kills the members of an instance from inside: the whole instance stops
+// and is replaced.
 func (d *sshFixture) endings(t *testing.T) {
 	const sidecar = "APP/PROC/WEB/SIDECAR/HELPER"
-	// By turns, so that no crash is one too many to start again at once.
+	// In turns, so that no restart is delayed because of too many crashes.
 	for _, c := range []struct {
 		name   string
 		index  int
@@ -398,7 +398,7 @@ func (d *sshFixture) endings(t *testing.T) {
 		if n := processesOf(t, before); n < 2 {
 			t.Fatalf("%s: %d processes of instance %s are found, want the app and its sidecar", c.name, n, before)
 		}
-		// The session may go with the instance before it can say how it went.
+		// The session may end with the instance before it returns an exit status.
 		out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(c.index), "-c", "kill -"+c.signal+" $(cat app/"+c.member+".pid)")
 		if strings.Contains(out, "kill:") {
 			t.Fatalf("%s: %s", c.name, out)
@@ -417,13 +417,13 @@ func (d *sshFixture) endings(t *testing.T) {
 	d.ssh(t, 0, "true")
 }
 
-// endRecord is what is logged when an instance ended.
+// endRecord is the log record of an instance that stopped.
 type endRecord struct {
 	Instance, Reason, ExitDescription string
 	Index                             int
 }
 
-// ended waits for the record of an instance's end.
+// ended waits for the record that an instance stopped.
 func (d *sshFixture) ended(t *testing.T, instance string) (x endRecord) {
 	t.Helper()
 	await(t, "the end of the instance is recorded", func() bool {
@@ -451,7 +451,7 @@ func processesOf(t *testing.T, instance string) (n int) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		env, err := os.ReadFile(f) // somebody else's, or just gone
+		env, err := os.ReadFile(f) // fails for another user's process, or an exited one
 		if err == nil && bytes.Contains(env, []byte("CF_INSTANCE_GUID="+instance+"\x00")) {
 			n++
 		}

@@ -22,7 +22,7 @@ func TestAppsSurviveKill(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *site) { appSurvives(t, s, 2) })
 }
 
-// TestAppsSurviveKillSoak does it again and again.
+// TestAppsSurviveKillSoak does the same many times.
 func TestAppsSurviveKillSoak(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("INGOT_SOAK") == "" {
@@ -31,14 +31,14 @@ func TestAppsSurviveKillSoak(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *site) { appSurvives(t, s, 50) })
 }
 
-// place is where an app says it is.
+// location is the instance and address that an app reports.
 type location struct {
 	Number    int64
 	PID       int
 	Namespace string
 }
 
-// direct asks an instance without the server.
+// direct sends requests to an instance without the server.
 type direct struct {
 	client  *http.Client
 	address string
@@ -64,8 +64,8 @@ func (d *direct) ask(ctx context.Context) (p location, err error) {
 	return p, err
 }
 
-// appSurvives has an app that writes numbers and is asked all the time while
-// the server is killed and started again.
+// appSurvives has an app that writes numbers and gets requests continuously while
+// the server is killed and restarted.
 func appSurvives(t *testing.T, s *site, kills int) {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "steady", "--no-start")...)
@@ -147,7 +147,8 @@ func appSurvives(t *testing.T, s *site, kills int) {
 	countNumbers(t, s, app, instance, last.Number)
 }
 
-// countNumbers checks that the log has every number up to one, in order and once.
+// countNumbers checks that the log has every number up to a last one, in order
+// and once.
 func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
 	t.Helper()
 	var numbers []int64

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestTasks runs tasks with our client and with the real one, and kills the
+// TestTasks runs tasks with Ingot's client and with the real one, and kills the
 // server while some run.
 func TestTasks(t *testing.T) {
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-// taskRows is all that one does with tasks.
+// taskRows tests all task commands.
 func taskRows(t *testing.T, s *site, c *tool) {
 	name, home := "task-"+c.name, s.admin(t)
 	c.ok(t, pushProbe(t, name, "--task")...)
@@ -59,7 +59,7 @@ func taskRows(t *testing.T, s *site, c *tool) {
 		}
 	}
 
-	// Without a command that of a process.
+	// Without a command, that of a process is used.
 	c.ok(t, "run-task", name, "--process", "web", "--name", "sleepy")
 	await(t, "the task runs", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "RUNNING" })
 	id := fmt.Sprint(s.taskNamed(t, app, "sleepy")["sequence_id"])
@@ -76,7 +76,7 @@ func taskRows(t *testing.T, s *site, c *tool) {
 	contains(t, c.ok(t, "delete", name, "-f"), "OK")
 }
 
-// taskNamed is a task of an app as the platform shows it.
+// taskNamed returns a task of an app from the API.
 func (s *site) taskNamed(t testing.TB, app, name string) map[string]any {
 	t.Helper()
 	found := s.list(t, s.adminToken(t), "/v3/apps/"+app+"/tasks?names="+name)
@@ -86,7 +86,7 @@ func (s *site) taskNamed(t testing.TB, app, name string) map[string]any {
 	return found[0]
 }
 
-// taskLines are the lines of a task in its app's log.
+// taskLines returns the lines of a task in its app's log.
 func (s *site) taskLines(t testing.TB, app, name string) []string {
 	t.Helper()
 	var lines []string
@@ -103,7 +103,7 @@ func (s *site) taskLines(t testing.TB, app, name string) []string {
 }
 
 // tasksSurvive kills the server while a task counts, and right after tasks were
-// asked for: each runs once, and all of its lines are there once.
+// created: each runs once, and each line is logged once.
 func tasksSurvive(t *testing.T, s *site, kills int) {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "counter", "--task")...)
@@ -145,7 +145,7 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 			t.Errorf("the lines of %s are not all there once: %d of %d: %q", name, len(got), len(want), got)
 		}
 	}
-	// One that counts for ever ends with its app.
+	// An endless task is stopped with its app.
 	cfOK(t, home, "run-task", "counter", "--name", "ever", "--command", "trap '' TERM; while :; do sleep 1; done", "-m", "32M")
 	await(t, "the task runs", func() bool { return s.taskNamed(t, app, "ever")["state"] == "RUNNING" })
 	cfOK(t, home, "delete", "counter", "-f")

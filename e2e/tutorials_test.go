@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestTutorials types what docs/tutorials show, and compares what comes out.
+// TestTutorials runs the commands of docs/tutorials and compares the output.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "container"})
@@ -25,8 +25,8 @@ func TestTutorials(t *testing.T) {
 
 var textBlock = regexp.MustCompile("(?s)```text\n(.*?)```")
 
-// patientLogs replaces cf in a script: lines come into the log a moment after
-// they were printed, so 'cf logs' is repeated until the expected ones are there.
+// patientLogs replaces cf in a script: lines appear in the log a moment after
+// they were printed, so 'cf logs' is repeated until it shows the expected ones.
 const patientLogs = `
 cf() {
   if [ "${1-}" != logs ]; then command cf "$@"; return; fi
@@ -86,7 +86,7 @@ func tutorial(t *testing.T, s *site, name, program string) {
 		t.Fatal(err)
 	}
 	home := s.admin(t)
-	// Names of apps lead to this server, on whatever address it listens.
+	// Names of apps resolve to this server, whatever its address.
 	script := `curl() { command curl --connect-to "::` + at.Host + `" "$@"; }` + patientLogs + documented(t, s.Server, file)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir, cmd.Env = t.TempDir(), cfCommand(t.Context(), t, home, nil).Env

@@ -57,7 +57,7 @@ func TestUpChosenSecrets(t *testing.T) {
 	}
 	s.Stop(t)
 
-	// They count on the first start only.
+	// They are used only at the first start.
 	s.options.Env = []string{"INGOT_ADMIN_PASSWORD=later password"}
 	s.Restart(t)
 	s.userTokens(t, "admin", "chosen password")
@@ -84,15 +84,15 @@ func TestUpFilesArePrivate(t *testing.T) {
 			}
 			want := fs.FileMode(0o600)
 			switch {
-			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps pass through to their homes
+			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps must reach their homes
 				want = 0o711
-			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"): // databases to theirs
+			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"): // databases must reach theirs
 				want = 0o711
-			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // what apps have in common
+			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // shared by apps
 				want = 0o755
 			case d.IsDir():
 				want = 0o700
-			case d.Name() == "endpoints.json": // for everybody, and without secrets
+			case d.Name() == "endpoints.json": // readable by all users, without secrets
 				want = 0o644
 			}
 			if got := info.Mode().Perm(); got != want {
@@ -108,7 +108,7 @@ func TestUpFilesArePrivate(t *testing.T) {
 	s.Stop(t)
 	check("when it has ended")
 
-	// A secret that others can read is refused.
+	// A secret that others can read is rejected.
 	file := filepath.Join(s.Dir, "secrets", "admin-password")
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,8 @@ func TestUpFilesArePrivate(t *testing.T) {
 	s.Restart(t)
 }
 
-// refused starts a server that must end with 1 and say why in its last line.
+// refused starts a server that must exit with 1 and log the reason in its last
+// line.
 func refused(t *testing.T, s *Server, why ...string) {
 	t.Helper()
 	p := run(t, s.options.Env, s.args()...)
@@ -271,7 +272,7 @@ func TestUpBusyPort(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(s.Dir, "endpoints.json")); err == nil {
 			t.Errorf("%s: endpoints.json is there", flag)
 		}
-		if i == 0 { // nothing stands in the way of the next start
+		if i == 0 { // nothing prevents the next start
 			s.listen = free
 			s.launch(t)
 			s.awaitReady(t)
@@ -368,7 +369,7 @@ func TestUpDoors(t *testing.T) {
 			}
 		}
 	}
-	// Metrics and profiles are the operator's.
+	// Metrics and profiles are only for the operator.
 	if text := string(get(s.Admin, "/metrics").want(t, http.StatusOK).Body); !strings.Contains(text, "ingot_http_request_duration_seconds") || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("metrics:\n%s", text)
 	}
@@ -396,7 +397,7 @@ func TestUpDoors(t *testing.T) {
 			t.Errorf("the unknown host %s: %s %v", host, r, r.Header)
 		}
 	}
-	// Links are such that the client can follow them.
+	// The client can follow the links.
 	root := get(s.API, "/", header{"Host", "api.localhost:4711"}).object(t)["links"].(map[string]any)
 	if self := root["self"].(map[string]any)["href"]; self != "http://api.localhost:4711" {
 		t.Errorf("the link to itself is %v", self)

@@ -10,8 +10,8 @@ import (
 	"ingot/internal/notify/template"
 )
 
-// letter is HTML as tools for mail write it.
-var letter = `<!DOCTYPE html><html><head><title>Invoice</title><style>
+// mailHTML is HTML as mail tools generate it.
+var mailHTML = `<!DOCTYPE html><html><head><title>Invoice</title><style>
 @media (max-width: 600px) { .column { width: 100% !important } }
 </style></head><body style="margin:0;background:#f4f4f4">
 <!--[if mso]><table><tr><td width="600"><![endif]-->
@@ -24,7 +24,7 @@ var letter = `<!DOCTYPE html><html><head><title>Invoice</title><style>
 `, 20) + `<!--[if mso]></td></tr></table><![endif]--></body></html>`
 
 // mailPolicy is the most generous policy of bluemonday for mail: what its authors
-// offer for content of users, with the elements, attributes and styles of letter.
+// offer for content of users, with the elements, attributes and styles of mailHTML.
 func mailPolicy() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.RequireNoFollowOnLinks(false)
@@ -38,16 +38,16 @@ func mailPolicy() *bluemonday.Policy {
 
 func BenchmarkClean(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
-		b.SetBytes(int64(len(letter)))
+		b.SetBytes(int64(len(mailHTML)))
 		for b.Loop() {
-			template.Clean(letter)
+			template.Clean(mailHTML)
 		}
 	})
 	b.Run("bluemonday", func(b *testing.B) {
 		p := mailPolicy()
-		b.SetBytes(int64(len(letter)))
+		b.SetBytes(int64(len(mailHTML)))
 		for b.Loop() {
-			p.Sanitize(letter)
+			p.Sanitize(mailHTML)
 		}
 	})
 }
@@ -80,15 +80,15 @@ func TestCleanBesideBluemonday(t *testing.T) {
 
 func BenchmarkToText(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
-		b.SetBytes(int64(len(letter)))
+		b.SetBytes(int64(len(mailHTML)))
 		for b.Loop() {
-			template.ToText(letter)
+			template.ToText(mailHTML)
 		}
 	})
 	b.Run("html2text", func(b *testing.B) {
-		b.SetBytes(int64(len(letter)))
+		b.SetBytes(int64(len(mailHTML)))
 		for b.Loop() {
-			html2text.HTML2TextWithOptions(letter, html2text.WithLinksInnerText(), html2text.WithListSupport(), html2text.WithUnixLineBreaks())
+			html2text.HTML2TextWithOptions(mailHTML, html2text.WithLinksInnerText(), html2text.WithListSupport(), html2text.WithUnixLineBreaks())
 		}
 	})
 }

@@ -134,7 +134,7 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// plain reports whether s consists of letters, digits and a few signs, with
+// plain reports whether s is alphanumeric with a few other characters, with
 // dots only between them: a fast path for nearly all addresses.
 func plain(s string) bool {
 	dot := true

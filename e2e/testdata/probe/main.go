@@ -1,5 +1,5 @@
 // Probe is the app that the end-to-end tests push. It does what its paths say,
-// and tells what it sees of the place where it runs.
+// and reports its environment.
 //
 //	probe                 serves on $PORT
 //	probe exit CODE       leaves at once
@@ -57,7 +57,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "unknown word", args[0])
 		os.Exit(2)
 	}
-	// One after another, or the runtime sees that nobody will ever wake us.
+	// One after another, or the runtime detects a deadlock.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
@@ -78,7 +78,7 @@ func must(err error) {
 // written is the last number.
 var written atomic.Int64
 
-// number writes lines that tell whether one is missing, or there twice.
+// number writes numbered lines, so that a missing or repeated one is noticed.
 func number(every time.Duration) {
 	instance := os.Getenv("CF_INSTANCE_GUID")
 	tick := time.NewTicker(every)

@@ -1,13 +1,16 @@
-// Talker is an app that speaks in every way that the router has to pass on, on
-// one port: HTTP/1.1 and HTTP/2 without TLS.
+// Talker is an app that uses all protocols that the router supports, on one port:
+// HTTP/1.1 and HTTP/2 without TLS.
 //
 //	/proto      says which protocol the request came by, and its headers
-//	/ws         a WebSocket that repeats what it hears
-//	/events     server-sent events; the next comes when /next is asked
-//	/upload     answers with the size of the body and its trailer X-Sum, and
-//	            with a trailer of its own; with X-Refuse it does not read
-//	/endless    bytes until nobody takes them; /ended waits for that
-//	gRPC        the health service, of which "flips" changes at every /next
+//	/ws         a WebSocket that echoes what it receives
+
+// /events     server-sent events; the next comes when /next is asked
+// /upload     answers with the size of the body and its trailer X-Sum, and
+//
+//	with a trailer of its own; with X-Refuse it does not read
+//
+// /endless    bytes until the client disconnects; /ended waits for that
+// gRPC        the health service, of which "flips" changes at every /next
 package main
 
 import (

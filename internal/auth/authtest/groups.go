@@ -296,7 +296,7 @@ func testNesting(t *testing.T, s auth.Store) {
 		t.Parallel()
 		ids := []string{"anna", "anna"}
 		for i := range 1300 {
-			ids = append(ids, fmt.Sprint("nobody ", i))
+			ids = append(ids, fmt.Sprint("unknown ", i))
 		}
 		for member := range want {
 			ids = append(ids, member)

@@ -163,7 +163,7 @@ func testUserFilters(t *testing.T, s auth.Store) {
 		t.Parallel()
 		var filter scim.Expr = scim.Compare{Attr: "id", Op: scim.Eq, Value: "nobody"}
 		for i := 1; i < scim.MaxComparisons; i++ {
-			id := fmt.Sprint("nobody ", i)
+			id := fmt.Sprint("unknown ", i)
 			if i < len(all) && i%2 == 0 {
 				id = all[i].ID
 			}

@@ -42,7 +42,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// Whoever waits for a goroutine hears of its end, also when it panics.
+// Waiting for a goroutine ends when it panics, too.
 func TestNobodyWaitsForEver(t *testing.T) {
 	t.Parallel()
 	var p *background.PanicError

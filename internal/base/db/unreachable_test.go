@@ -49,7 +49,7 @@ func TestDatabaseAway(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// A mistake of ours is not the database's absence.
+	// A wrong statement does not mean that the database is unreachable.
 	if err := d.View(ctx, func(tx *db.Tx) error {
 		var n int
 		return tx.QueryRow("SELECT count(*) FROM no_such_table").Scan(&n)

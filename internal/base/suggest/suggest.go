@@ -4,7 +4,7 @@ import "strings"
 
 // Closest returns the candidate closest to a misspelled word, or "" if none is
 // close enough: the distance may be one for short words, and a quarter of the
-// letters for longer ones.
+// characters for longer ones.
 func Closest(word string, candidates []string) string {
 	lower := strings.ToLower(word)
 	best, distance := "", limit(len([]rune(word)))+1
@@ -19,7 +19,7 @@ func Closest(word string, candidates []string) string {
 	return best
 }
 
-// limit returns the largest accepted distance for a word of n letters.
+// limit returns the largest accepted distance for a word of n characters.
 func limit(n int) int {
 	switch {
 	case n < 2:
@@ -30,7 +30,7 @@ func limit(n int) int {
 	return n / 4
 }
 
-// Distance returns the number of letters to insert, delete, replace or
+// Distance returns the number of characters to insert, delete, replace or
 // transpose to get from a to b.
 func Distance(a, b string) int {
 	from, to := []rune(a), []rune(b)

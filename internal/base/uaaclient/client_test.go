@@ -112,7 +112,7 @@ func TestUsersByID(t *testing.T) {
 		t.Errorf("%d tokens for one task", b.uaa.tokens)
 	}
 	if found, err := b.client.UsersByID(t.Context(), nil); err != nil || len(found) != 0 {
-		t.Errorf("nobody: %v, %v", found, err)
+		t.Errorf("unknown user: got %v, %v", found, err)
 	}
 }
 

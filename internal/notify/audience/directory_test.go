@@ -341,7 +341,7 @@ func TestEveryone(t *testing.T) {
 	}
 }
 
-// Nobody who stays is missed when others leave between two pages.
+// No member is missed when others are removed between two pages.
 func TestMembersLeaveMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -71,13 +71,13 @@ func realAuth(t *testing.T) (string, auth.Store, []string) {
 	return base, store, ids
 }
 
-type nobody struct{}
+type noDirectory struct{}
 
-func (nobody) UsersByID(context.Context, []string) (map[string]api.DirectoryUser, error) {
+func (noDirectory) UsersByID(context.Context, []string) (map[string]api.DirectoryUser, error) {
 	return nil, nil
 }
 
-func (nobody) UsersByName(context.Context, []string, []string) ([]api.DirectoryUser, error) {
+func (noDirectory) UsersByName(context.Context, []string, []string) ([]api.DirectoryUser, error) {
 	return nil, nil
 }
 
@@ -116,7 +116,7 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	keys := &http.Client{Timeout: 10 * time.Second}
-	a := api.New(api.Options{Store: store, Platform: actions.New(), Directory: nobody{}, Log: quiet, Verifier: token.NewVerifier(token.Options{
+	a := api.New(api.Options{Store: store, Platform: actions.New(), Directory: noDirectory{}, Log: quiet, Verifier: token.NewVerifier(token.Options{
 		Issuer: authURL + "/oauth/token", Audiences: []string{"cloud_controller"}, Keys: token.NewRemoteKeys(authURL, keys),
 	})})
 	mux := web.NewMux(web.FormatV3, quiet, nil)

@@ -18,13 +18,13 @@ type Setup struct {
 	// Received tells how often the other side took each message, by its id.
 	Received func() map[string]int
 	// Hang makes the other side answer nothing from now on, until it is called
-	// again. Nil when there is nobody who could.
+	// again. Nil if the receiver cannot.
 	Hang func(on bool)
 	// Violations are what the other side saw and should not have.
 	Violations func() []string
 }
 
-// Make returns a fresh Setup. settled tells whether done was called for a
+// Make returns a fresh Setup. settled reports whether done was called for a
 // message already; the other side calls it, when the content of the next
 // message arrives on the same connection, and reports a violation if not.
 type Make func(t *testing.T, settled func(id string) bool) Setup
@@ -113,7 +113,7 @@ func (b *bench) deliver(t *testing.T, ctx context.Context, all []notify.Outgoing
 		case r.Verdict < notify.Accepted || r.Verdict > notify.Permanent:
 			t.Errorf("message %d has the verdict %d", i, r.Verdict)
 		case r.Verdict != notify.Accepted && r.Reason == "":
-			t.Errorf("message %d was not accepted, and nobody says why", i)
+			t.Errorf("message %d was not accepted, want a reason", i)
 		case r.BadAddress && r.Verdict != notify.Permanent:
 			t.Errorf("message %d has a bad address but is not given up: %+v", i, r)
 		}
@@ -234,7 +234,7 @@ func endedBefore(t *testing.T, b *bench) {
 
 func endedDuring(t *testing.T, b *bench) {
 	if b.Hang == nil {
-		t.Skip("nobody can hang")
+		t.Skip("the receiver cannot hang")
 	}
 	all := batch("during", 50)
 	b.Hang(true)

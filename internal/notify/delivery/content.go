@@ -120,7 +120,7 @@ func (c *contents) render(with *template.Compiled, v template.Values) (body *not
 }
 
 // values returns what a template can show to a recipient. link is the address to
-// unsubscribe, or the mark in its place.
+// unsubscribe, or the mark.
 func (c *contents) values(l *message, link string) template.Values {
 	s := l.Send
 	v := template.Values{

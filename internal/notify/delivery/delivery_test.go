@@ -490,7 +490,7 @@ func TestWebhooks(t *testing.T) {
 	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: server.URL, Secret: "hush"}); err != nil {
 		t.Fatal(err)
 	}
-	// Another one of the same client, which answers nothing, is in nobody's way.
+	// Another one of the same client, which does not respond, delays no other.
 	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "deaf", ClientID: "shop", URL: deaf(t), Secret: "x"}); err != nil {
 		t.Fatal(err)
 	}

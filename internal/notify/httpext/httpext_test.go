@@ -164,7 +164,7 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 			t.Errorf("%s of a bad link: %d %s %s", method, a.Status, a.Header.Get("Content-Type"), a.Body)
 		}
 	}
-	// The switch of another kind: neither one that is critical, nor one that nobody sent.
+	// The switch of another kind: neither one that is critical, nor one that was never sent.
 	for _, kind := range []string{"fire", "nothing", ""} {
 		if a := form("choice", "off", "client", "shop", "kind", kind); a.Status != 422 {
 			t.Errorf("switching off %q: %d %s", kind, a.Status, a.Body)

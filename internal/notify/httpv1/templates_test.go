@@ -149,7 +149,7 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 		w.Expect(1, shop, "PUT", path, body, 403, refused)
 		w.Expect(1, admin, "PUT", path, body, 204, "")
 	}
-	// Nobody knows who made those of before.
+	// The creator of older templates is not known.
 	if err := w.Store.CreateTemplate(t.Context(), notify.Template{ID: "old", Name: "old", HTML: "h"}); err != nil {
 		t.Fatal(err)
 	}

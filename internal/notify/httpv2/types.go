@@ -32,7 +32,7 @@ func (f *handlers) typeOf(r *http.Request) (notify.CampaignType, error) {
 }
 
 // ownTemplate checks that a template belongs to the caller. The default belongs
-// to nobody and is used by omitting the id.
+// to no client and is used by omitting the id.
 func (f *handlers) ownTemplate(r *http.Request, id string) error {
 	if id == "" {
 		return nil

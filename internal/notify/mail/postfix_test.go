@@ -161,7 +161,7 @@ scache unix - - n - 1 scache
 	}
 }
 
-// The way of real mail: our client, a server that nobody here wrote, and for
+// The way of real mail: Ingot's client, an independent mail server, and for
 // an address that does not exist its report back to our listener.
 func TestPostfix(t *testing.T) {
 	t.Parallel()

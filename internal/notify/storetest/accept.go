@@ -46,7 +46,7 @@ func testAccept(k *kit) {
 	_, err := s.Send(k.ctx, second.Number+1000)
 	k.wantErr(err, notify.ErrNotFound)
 
-	// A send to nobody is finished at once.
+	// A send without recipients is finished at once.
 	k.clock.move(time.Hour)
 	none := k.accept(s, k.sending("c"))
 	k.equal("finished", none.Finished, k.clock.time())
@@ -89,7 +89,7 @@ func testAcceptTogether(k *kit) {
 }
 
 // testAcceptCancelled sees that a call that was given up stored its send or did
-// not, as it says, and harms nobody else's.
+// not, as it says, and does not affect others.
 func testAcceptCancelled(k *kit) {
 	s := k.store()
 	var stored atomic.Int64
@@ -326,7 +326,7 @@ func (k *kit) recipients(s notify.Store, send int64) []string {
 	}
 }
 
-// testExtendDuplicates sees that somebody who comes again, in the same chunk,
+// testExtendDuplicates checks that a repeated recipient, in the same chunk,
 // the next or much later, is left out.
 func testExtendDuplicates(k *kit) {
 	s := k.store()
@@ -376,7 +376,7 @@ func testExtendAudiences(k *kit) {
 }
 
 // testExtendTogether sees that of processes that extend from the same cursor
-// one wins, and nobody is added twice.
+// one wins, and no recipient is added twice.
 func testExtendTogether(k *kit) {
 	s := k.store()
 	send := k.growing(s)

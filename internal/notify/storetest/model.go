@@ -115,7 +115,7 @@ func (m *model) claim(t *rapid.T, owner string, limit int) {
 		want := m.messages[c.Number]
 		switch {
 		case want == nil:
-			t.Fatalf("message %d is of nobody", c.Number)
+			t.Fatalf("message %d has no send", c.Number)
 		case want.status.Final() || want.due.After(now) || !want.free(now):
 			t.Fatalf("message %d is given out, but %+v at %v", c.Number, *want, now)
 		case c.Status != want.status || c.Attempts != want.attempts:

@@ -24,8 +24,8 @@ func testPreferences(k *kit) {
 		return global, kinds
 	}
 	global, kinds := look("u")
-	k.equal("global of somebody unknown", global, false)
-	k.equal("kinds of somebody unknown", kinds, []notify.Preference{})
+	k.equal("global of an unknown user", global, false)
+	k.equal("kinds of an unknown user", kinds, []notify.Preference{})
 
 	k.deliver(s, "c", "u", "other")
 	k.deliver(s, "c", "u")
@@ -76,7 +76,7 @@ func testUnsubscribed(k *kit) {
 	} {
 		k.equal("unsubscribed", value[map[string]bool](k)(s.Unsubscribed(k.ctx, ref, all)), want)
 	}
-	k.equal("of nobody", value[map[string]bool](k)(s.Unsubscribed(k.ctx, kind, nil)), map[string]bool{})
+	k.equal("of no users", value[map[string]bool](k)(s.Unsubscribed(k.ctx, kind, nil)), map[string]bool{})
 }
 
 func testSuppressions(k *kit) {

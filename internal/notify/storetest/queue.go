@@ -32,9 +32,9 @@ func testClaim(k *kit) {
 	k.equal("limit 0", numbersOf(k.claim(s, "w2", 0)), []int64(nil))
 }
 
-// testClaimLanes sees that no lane keeps another waiting, and that a claim is
+// testClaimPriorities sees that no priority keeps another waiting, and that a claim is
 // filled when there is enough in any of them.
-func testClaimLanes(k *kit) {
+func testClaimPriorities(k *kit) {
 	s := k.store()
 	k.accept(s, k.sending("c", names("bulk", 300)...))
 	first := k.claim(s, "w", 60)
@@ -46,18 +46,18 @@ func testClaimLanes(k *kit) {
 	}
 	got := map[string]int{}
 	for _, c := range k.claim(s, "w", 40) {
-		lane := "bulk"
+		priority := "bulk"
 		if c.Status == notify.Retry {
-			lane = "retry"
+			priority = "retry"
 		} else if len(c.UserID) > 6 && c.UserID[:6] == "single" {
-			lane = "single"
+			priority = "single"
 		}
-		got[lane]++
+		got[priority]++
 	}
 	k.equal("claimed", got["bulk"]+got["retry"]+got["single"], 40)
-	for _, lane := range []string{"single", "bulk", "retry"} {
-		if got[lane] < 5 {
-			k.Errorf("%d of lane %s among %v", got[lane], lane, got)
+	for _, priority := range []string{"single", "bulk", "retry"} {
+		if got[priority] < 5 {
+			k.Errorf("%d of priority %s among %v", got[priority], priority, got)
 		}
 	}
 	rest := 0

@@ -26,7 +26,7 @@ func testListSends(k *kit) {
 	k.equal("all", list("c", 0, 10), want)
 	k.equal("first page", list("c", 0, 2), want[:2])
 	k.equal("second page", list("c", want[1], 2), want[2:4])
-	k.equal("of nobody", list("x", 0, 10), []int64(nil))
+	k.equal("of no client", list("x", 0, 10), []int64(nil))
 }
 
 func testMessages(k *kit) {

@@ -31,7 +31,7 @@ func testRegister(k *kit) {
 		{ClientID: "c", ID: "b", Description: "B", Critical: true, TemplateID: notify.DefaultTemplate},
 	})
 
-	// With prune the client's other kinds go, and nobody else's.
+	// With prune the client's other kinds are deleted, and no others.
 	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "third"}, []notify.Kind{{ID: "new"}}, true))
 	k.equal("kinds", value[[]notify.Kind](k)(s.Kinds(k.ctx, "")), []notify.Kind{
 		{ClientID: "c", ID: "new", TemplateID: notify.DefaultTemplate},
@@ -50,7 +50,7 @@ func testKinds(k *kit) {
 	k.wantErr(s.UpdateKind(k.ctx, notify.Kind{ClientID: "c", ID: "x"}), notify.ErrNotFound)
 	_, err := s.Kind(k.ctx, notify.KindRef{ClientID: "x", KindID: "a"})
 	k.wantErr(err, notify.ErrNotFound)
-	k.equal("kinds of nobody", value[[]notify.Kind](k)(s.Kinds(k.ctx, "nobody")), []notify.Kind{})
+	k.equal("kinds of an unknown client", value[[]notify.Kind](k)(s.Kinds(k.ctx, "nobody")), []notify.Kind{})
 }
 
 func testAssignTemplate(k *kit) {

@@ -65,7 +65,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"FindMessages", testFindMessages},
 
 		{"Claim", testClaim},
-		{"ClaimLanes", testClaimLanes},
+		{"ClaimPriorities", testClaimPriorities},
 		{"ClaimSmallLimits", testClaimSmallLimits},
 		{"ClaimOnce", testClaimOnce},
 		{"ClaimBesideFinish", testClaimBesideFinish},

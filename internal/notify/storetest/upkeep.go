@@ -250,7 +250,7 @@ func testTelling(k *kit) {
 	calls := value[[]notify.Callback](k)(s.Callbacks(k.ctx, "w", 10, time.Minute))
 	k.equal("calls", len(calls), 1)
 	k.equal("about", string(calls[0].Payload), "delivered failed ")
-	// What is final already is told to nobody again.
+	// Final messages are not reported again.
 	_, err = s.Finish(k.ctx, outcomes[:1], func(notify.Webhook, []*notify.Claimed) []notify.Callback {
 		k.Error("told twice")
 		return nil

@@ -47,7 +47,7 @@ func testLockingCountsInPlace(t *testing.T, s *suite) {
 }
 
 // A statement sees what others committed since the transaction began, which is
-// the difference to Update. SQLite has one writer, so there nobody can.
+// the difference to Update. SQLite has one writer, so no other transaction can.
 func testLockingSeesCommitted(t *testing.T, s *suite) {
 	s.withItems(t)
 	if s.db.Dialect() == db.SQLite {

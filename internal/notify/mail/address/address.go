@@ -75,7 +75,7 @@ func simple(s string) bool {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
 		case (c == '_' || c == '+') && i < at:
 		case c == '@' && i == at, c == '.', c == '-':
-			// Between letters only, which excludes encoded domains too.
+			// Only between alphabetic characters, which excludes encoded domains too.
 			if before == '.' || before == '-' || before == '@' || i == len(s)-1 {
 				return false
 			}

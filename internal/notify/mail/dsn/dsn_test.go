@@ -179,7 +179,7 @@ func TestListener(t *testing.T) {
 		{"by Message-ID", "bounces@in.ingot.example", report(), "", id},
 		{"by VERP", "bounces+abc-1@in.ingot.example", report("Message-ID:", "X:"), "", "abc-1"},
 		{"any case", "Bounces+ABC-1@IN.ingot.example", report(), "", "abc-1"},
-		{"about nothing of ours", "bounces@in.ingot.example", report("Message-ID:", "X:"), "", ""},
+		{"about another message", "bounces@in.ingot.example", report("Message-ID:", "X:"), "", ""},
 		{"no report", "bounces@in.ingot.example", "Subject: hi\r\n\r\nhi\r\n", "550", ""},
 		{"other address", "ann@in.ingot.example", report(), "550", ""},
 		{"other domain", "bounces@other.example", report(), "550", ""},

@@ -97,7 +97,7 @@ func TestRestart(t *testing.T) {
 		send(t, m, fmt.Sprintf("user%d@example.com", i), notify.Body{Subject: "Grüße", Text: "t"})
 	}
 	before, _ := m.List("", 0)
-	// What a crash, or somebody, left behind.
+	// Files that a crash, or another program, left behind.
 	for name, content := range map[string]string{".new-123": "half", "0000000000000009.mail": "broken", "notes.txt": "mine", "0000000000000003.mail": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
