@@ -337,12 +337,12 @@ func TestDeploymentSeen(t *testing.T) {
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
 		t.Errorf("at once it is %+v", now)
 	}
-	w.clock.advance(2 * time.Second)
+	w.clock.Advance(2 * time.Second)
 	w.settled()
 	if now := w.deployment(d); now.Status != platform.DeploymentActive {
 		t.Errorf("after two seconds it is %+v", now)
 	}
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	w.awaitReason(d, platform.ReasonDeployed)
 }
 
