@@ -64,6 +64,8 @@ const plainReason = "readers know the words of Cloud Foundry, Unix and Go; a pri
 // folder once it has none of the private words; none may return then.
 var plainFolders = []string{
 	"internal/archtest/", "internal/auth/", "internal/base/", "internal/broker/", "internal/cli/", "internal/notify/", "e2e/", "cmd/", "samples/", "bench/", "scripts/", "packaging/", "docs/", "Makefile", "README.md", "SECURITY.md",
+	"internal/platform/actions/", "internal/platform/api/", "internal/platform/archive/", "internal/platform/blob/", "internal/platform/manifest/",
+	"internal/platform/platformdb/", "internal/platform/services/", "internal/platform/staging/", "internal/platform/storetest/",
 	"internal/platform/alerts/", "internal/platform/controller/", "internal/platform/dns/", "internal/platform/engine/", "internal/platform/initproto/",
 	"internal/platform/logs/",
 	"internal/platform/router/", "internal/platform/sshd/",
@@ -75,6 +77,10 @@ var notPlain = map[string]string{
 	"internal/archtest/words_":     "lists the words",
 	"internal/base/daemon/":        "runs servers as the Unix user nobody",
 	"internal/notify/notifydb/":    "a column of its table is called lane",
+	"bench/libraries/":                         "not checked yet",
+	"docs/architecture.md":                     "its table quotes packages that are not checked yet",
+	"docs/decisions/0010-wings.md":             "names packages by their old names",
+	"internal/platform/platformdb/migrations/": "a migration is not edited once it was applied",
 }
 
 // private finds words that are not used for what this project does, or not in the

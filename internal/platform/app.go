@@ -2,7 +2,7 @@ package platform
 
 import "time"
 
-// AppState is what the user wants of an app.
+// AppState is the state that the user wants an app to be in.
 type AppState string
 
 // The states of an app.
@@ -11,14 +11,14 @@ const (
 	AppStopped AppState = "STOPPED"
 )
 
-// Lifecycle says how an app is made runnable.
+// Lifecycle is how an app is staged.
 type Lifecycle struct {
 	Type       string   `json:"type"` // buildpack, docker
 	Buildpacks []string `json:"buildpacks,omitempty"`
 	Stack      string   `json:"stack,omitempty"`
 }
 
-// App is what users push.
+// App is an application that a user pushed.
 type App struct {
 	Resource
 	Metadata
@@ -33,22 +33,22 @@ type App struct {
 	Features map[string]bool
 }
 
-// The features of an app that matter here. The last two give it its services in
-// files.
+// The features of an app that the platform acts on. The last two provide its
+// services in files.
 const (
 	FeatureSSH               = "ssh"
 	FeatureServiceBindingK8s = "service-binding-k8s"
 	FeatureFileBasedVCAP     = "file-based-vcap-services"
 )
 
-// HasFeature reports whether a feature is on: as the user set it, or by default,
-// which is on for ssh alone.
+// HasFeature reports whether a feature is enabled. By default only ssh is.
 func (a *App) HasFeature(name string) bool {
 	enabled, set := a.Features[name]
 	return enabled || !set && name == FeatureSSH
 }
 
-// FileBased is the feature by which an app has its services in files, or "".
+// FileBased returns the enabled feature that provides services in files, "" if
+// none is.
 func (a *App) FileBased() string {
 	for _, f := range []string{FeatureServiceBindingK8s, FeatureFileBasedVCAP} {
 		if a.HasFeature(f) {
@@ -68,12 +68,12 @@ const (
 	CheckHTTP    CheckType = "http"
 )
 
-// HealthCheck tells whether an instance is well. Zero durations (in seconds)
-// mean the defaults.
+// HealthCheck decides whether an instance is healthy. Durations are in seconds;
+// zero means the default.
 type HealthCheck struct {
 	Type              CheckType `json:"type"`
 	Endpoint          string    `json:"endpoint,omitempty"`
-	Timeout           int       `json:"timeout,omitempty"` // to become healthy at first
+	Timeout           int       `json:"timeout,omitempty"` // to become healthy after the start
 	InvocationTimeout int       `json:"invocation_timeout,omitempty"`
 	Interval          int       `json:"interval,omitempty"`
 }
@@ -85,7 +85,7 @@ type Process struct {
 	Metadata
 	AppGUID string
 	Type    string
-	// Command is what the user set; empty means that of the droplet.
+	// Command is what the user set; empty means the command of the droplet.
 	Command   string
 	User      string
 	Instances int
@@ -94,10 +94,10 @@ type Process struct {
 	LogRate   int64 // bytes a second; -1 means no limit
 	Health    HealthCheck
 	Readiness HealthCheck
-	// Version changes with everything that needs new instances.
+	// Version changes whenever instances have to be replaced.
 	Version string
-	// DropletGUID is the droplet its instances run. It follows the app's at
-	// start and restart.
+	// DropletGUID is the droplet that its instances run. It becomes the app's
+	// current droplet at a start or restart.
 	DropletGUID string
 }
 
@@ -161,7 +161,7 @@ const (
 	BuildFailed  BuildState = "FAILED"
 )
 
-// Build makes a droplet of a package.
+// Build makes a droplet from a package.
 type Build struct {
 	Resource
 	Metadata
@@ -211,7 +211,7 @@ type Droplet struct {
 	ExecutionMetadata string
 }
 
-// DropletBuildpack is a buildpack that took part.
+// DropletBuildpack is a buildpack that took part in staging.
 type DropletBuildpack struct {
 	Name          string `json:"name"`
 	DetectOutput  string `json:"detect_output"`
@@ -219,7 +219,7 @@ type DropletBuildpack struct {
 	BuildpackName string `json:"buildpack_name"`
 }
 
-// DropletSidecar is a sidecar a buildpack asks for.
+// DropletSidecar is a sidecar that a buildpack defines.
 type DropletSidecar struct {
 	Name         string   `json:"name"`
 	Command      string   `json:"command"`
@@ -239,8 +239,8 @@ const (
 	InstanceDown     InstanceState = "DOWN"
 )
 
-// Instance is one running copy of a process: what is, beside what is wanted.
-// The controller owns it.
+// Instance is one instance of a process, in its actual state. The controller
+// writes it.
 type Instance struct {
 	Resource     // the guid is the engine's id
 	AppGUID      string
@@ -252,15 +252,15 @@ type Instance struct {
 	Since        time.Time
 	Crashes      int
 	CrashedAt    time.Time
-	RestartAt    time.Time // when a crashed one is started again
+	RestartAt    time.Time // when it is restarted after a crash
 	Details      string    // for the user: why it is not running
 	Host         string
 	InternalIP   string
 	Ports        []InstancePort
-	RecordsAfter uint64 // the last record that was taken over
+	RecordsAfter uint64 // the last record whose line was stored
 }
 
-// InstancePort is where a port of an instance is reached.
+// InstancePort is the address at which a port of an instance is reached.
 type InstancePort struct {
 	Inside  int    `json:"inside"`
 	Listens int    `json:"listens"`

@@ -34,9 +34,9 @@ const (
 	ReasonSuperseded DeploymentReason = "SUPERSEDED"
 )
 
-// Deployment replaces the instances of an app's web process bit by bit. From
-// its beginning the process is what it shall become; what it was is in Before,
-// for the instances that are not replaced yet and for the way back.
+// Deployment replaces the instances of an app's web process step by step. The
+// process is updated when the deployment is created. Before holds its previous
+// values, for the instances that are not replaced yet and for a cancellation.
 type Deployment struct {
 	Resource
 	Metadata
@@ -49,18 +49,18 @@ type Deployment struct {
 	PreviousDropletGUID string
 	MaxInFlight         int
 	Options             DeploymentOptions
-	// Step is the step of a canary deployment, from 1 on. After the last one it
-	// goes on like a rolling deployment.
+	// Step is the step of a canary deployment, counted from 1. After the last one
+	// it continues like a rolling deployment.
 	Step   int
 	Before WebRun
-	// LastHealthy is when an instance of the new version became ready at last.
+	// LastHealthy is when an instance of the new version last became ready.
 	LastHealthy time.Time
-	// Error is why it does not get on, for the user.
+	// Error is why it makes no progress, for the user.
 	Error string
 }
 
-// DeploymentOptions are what users may say about a deployment; nil leaves the
-// process as it is.
+// DeploymentOptions are the options that users can set; nil keeps the value of the
+// process.
 type DeploymentOptions struct {
 	WebInstances *int   `json:"web_instances,omitempty"`
 	MemoryMB     *int   `json:"memory_in_mb,omitempty"`
@@ -70,7 +70,7 @@ type DeploymentOptions struct {
 	CanarySteps []int `json:"canary_steps,omitempty"`
 }
 
-// WebRun is what a deployment changes of the web process.
+// WebRun holds the fields of the web process that a deployment changes.
 type WebRun struct {
 	Version     string `json:"version"`
 	DropletGUID string `json:"droplet_guid"`
@@ -80,18 +80,18 @@ type WebRun struct {
 	LogRate     int64  `json:"log_rate"`
 }
 
-// WebRunOf is that of a process.
+// WebRunOf returns the current values of a process.
 func WebRunOf(p *Process) WebRun {
 	return WebRun{p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate}
 }
 
-// Apply makes a process what it was.
+// Apply sets the fields of a process to these values.
 func (r WebRun) Apply(p *Process) {
 	p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate = r.Version, r.DropletGUID, r.Instances, r.MemoryMB, r.DiskMB, r.LogRate
 }
 
-// Steps is how many steps there are: one, unless the user named some. Only
-// canary deployments have any.
+// Steps returns the number of canary steps: one unless the user named some, and
+// none in a rolling deployment.
 func (d *Deployment) Steps() int {
 	if d.Strategy != StrategyCanary {
 		return 0
@@ -99,8 +99,8 @@ func (d *Deployment) Steps() int {
 	return max(1, len(d.Options.CanarySteps))
 }
 
-// Canaries is how many of n instances are to be new as long as the deployment
-// is in one of its steps; false when it is not.
+// Canaries returns how many of n instances the current canary step replaces. It
+// returns false if the deployment is in no such step.
 func (d *Deployment) Canaries(n int) (int, bool) {
 	if d.Step < 1 || d.Step > d.Steps() {
 		return n, false

@@ -2,12 +2,12 @@ package platform
 
 import "time"
 
-// LogLine is one line of an app's log, from whoever writes it (the app, a build,
-// the router, the platform) to whoever reads it.
+// LogLine is one line of an app's log, written by the app, a build, the router or
+// the platform.
 type LogLine struct {
 	App  string // guid
 	Time time.Time
-	// Source says who writes: APP/PROC/WEB, STG, API, CELL, RTR, SSH, LGR.
+	// Source is the component that wrote it: APP/PROC/WEB, STG, API, CELL, RTR, SSH, LGR.
 	Source   string
 	Instance string // index as text
 	Stderr   bool

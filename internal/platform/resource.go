@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Resource is what all nouns have.
+// Resource holds the fields that all nouns have.
 type Resource struct {
 	GUID    string
 	Created time.Time
 	Updated time.Time
 }
 
-// Base gives generic code the common fields.
+// Base returns the common fields, for generic code.
 func (r *Resource) Base() *Resource { return r }
 
-// Metadata is what users attach to resources.
+// Metadata is the labels and annotations that users set on resources.
 type Metadata struct {
 	Labels      map[string]string
 	Annotations map[string]string
 }
 
-// Meta gives generic code the metadata.
+// Meta returns the metadata, for generic code.
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Organization is a group of spaces.
@@ -43,14 +43,14 @@ type Space struct {
 	SSHAllowed bool
 }
 
-// User is somebody who can have roles: a person or a client of the
-// authorization server, known here by its id there.
+// User is a person or client of the authorization server that can have roles. Its
+// guid is its id there.
 type User struct {
 	Resource
 	Metadata
 }
 
-// RoleType is what a user may do in an organization or space.
+// RoleType is a kind of role in an organization or space.
 type RoleType string
 
 // The roles.
@@ -84,8 +84,8 @@ type Role struct {
 	SpaceGUID string // of space roles
 }
 
-// Domain is a name below which routes are made. Without an organization it is
-// shared by all.
+// Domain is a name below which routes are created. Without an organization all
+// organizations share it.
 type Domain struct {
 	Resource
 	Metadata
@@ -109,7 +109,7 @@ type Route struct {
 	SharedSpaces []string
 }
 
-// Destination sends requests of a route to a port of an app's process.
+// Destination maps a route to a port of an app's process.
 type Destination struct {
 	Resource
 	RouteGUID   string
@@ -141,11 +141,11 @@ type Buildpack struct {
 	State     BuildpackState
 	Filename  string
 	Lifecycle string
-	Bundled   bool // comes with ingot; has no blob
+	Bundled   bool // part of ingot; has no blob
 	Checksum  string
 }
 
-// Stack is a root file system apps run in.
+// Stack is a root file system that apps run in.
 type Stack struct {
 	Resource
 	Metadata
@@ -154,7 +154,7 @@ type Stack struct {
 	Default     bool
 }
 
-// FeatureFlag switches something on or off for everybody but administrators.
+// FeatureFlag enables or disables a feature for users who are not administrators.
 type FeatureFlag struct {
 	Name               string
 	Enabled            bool
@@ -169,7 +169,7 @@ type EnvGroup struct {
 	Updated time.Time
 }
 
-// AuditEvent says who did what to whom.
+// AuditEvent records an action: its actor, type and target.
 type AuditEvent struct {
 	Resource
 	Type       string
@@ -184,12 +184,12 @@ type AuditEvent struct {
 	OrgGUID    string
 }
 
-// Job is work that outlives the request that asked for it.
+// Job is an operation that continues after the request that started it.
 //
 //	PROCESSING ──▶ COMPLETE
 //	  │   ▲  └───▶ FAILED
 //	  ▼   │
-//	POLLING (somebody else works, and is asked from time to time)
+//	POLLING (waits for another server, such as a broker)
 type Job struct {
 	Resource
 	Operation    string // "app.delete"
@@ -198,17 +198,17 @@ type Job struct {
 	Warnings     []string
 	ResourceType string // of the link: "app"
 	ResourceGUID string
-	// Payload is what the worker needs; it may hold secrets and is encrypted.
+	// Payload is the input of the worker. It may hold secrets and is encrypted.
 	Payload []byte
-	// Lease is until when a worker has it; Worker names that worker.
+	// Lease is when the claim of Worker on the job expires.
 	Lease   time.Time
 	Worker  string
 	Attempt int
-	// Due is when it should be looked at next.
+	// Due is when a worker should take it next.
 	Due time.Time
 }
 
-// JobState says how far a job is.
+// JobState is the state of a job.
 type JobState string
 
 // The states of a job.

@@ -37,10 +37,10 @@ func LoadBalancings(hash bool) []string {
 	return []string{"round-robin", "least-connection"}
 }
 
-// CheckRouteOptions says what is wrong with options that somebody sets, by the
-// name of the option, in Cloud Foundry's words. A nil value removes an option. It
-// looks neither at names that no option has nor at values of loadbalancing, of
-// which the API and manifests speak in words of their own.
+// CheckRouteOptions returns what is wrong with options that a user sets, in Cloud
+// Foundry's words. A nil value removes an option. Unknown names and values of
+// loadbalancing are not checked: the API and manifests report them in different
+// words.
 func CheckRouteOptions(options map[string]any) (problems []string) {
 	other := options[OptionLoadBalancing] != nil && options[OptionLoadBalancing] != balancingHash
 	if v := options[OptionHashHeader]; !blank(v) {

@@ -2,7 +2,7 @@ package platform
 
 import "time"
 
-// BrokerState says how far the platform knows a broker's catalog.
+// BrokerState is the state of the synchronization with a broker's catalog.
 type BrokerState string
 
 // The states of a broker.
@@ -36,7 +36,7 @@ type ServiceOffering struct {
 	Name        string
 	Description string
 	BrokerGUID  string
-	CatalogID   string // the broker's name for it
+	CatalogID   string // the broker's id
 	// Available is false when the broker no longer offers it.
 	Available            bool
 	Bindable             bool
@@ -48,11 +48,11 @@ type ServiceOffering struct {
 	Tags                 []string
 	Requires             []string
 	DocumentationURL     string
-	// CatalogMetadata is what the broker says for people.
+	// CatalogMetadata is the description that the broker provides for people.
 	CatalogMetadata map[string]any
 }
 
-// Visibility says who may use a plan.
+// Visibility is who can use a plan.
 type Visibility string
 
 // The visibilities of a plan.
@@ -63,7 +63,7 @@ const (
 	VisibleSpace  Visibility = "space"
 )
 
-// ServicePlan is a size of an offering.
+// ServicePlan is a variant of an offering, such as its size.
 type ServicePlan struct {
 	Resource
 	Metadata
@@ -87,8 +87,8 @@ type ServicePlan struct {
 	Schemas map[string]any
 }
 
-// OperationState is how far the last operation on a service instance or
-// binding is.
+// OperationState is the state of the last operation on a service instance or
+// binding.
 //
 //	initial ──▶ in progress ──▶ succeeded
 //	                 └────────▶ failed
@@ -109,7 +109,7 @@ const (
 	OperationDelete = "delete"
 )
 
-// LastOperation is what was last done, or is being done.
+// LastOperation is the last operation, finished or in progress.
 type LastOperation struct {
 	Type        string
 	State       OperationState
@@ -118,13 +118,13 @@ type LastOperation struct {
 	Updated     time.Time
 }
 
-// InProgress reports whether somebody is at it.
+// InProgress reports whether the operation is not finished.
 func (o LastOperation) InProgress() bool {
 	return o.State == OperationInProgress || o.State == OperationInitial
 }
 
-// Exists reports whether the thing was made and not taken back: what a broker
-// gave for it can be used.
+// Exists reports whether the instance or binding was created and not deleted, so
+// that its credentials can be used.
 func (o LastOperation) Exists() bool {
 	switch o.Type {
 	case OperationCreate:
@@ -141,8 +141,8 @@ const (
 	ServiceUserProvided = "user-provided"
 )
 
-// ServiceInstance is a service in a space: one a broker made, or what a user
-// says about one elsewhere.
+// ServiceInstance is a service in a space: created by a broker, or described by a
+// user who has it elsewhere.
 type ServiceInstance struct {
 	Resource
 	Metadata
@@ -157,7 +157,7 @@ type ServiceInstance struct {
 	MaintenanceVersion string
 	// Credentials are those of user-provided ones; they are encrypted.
 	Credentials map[string]any
-	// BrokerMetadata is what the broker said about it.
+	// BrokerMetadata is the metadata that the broker returned for it.
 	BrokerMetadata map[string]any
 	SharedSpaces   []string
 	Last           LastOperation
@@ -170,7 +170,7 @@ const (
 	BindingRoute = "route"
 )
 
-// ServiceBinding gives an app, a key or a route what it needs of a service
+// ServiceBinding gives an app, a service key or a route access to a service
 // instance.
 type ServiceBinding struct {
 	Resource
@@ -180,7 +180,7 @@ type ServiceBinding struct {
 	InstanceGUID string
 	AppGUID      string // of app bindings
 	RouteGUID    string // of route bindings
-	// SpaceGUID is that of the app or the route, and of keys the instance's.
+	// SpaceGUID is the space of the app or the route; for keys, of the instance.
 	SpaceGUID       string
 	SyslogDrainURL  string
 	RouteServiceURL string

@@ -2,13 +2,13 @@ package platform
 
 import "context"
 
-// Store keeps the nouns. All work goes through transactions: View sees one
-// moment and cannot write; Update is serializable, all or nothing, and may run
-// its function more than once.
+// Store stores the nouns. All access is through transactions: View reads one
+// snapshot and cannot write; Update is serializable and atomic, and may run its
+// function more than once.
 //
-// A read of what is not there fails with fault.NotFound; a write that breaks a
-// unique rule with fault.Conflict. What to tell the user about it is the
-// caller's business.
+// Reading a resource that does not exist returns fault.NotFound; a write that
+// violates uniqueness returns fault.Conflict. The caller provides the message for
+// the user.
 type Store interface {
 	View(ctx context.Context, f func(Tx) error) error
 	Update(ctx context.Context, f func(Tx) error) error
@@ -17,8 +17,8 @@ type Store interface {
 // Tx is a transaction.
 type Tx interface {
 	Context() context.Context
-	// Announce tells the store's Sink of changes once the transaction has
-	// committed. Whoever writes what Changes names has to call it.
+	// Announce passes changes to the store's Sink once the transaction has
+	// committed. Every write of a kind that Changes names must be announced.
 	Announce(c Changes)
 
 	Organizations() Repo[Organization]
@@ -49,17 +49,17 @@ type Tx interface {
 	ServiceInstances() Repo[ServiceInstance]
 	ServiceBindings() Repo[ServiceBinding]
 
-	FeatureFlags() ([]FeatureFlag, error) // those that were ever set
+	FeatureFlags() ([]FeatureFlag, error) // only those that were set
 	SetFeatureFlag(FeatureFlag) error
 	EnvGroup(name string) (EnvGroup, error)
 	SetEnvGroup(EnvGroup) error
 }
 
-// Repo is all resources of one kind.
+// Repo holds all resources of one kind.
 type Repo[T any] interface {
 	Get(guid string) (*T, error)
-	// List returns a page and how many there are in all. With PerPage 0 it
-	// returns everything.
+	// List returns a page of the matches and their total number. With PerPage 0 it
+	// returns all.
 	List(q Query) (page []*T, total int, err error)
 	// First returns the first match, or fault.NotFound.
 	First(q Query) (*T, error)
@@ -69,7 +69,7 @@ type Repo[T any] interface {
 	// Update stores all fields and sets Updated to now.
 	Update(*T) error
 	Delete(guid string) error
-	// DeleteAll removes all matches and says how many there were.
+	// DeleteAll removes all matches and returns their number.
 	DeleteAll(q Query) (int, error)
 }
 
@@ -77,20 +77,20 @@ type Repo[T any] interface {
 type Query struct {
 	Where  []Cond
 	Labels []LabelRequirement
-	// Reader restricts to what a user may see; nil sees everything.
+	// Reader restricts the result to what a user can see; nil means no restriction.
 	Reader *Reader
 	// Order is a field name; empty means by creation.
 	Order   string
 	Desc    bool
 	Page    int // from 1
 	PerPage int // 0 means all
-	// WithoutSecrets leaves out what is encrypted: the fields are empty. What
-	// was read so must not be given to Update.
+	// WithoutSecrets leaves encrypted fields empty. Such a result must not be
+	// passed to Update.
 	WithoutSecrets bool
 }
 
-// Reader is a user for whom a list is made. What he sees follows from his
-// roles, by the rules of each kind of resource.
+// Reader is the user a list is for. What a user can see follows from their roles,
+// by the rules of each kind of resource.
 type Reader struct{ UserGUID string }
 
 // Where starts a query with one condition.
@@ -105,15 +105,15 @@ func (q Query) And(c Cond) Query {
 }
 
 // Cond is one condition on a field. Fields have the names of the v3 API:
-// "name", "space_guid", "organization_guid", "app_guid", "state" …; which
-// there are is for the store to say, and an unknown one is an error.
+// "name", "space_guid", "organization_guid", "app_guid", "state" …; the store
+// defines them, and an unknown one is an error.
 type Cond struct {
 	Field  string
 	Op     Op
 	Values []any
 }
 
-// Op compares.
+// Op is a comparison.
 type Op int
 
 // The comparisons. OpIn with no values matches nothing.

@@ -1,11 +1,11 @@
 package platform
 
-// TaskState says how far a task is.
+// TaskState is the state of a task.
 //
 //	PENDING ──▶ RUNNING ──▶ SUCCEEDED
 //	   │           ├──────▶ FAILED
 //	   └───┬───────┘          ▲
-//	       ▼ the user does not want it any more
+//	       ▼ the user cancels it
 //	   CANCELING ─────────────┘
 type TaskState string
 
@@ -18,21 +18,21 @@ const (
 	TaskFailed    TaskState = "FAILED"
 )
 
-// Over reports whether nothing more happens to the task.
+// Over reports whether the state is final.
 func (s TaskState) Over() bool { return s == TaskSucceeded || s == TaskFailed }
 
-// ActiveTasks are the states of tasks that are not over, as a condition.
+// ActiveTasks returns the condition that selects tasks that are not over.
 func ActiveTasks() Cond {
 	return In("state", string(TaskPending), string(TaskRunning), string(TaskCanceling))
 }
 
-// Task is one run of a command with an app's droplet. The guid is the engine's
+// Task runs a command once, with an app's droplet. The guid is the engine's
 // id of its instance.
 type Task struct {
 	Resource
 	Metadata
 	AppGUID string
-	// Sequence is its number among the tasks of the app, never used again.
+	// Sequence is its number among the tasks of the app. Numbers are not reused.
 	Sequence int
 	Name     string
 	// Command may hold secrets and is encrypted.
@@ -46,5 +46,5 @@ type Task struct {
 	LogRate  int64 // bytes a second; -1 means no limit
 }
 
-// Source is where the lines of a task come from, in the app's log.
+// Source returns the source of the task's lines in the app's log.
 func (t *Task) Source() string { return "APP/TASK/" + t.Name }

@@ -29,7 +29,7 @@ func (p *Platform) RecordApp(tx platform.Tx, kind string, by Actor, app *platfor
 	return p.Record(tx, kind, by, t, data)
 }
 
-// CheckBuildpacks refuses names nobody has and addresses that are none.
+// CheckBuildpacks refuses unknown names and invalid addresses.
 func (p *Platform) CheckBuildpacks(tx platform.Tx, names []string) error {
 	for _, name := range names {
 		if strings.Contains(name, "://") || strings.HasPrefix(name, "git@") {

@@ -34,8 +34,8 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 }
 
 // supersedeBuilds returns an error when a build of the app is being staged. One
-// that an earlier server process began does not count: whoever asked for it has
-// lost the connection, and asks again. It fails, so that the new one can begin.
+// that an earlier server process began is marked as failed instead: its client has
+// lost the connection and tries again.
 func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) error {
 	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.BuildStaging)))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform"
 )
 
-// ActiveDeployment is the one that goes on in an app, nil if none does.
+// ActiveDeployment returns the active deployment of an app, nil if there is none.
 func ActiveDeployment(tx platform.Tx, appGUID string) (*platform.Deployment, error) {
 	d, err := tx.Deployments().First(platform.Where("app_guid", appGUID).And(platform.In("status", platform.DeploymentActive)))
 	if fault.Is(err, fault.NotFound) {
@@ -18,9 +18,9 @@ func ActiveDeployment(tx platform.Tx, appGUID string) (*platform.Deployment, err
 	return d, err
 }
 
-// notDeployed refuses a droplet that a deployment is at work with. It needs both
-// of its own: old instances are started again until they are replaced, and the
-// way back leads to the old droplet.
+// notDeployed refuses a droplet that an active deployment uses. It needs the old
+// one too: old instances are restarted until they are replaced, and a cancellation
+// returns to it.
 func notDeployed(tx platform.Tx, droplet *platform.Droplet) error {
 	d, err := ActiveDeployment(tx, droplet.AppGUID)
 	if err != nil || d == nil {
@@ -32,8 +32,8 @@ func notDeployed(tx platform.Tx, droplet *platform.Droplet) error {
 	return nil
 }
 
-// whileDeploying refuses something to the process that a deployment is at work
-// on.
+// whileDeploying returns the error if a deployment is replacing the instances of
+// the process.
 func whileDeploying(tx platform.Tx, process *platform.Process, code fault.Code, message string) error {
 	if process.Type != platform.WebProcess {
 		return nil
@@ -45,8 +45,9 @@ func whileDeploying(tx platform.Tx, process *platform.Process, code fault.Code, 
 	return err
 }
 
-// endDeployment is for what replaces or ends all instances. A deployment that is
-// on its way back is over with that, any other has to be canceled before.
+// endDeployment is called before all instances are stopped or replaced. It
+// finalizes a deployment that is being canceled; any other has to be canceled
+// first.
 func (p *Platform) endDeployment(tx platform.Tx, app *platform.App) error {
 	active, err := ActiveDeployment(tx, app.GUID)
 	if err != nil || active == nil {
@@ -59,14 +60,14 @@ func (p *Platform) endDeployment(tx platform.Tx, app *platform.App) error {
 	return tx.Deployments().Update(active)
 }
 
-// conclude ends a deployment.
+// conclude finalizes a deployment.
 func (p *Platform) conclude(d *platform.Deployment, reason platform.DeploymentReason) {
 	d.Status, d.Reason, d.LastChange, d.Error = platform.DeploymentFinalized, reason, p.Now(), ""
 }
 
-// CreateDeployment begins to replace the instances of the app's web process by
-// those of a droplet, which is the app's own when none is named. One that is
-// under way gives place to it. A stopped app is just started.
+// CreateDeployment starts to replace the instances of the app's web process by
+// those of a droplet, by default the app's current one. It supersedes an active
+// deployment. A stopped app is just started.
 func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
 	web, err := tx.Processes().Get(app.GUID)
 	if fault.Is(err, fault.NotFound) {
@@ -131,12 +132,11 @@ func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App,
 	return p.recordDeployment(tx, "finished", by, app, d, map[string]any{"reason": d.Reason})
 }
 
-// keptDeployments is how many deployments of an app are remembered, as many as
-// Cloud Foundry does.
+// keptDeployments is how many deployments of an app are kept, as in Cloud Foundry.
 const keptDeployments = 100
 
-// forgetDeployments removes the oldest deployments of an app that are over. Of
-// very many, which an older server left, each call takes some.
+// forgetDeployments removes the oldest finalized deployments of an app. Each call
+// removes at most keptDeployments.
 func forgetDeployments(tx platform.Tx, app *platform.App) error {
 	q := platform.Where("app_guid", app.GUID)
 	q.Desc, q.Page, q.PerPage = true, 2, keptDeployments
@@ -155,7 +155,7 @@ func forgetDeployments(tx platform.Tx, app *platform.App) error {
 	return nil
 }
 
-// deployDroplet makes the droplet of a deployment the app's.
+// deployDroplet assigns the droplet of a deployment to the app.
 func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
 	if d.DropletGUID == "" {
 		d.DropletGUID = app.DropletGUID
@@ -173,9 +173,9 @@ func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 	return p.AssignDroplet(tx, by, app, droplet)
 }
 
-// supersede ends a deployment for another one. When nothing of what it brought
-// has become ready, the way back of the new one leads to where that of the
-// former one led.
+// supersede finalizes a deployment in favor of a new one. If no instance of the
+// former became ready, canceling the new one returns to the version before the
+// former.
 func (p *Platform) supersede(tx platform.Tx, former, d *platform.Deployment, web *platform.Process) error {
 	instances := former.Before.Instances
 	if former.Reason != platform.ReasonCanceling {
@@ -203,18 +203,19 @@ func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *
 	return p.RecordApp(tx, "audit.app.deployment."+what, by, app, all)
 }
 
-// stateError is that of an action in a state that does not know it.
+// stateError is the error for an action that the state does not allow.
 func stateError(action string, d *platform.Deployment) error {
 	return fault.New(fault.Unprocessable, "Cannot %s a deployment with status: %s and reason: %s", action, d.Status, d.Reason)
 }
 
-// CancelDeployment begins the way back: the web process is again what it was.
+// CancelDeployment starts to return to the previous version: it restores the
+// fields of the web process.
 func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
 	switch {
 	case d.Status != platform.DeploymentActive:
 		return stateError("cancel", d)
 	case d.Reason == platform.ReasonCanceling:
-		return nil // it is being done
+		return nil // already in progress
 	}
 	web, err := tx.Processes().Get(app.GUID)
 	if err != nil {
@@ -245,8 +246,8 @@ func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App,
 	return p.recordDeployment(tx, "cancel", by, app, d, nil)
 }
 
-// ContinueDeployment takes a canary deployment to its next step, and after the
-// last one to all instances.
+// ContinueDeployment moves a paused canary deployment to its next step, and after
+// the last one to all instances.
 func (p *Platform) ContinueDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
 	if d.Status != platform.DeploymentActive || d.Reason != platform.ReasonPaused {
 		return stateError("continue", d)
@@ -259,8 +260,8 @@ func (p *Platform) ContinueDeployment(tx platform.Tx, by Actor, app *platform.Ap
 	return p.recordDeployment(tx, "continue", by, app, d, nil)
 }
 
-// FinishDeployment ends a deployment whose web process is all there. The other
-// processes follow now, and are restarted.
+// FinishDeployment finalizes a deployment whose new web instances are all ready.
+// The other processes are restarted with the new droplet.
 func (p *Platform) FinishDeployment(tx platform.Tx, app *platform.App, d *platform.Deployment) error {
 	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
 	if err != nil {

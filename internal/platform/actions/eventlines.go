@@ -24,8 +24,8 @@ func eventLines(e *platform.AuditEvent) (lines []platform.LogLine) {
 	return lines
 }
 
-// eventText is what the log of an app says about an event; "" for events that are
-// written there by others or matter to nobody who reads the log.
+// eventText returns the line for an event in the app's log; "" for events that are
+// logged elsewhere or do not matter to its readers.
 func eventText(e *platform.AuditEvent) string {
 	switch e.Type {
 	case "audit.app.create":

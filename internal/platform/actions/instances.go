@@ -38,9 +38,8 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 			rows[one.Index] = one
 			continue
 		}
-		// One of an older version is about to go, even if nobody has told it
-		// yet. As RUNNING or CRASHED it would tell a client that the restart it
-		// has just asked for is over.
+		// An instance of an older version is about to be stopped. Shown as RUNNING
+		// or CRASHED, a client would take its restart for finished.
 		if gone := one.State == platform.InstanceCrashed || one.State == platform.InstanceDown; !gone && rows[one.Index] == nil {
 			going := *one
 			going.State = platform.InstanceStopping
@@ -50,7 +49,7 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 	return out, nil
 }
 
-// deploying are the processes, by guid, whose instances a deployment replaces.
+// deploying returns the processes, by guid, whose instances a deployment replaces.
 func deploying(tx platform.Tx, items []*platform.Process) (map[string]bool, error) {
 	var apps []string
 	for _, process := range items {

@@ -9,10 +9,10 @@ import (
 
 // Quotas are checked in the transaction that would exceed them, after it has
 // written: what is counted includes what is asked for, and of two that race one
-// runs again. Only what grows is refused, so that a quota that was made smaller
-// keeps nobody from using less.
+// runs again. Only what grows is refused, so that usage can
+// be reduced step by step after a quota was lowered.
 
-// limited is a place with the limits of its quota.
+// limited is a space or organization with the limits of its quota.
 type limited struct {
 	field, guid string // "space_guid" or "organization_guid"
 	kind, name  string // "space" or "organization"
@@ -177,8 +177,8 @@ func appFits(tx platform.Tx, app *platform.App, processes []*platform.Process) e
 	return allFit(tx, limits, demand{}, sum, processTerms)
 }
 
-// DefaultMemory is the memory, in MB, of a process or task of an app for which
-// nobody says how much it needs: the platform's default, or less if quotas allow
+// DefaultMemory is the memory, in MB, of a process or task of an app if
+// the user gives none: the platform's default, or less if quotas allow
 // one instance less.
 func (p *Platform) DefaultMemory(tx platform.Tx, app *platform.App) (int, error) {
 	memoryMB := p.MemoryMB

@@ -152,7 +152,7 @@ func (p *Platform) DeleteSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 	return p.Record(tx, "audit.space.delete-request", by, spaceTarget(s), nil)
 }
 
-// GiveRole stores a role; one that is there already is an error.
+// GiveRole stores a role. It is an error if the user already has it.
 func (p *Platform) GiveRole(tx platform.Tx, by Actor, r *platform.Role) error {
 	if _, err := tx.Users().Get(r.UserGUID); fault.Is(err, fault.NotFound) {
 		if err := tx.Users().Insert(&platform.User{Resource: platform.Resource{GUID: r.UserGUID}}); err != nil {

@@ -17,8 +17,8 @@ func routeTarget(tx platform.Tx, r *platform.Route) (Target, error) {
 	return Target{GUID: r.GUID, Type: "route", Name: r.Host, SpaceGUID: s.GUID, OrgGUID: s.OrgGUID}, nil
 }
 
-// CreateDomain stores a domain whose name no other one has or is part of in a
-// way that would let somebody take over names of others. It is shared with orgs.
+// CreateDomain stores a domain and shares it with orgs. It refuses a name that
+// another domain has, or that would take over the names of another organization.
 func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, orgs ...string) error {
 	if err := shareDomain(d, orgs); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (p *Platform) isReserved(address string) bool {
 	}))
 }
 
-// isRoute reports whether a route without a path has this name. Whoever got a
-// domain of the same name would get its requests.
+// isRoute reports whether a route without a path has this name. A
+// domain of the same name would receive its requests.
 func isRoute(tx platform.Tx, name string) (bool, error) {
 	host, rest, _ := strings.Cut(name, ".")
 	d, err := tx.Domains().First(platform.Where("name", rest))
@@ -122,7 +122,7 @@ func (p *Platform) DeleteDomain(tx platform.Tx, by Actor, d *platform.Domain) er
 	return tx.Domains().Delete(d.GUID)
 }
 
-// ShareDomain lets more organizations use a private domain.
+// ShareDomain shares a private domain with more organizations.
 func (p *Platform) ShareDomain(tx platform.Tx, d *platform.Domain, orgs []string) error {
 	if d.OrgGUID == "" {
 		return fault.Invalid("Domains can not be shared with other organizations unless they are scoped to an organization.")
@@ -145,8 +145,8 @@ func shareDomain(d *platform.Domain, orgs []string) error {
 	return nil
 }
 
-// UnshareDomain ends the use of a domain by an organization that has no routes
-// of it.
+// UnshareDomain stops sharing a domain with an organization, which must have no
+// routes of it.
 func (p *Platform) UnshareDomain(tx platform.Tx, d *platform.Domain, org string) error {
 	n, err := tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("organization_guid", org)))
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Platform) UnshareDomain(tx platform.Tx, d *platform.Domain, org string)
 	return tx.Domains().Update(d)
 }
 
-// DefaultDomain is the first domain that apps of an organization can use.
+// DefaultDomain returns the first domain that apps of an organization can use.
 func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Domain, error) {
 	all, _, err := tx.Domains().List(platform.Query{})
 	if err != nil {
@@ -223,14 +223,14 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
 }
 
-// announceRoute has the route table look at routes again.
+// announceRoute makes the route table read routes again.
 func announceRoute(tx platform.Tx, guids ...string) { tx.Announce(platform.Changes{Routes: guids}) }
 
 // sameAddress refuses a route that the router could not tell from another: on
 // the same domain, or on another, for www.example.org is host www of example.org
 // and no host of www.example.org. On shared domains a host belongs to the space
-// that has a route of it: whoever had a path of it would get requests that are
-// meant for the others.
+// that has a route of it: another space with a path of it would receive requests
+// that are meant for that space.
 func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Domain) error {
 	address := strings.ToLower(strings.TrimSuffix(platform.RouteURL(r, d), r.Path))
 	all, _, err := tx.Domains().List(platform.Query{})
@@ -308,7 +308,7 @@ func (p *Platform) DeleteRoute(tx platform.Tx, by Actor, r *platform.Route) erro
 // maxDestinations is how many a route may have.
 const maxDestinations = 100
 
-// AddDestinations maps a route to more processes. One that is there already is
+// AddDestinations maps a route to more processes. An existing one is
 // skipped.
 func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, more []*platform.Destination) error {
 	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
@@ -339,8 +339,8 @@ func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, 
 	return nil
 }
 
-// ReplaceDestinations makes the destinations of a route those given; ones that
-// stay keep their guids.
+// ReplaceDestinations sets the destinations of a route. Those that stay keep their
+// guids.
 func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Route, want []*platform.Destination) error {
 	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
 	if err != nil {
@@ -380,7 +380,7 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 	return p.recordMapping(tx, "audit.app.map-route", by, r, d)
 }
 
-// UpdateDestination changes the protocol in which a destination is spoken to.
+// UpdateDestination changes the protocol of a destination.
 func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination, protocol string) error {
 	if protocol != "http1" && protocol != "http2" {
 		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
@@ -390,7 +390,7 @@ func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination, pr
 	return tx.Destinations().Update(d)
 }
 
-// RemoveDestination takes one destination from a route.
+// RemoveDestination removes one destination from a route.
 func (p *Platform) RemoveDestination(tx platform.Tx, by Actor, r *platform.Route, d *platform.Destination) error {
 	if err := tx.Destinations().Delete(d.GUID); err != nil {
 		return err

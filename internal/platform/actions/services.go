@@ -186,7 +186,7 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 func (b *bound) files(to map[string][]byte) error {
 	dir := b.name()
 	if !fileName(dir) {
-		return fault.New(fault.Unprocessable, "the service binding %q cannot be a folder: give the binding a name of letters, digits, '-' and '.', or switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
+		return fault.New(fault.Unprocessable, "the service binding %q cannot be a folder: give the binding a name of alphanumeric characters, '-' and '.', or switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
 	}
 	content := map[string]any{}
 	for k, v := range b.binding.Credentials {

@@ -17,8 +17,8 @@ type Usage struct {
 	ServiceKeys      int
 }
 
-// Running returns what started apps and tasks take below a place: field is
-// "space_guid" or "organization_guid", or empty for the whole platform.
+// Running returns what started apps and tasks use. Field is "space_guid" or
+// "organization_guid", or empty for the whole platform.
 func Running(tx platform.Tx, field, guid string) (u Usage, err error) {
 	q := below(field, guid)
 	apps, _, err := tx.Apps().List(withoutSecrets(q.And(platform.In("state", string(platform.AppStarted)))))
@@ -56,7 +56,7 @@ func (u *Usage) take(instances, memoryMB int, logRate int64) {
 	}
 }
 
-// UsageOf returns all that is taken below a place, as Running has it.
+// UsageOf is like Running, and counts routes, services and domains as well.
 func UsageOf(tx platform.Tx, field, guid string) (Usage, error) {
 	u, err := Running(tx, field, guid)
 	if err != nil {

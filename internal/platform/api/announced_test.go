@@ -10,7 +10,7 @@ import (
 )
 
 // announcedStore fails the test when a transaction changes what the route table
-// or the names in logs follow from and does not announce it: nobody would be told
+// or the names in logs follow from and does not announce it: the Sink would not be told
 // of such a change.
 type announcedStore struct {
 	platform.Store

@@ -32,7 +32,7 @@ type Options struct {
 	Services  *services.Services
 	Directory Directory
 	Runtime   Runtime
-	Traffic   Traffic // nil means that nobody counts requests
+	Traffic   Traffic // nil means that requests are not counted
 	Signals   Signals
 	Blobs     Blobs
 	Verifier  *token.Verifier
@@ -97,12 +97,12 @@ type DirectoryUser struct {
 	Origin   string
 }
 
-// Runtime knows what runs.
+// Runtime gives access to the running instances.
 type Runtime interface {
 	// Usage returns what the running instances of a process use at the moment,
 	// by their guids. Instances of which nothing is known are absent.
 	Usage(ctx context.Context, instances []*platform.Instance) map[string]InstanceUsage
-	// RestartInstance ends one instance; a new one takes its place.
+	// RestartInstance stops one instance; a new one replaces it.
 	RestartInstance(ctx context.Context, processGUID string, index int) error
 }
 
@@ -162,7 +162,7 @@ type Blobs interface {
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
 	DeleteBuildpack(ctx context.Context, guid string) error
-	// Match returns those of resources whose content is there already.
+	// Match returns those of resources whose content is already stored.
 	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
 }
 

@@ -45,7 +45,7 @@ var mixed = map[string][]string{
 	},
 }
 
-// A caller is somebody who may do nothing with the foreign organization.
+// A caller is a user who may do nothing with the foreign organization.
 type caller struct {
 	name, token string
 	reads       bool // everything: the global roles

@@ -74,7 +74,7 @@ func TestDashboardClients(t *testing.T) {
 	if got := m.dashboards.clients["dash"]; got.Secret != "two" || got.RedirectURI != "https://dashboard.example.org/callback" {
 		t.Errorf("the client is %+v", got)
 	}
-	// Somebody else's is not for it.
+	// A client that exists and is not the broker's is refused.
 	c.set(client("cf", "mine"))
 	expect(refresh(), "FAILED", "cf dash", "Service dashboard client id must be unique")
 	if got := m.dashboards.clients["cf"]; got.Secret != "" {
@@ -97,7 +97,7 @@ func TestDashboardClients(t *testing.T) {
 	c.set(client("third", "five"))
 	expect(refresh(), "COMPLETE", "cf other", "dashboard client configuration will be ignored")
 	m.dashboards.mu.Lock()
-	m.dashboards.refuse = errors.New("nobody answers")
+	m.dashboards.refuse = errors.New("no answer")
 	m.dashboards.mu.Unlock()
 	expect(refresh(), "FAILED", "cf other", "could not be updated in the authorization server")
 	m.dashboards.mu.Lock()

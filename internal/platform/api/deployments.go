@@ -63,7 +63,7 @@ type deploymentStep struct {
 	Weight *int `json:"instance_weight"`
 }
 
-// scales tells whether the web process is scaled along with the deployment.
+// scales reports whether the web process is scaled along with the deployment.
 func (o *deploymentOptions) scales() bool {
 	return o != nil && (o.WebInstances != nil || o.MemoryMB != nil || o.DiskMB != nil || o.LogRate != nil)
 }

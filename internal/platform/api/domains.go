@@ -175,7 +175,7 @@ func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// routeReservations tells whether somebody, anywhere, has the route.
+// routeReservations reports whether the route exists in any space.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
 	if _, err := (listing.Params{Extra: []string{"host", "path", "port"}, Single: true}).Parse(r, baseURL(r)); err != nil {
 		return err

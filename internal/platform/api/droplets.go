@@ -204,7 +204,7 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
 		}
 		if source != "" {
-			// Whoever copies it can download it.
+			// A user who copies it can download it.
 			if from, err = find(req.caller, tx.Droplets(), source, "Droplet"); err == nil {
 				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
 			}

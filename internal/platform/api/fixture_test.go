@@ -216,7 +216,7 @@ type blobs struct {
 }
 
 func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []api.Resource) (string, error) {
-	if zip == nil { // everything is there already
+	if zip == nil { // everything is already stored
 		zip = strings.NewReader("")
 	}
 	content, err := io.ReadAll(io.NewSectionReader(zip, 0, size))

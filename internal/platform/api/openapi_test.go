@@ -78,7 +78,7 @@ func amend(doc *openapi3.T) {
 			more.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{Type: &openapi3.Types{"array"}}}
 		}
 	}
-	// Of a group that nobody ever set there is no such time.
+	// A group that was never set has no such time.
 	schema("EnvironmentVariableGroup", "updated_at").Type = &openapi3.Types{"string", "null"}
 }
 

@@ -71,7 +71,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if source != "" {
-			// Whoever copies it can download it.
+			// A user who copies it can download it.
 			if from, err = find(req.caller, tx.Packages(), source, "Package"); err == nil {
 				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
 			}

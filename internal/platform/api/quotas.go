@@ -43,7 +43,7 @@ func (a *API) quotaRoutes(g *web.Group) {
 }
 
 // appliedTo selects quotas by what they are applied to, as far as the caller sees
-// that: the filter must not tell which quota somebody else has.
+// that: the filter must not reveal quotas of others.
 func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*request) ([]platform.Cond, error) {
 	return func(req *request) ([]platform.Cond, error) {
 		asked := req.r.URL.Query()

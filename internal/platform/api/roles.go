@@ -199,8 +199,8 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 	return err
 }
 
-// knownUser refuses guids of nobody the caller can see. Those found by name exist at the
-// authorization server; the platform learns of them now.
+// knownUser refuses guids of users that the caller cannot see. Users found by name
+// exist at the authorization server and are stored now.
 func (a *API) knownUser(req *request, guid string, byName bool) error {
 	if byName {
 		return nil
@@ -231,7 +231,7 @@ func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// lastOrgRole refuses to take the last role in an organization from somebody
+// lastOrgRole refuses to take the last role in an organization from a user
 // who still has roles in its spaces.
 func (a *API) lastOrgRole(tx platform.Tx, role *platform.Role) error {
 	others, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", role.OrgGUID)))

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform/api"
 )
 
-// Names of the system domain are the operator's: nobody gets requests that are
+// Names of the system domain are the operator's: no app gets requests that are
 // meant for the server.
 func TestSystemDomainIsReserved(t *testing.T) {
 	t.Parallel()

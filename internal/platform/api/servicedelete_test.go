@@ -36,7 +36,7 @@ func TestDeleteBoundService(t *testing.T) {
 	for _, plan := range []string{"sync", "async"} {
 		m.create("db", plan)
 		bind()
-		// Somebody else uses it, too.
+		// Another app uses it, too.
 		m.play([]step{
 			{do: "PATCH /v3/feature_flags/service_instance_sharing", body: `{"enabled":true}`, want: 200},
 			{do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`, want: 200},

@@ -226,10 +226,10 @@ func TestServiceFailures(t *testing.T) {
 
 	// Brokers that cannot be used.
 	auth := `"authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}`
-	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"nobody","url":"http://127.0.0.1:1",` + auth + `}`}, "could not be reached")
+	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"unreachable","url":"http://127.0.0.1:1",` + auth + `}`}, "could not be reached")
 	m.fails(step{do: "POST /v3/service_brokers", want: 202,
 		body: `{"name":"wrong","url":"$url","authentication":{"type":"basic","credentials":{"username":"u","password":"hunter3"}}}`}, "Authentication with the service broker 'wrong' failed")
-	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"Name must be unique"}, body: `{"name":"nobody","url":"http://127.0.0.1:1",` + auth + `}`})
+	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"Name must be unique"}, body: `{"name":"unreachable","url":"http://127.0.0.1:1",` + auth + `}`})
 	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"not a valid URL"}, body: `{"name":"x","url":"ftp://x",` + auth + `}`})
 	for _, address := range []string{"http://x?a=b", "http://x#f", "http://x?", "http://x/#"} {
 		m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"query or a fragment"}, body: `{"name":"x","url":"` + address + `",` + auth + `}`})
@@ -266,7 +266,7 @@ func TestUserProvidedServices(t *testing.T) {
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"credentials":{"uri":"postgresql://u:hunter5@h/d","cert":"C","key":7,"ca":"A"}}`, want: 200},
 	})
 	if m.signals.mu.Lock(); !slices.Contains(m.signals.apps, m.vars["app"]) {
-		t.Error("nobody was told of the binding: the drain would begin late")
+		t.Error("the binding was not announced: the drain would begin late")
 	}
 	m.signals.apps = nil
 	m.signals.mu.Unlock()
@@ -309,7 +309,7 @@ func TestUserProvidedServices(t *testing.T) {
 	m.signals.mu.Lock()
 	defer m.signals.mu.Unlock()
 	if !slices.Contains(m.signals.apps, m.vars["app"]) {
-		t.Error("nobody was told that the binding is gone: the drain would go on")
+		t.Error("the deletion of the binding was not announced: the drain would go on")
 	}
 }
 

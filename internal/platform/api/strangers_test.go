@@ -217,7 +217,7 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 	}
 }
 
-// public are the routes that show everybody what is nobody's.
+// public are the routes whose answers are the same for every user.
 var public = map[string]bool{
 	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
@@ -225,7 +225,7 @@ var public = map[string]bool{
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself
 }
 
-// Every route of the API, called by somebody without any role about data of
+// Every route of the API, called by a user without any role about data of
 // others, refuses or shows nothing, and changes nothing.
 func TestStrangers(t *testing.T) {
 	t.Parallel()

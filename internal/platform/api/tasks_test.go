@@ -25,7 +25,7 @@ func (w *world) staged() {
 	w.one(step{do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"$droplet"}}`, want: 200})
 }
 
-// setTask changes a task as whoever runs it does.
+// setTask changes a task as the controller does.
 func (w *world) setTask(guid string, change func(*platform.Task)) {
 	w.t.Helper()
 	err := w.store.Update(w.t.Context(), func(tx platform.Tx) error {

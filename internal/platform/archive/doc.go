@@ -1,12 +1,12 @@
-// Package archive reads archives from strangers, and writes our own.
+// Package archive reads untrusted archives, and writes archives.
 //
-// What is read (application packages, droplets, buildpacks, caches) was made by
-// somebody else and may be made to hurt. So nothing in it is believed:
+// What is read (application packages, droplets, buildpacks, caches) is
+// untrusted and may be malicious. So everything in it is checked:
 //
 //   - Names. The names seen so far are kept as a tree (see tree.go). An entry is
 //     refused if its name is absolute, has "..", a NUL or (zip) a backslash, is too
-//     long or too deep, passes through a link or a file, or puts one kind of thing
-//     in the place of another. A file that comes twice is allowed: the later wins,
+//     long or too deep, passes through a link or a file, or replaces one kind of entry
+//     by another. A file that comes twice is allowed: the later wins,
 //     as tar has it.
 //   - Links. A symbolic link may point to anything inside the root, through other
 //     links too, whatever the order of the entries. So they are judged when all
@@ -22,8 +22,8 @@
 // Every refusal is a fault.Unprocessable that names the entry and the reason. An
 // error of the source (a reader that failed) is passed on as it is.
 //
-// Extraction goes through os.Root, so that even somebody who changes the directory
-// at the same time cannot lead it outside. The directory must be empty, and after
+// Extraction goes through os.Root, so that even a process that changes the
+// directory at the same time cannot redirect it outside. The directory must be empty, and after
 // an error it is empty again.
 //
 // It must not know which archives there are, or where they are kept.

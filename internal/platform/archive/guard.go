@@ -138,7 +138,7 @@ func (g *guard) sumTooLarge() error {
 	return wrapped(ErrTooLarge, invalid("it is larger than %s when inflated", bytesText(g.limits.Size)))
 }
 
-// bomb tells whether n inflated bytes are too many for what went in.
+// bomb returns an error if n inflated bytes are too many for the compressed input.
 func (g *guard) bomb(n int64) error {
 	if n > ratioFree && n/g.limits.Ratio > g.input() {
 		return invalid("it inflates to more than %d times its size", g.limits.Ratio)

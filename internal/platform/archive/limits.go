@@ -30,8 +30,8 @@ type Limits struct {
 	Ratio int64
 	// OutsideLinks allows symbolic links that are absolute or point outside the
 	// root. A droplet has such links, because inside its container they are right.
-	// Extraction is as safe as without, but whoever reads the directory later has
-	// to use os.Root.
+	// Extraction is as safe as without, but the directory has to be read
+	// through os.Root later.
 	OutsideLinks bool
 }
 

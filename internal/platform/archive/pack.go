@@ -32,9 +32,9 @@ type TarOptions struct {
 //
 // Symbolic links are written as links, whatever they point to; hard links as
 // files; setuid, setgid and sticky bits are dropped. Sockets, pipes and devices
-// are left out: a build may leave some behind, and nobody could use them. What is
-// read is never outside root, even if somebody exchanges its directories for links
-// at the same time; a file that changes its size meanwhile is an error.
+// are left out: a build may leave some behind, and they would be useless. What is
+// read is never outside root, even if its directories are replaced by links at
+// the same time; a file that changes its size meanwhile is an error.
 func Tar(w io.Writer, root string, o TarOptions) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 // fSetLease is F_SETLEASE of Linux.
 const fSetLease = 1024
 
-// settle waits until nobody has a program open for writing, since it cannot be
-// run as long as somebody does. Nobody but us ever opens it; but a process that
-// this one starts has a copy of all our files until it runs its own program,
-// and may be held up on the way.
+// settle waits until no process has a program open for writing, since it cannot be
+// run before. Only this process opens it; but a child process has a copy of all
+// open files until it runs its own program, which may take a while.
 func settle(in *os.Root, name string) error {
 	f, err := in.Open(name)
 	if err != nil {
@@ -27,7 +26,7 @@ func settle(in *os.Root, name string) error {
 	for pause := 10 * time.Microsecond; pause < 10*time.Second; pause *= 2 {
 		var errno syscall.Errno
 		err := conn.Control(func(fd uintptr) {
-			// The kernel gives a lease for reading only on what nobody writes to.
+			// The kernel gives a lease for reading only on a file that no process has open for writing.
 			// It ends with the file.
 			_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, fd, fSetLease, syscall.F_RDLCK)
 		})
@@ -39,5 +38,5 @@ func settle(in *os.Root, name string) error {
 		}
 		time.Sleep(pause)
 	}
-	return nil // whoever it is, the program may be for him
+	return nil // give up: the run reports it if the file is still open
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSettle sees that a program counts as written when nobody writes to it any
-// more, whoever it is.
+// TestSettle sees that a program counts as written once no process has it open for
+// writing.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	root, err := os.OpenRoot(t.TempDir())

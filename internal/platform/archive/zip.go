@@ -127,7 +127,7 @@ const zipSeenTwice = 2000
 var zipHeader = []byte("PK\x01\x02")
 
 func (s *zipSource) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 || off > s.size { // a place that the archive made up
+	if off < 0 || off > s.size { // an offset outside the archive
 		return 0, io.ErrUnexpectedEOF
 	}
 	n, err := s.r.ReadAt(p, off)

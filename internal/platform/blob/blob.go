@@ -389,9 +389,9 @@ func (s *Store) Sweep(ctx context.Context, kind Kind, keep func(key string) bool
 	return swept, s.sweepTemp()
 }
 
-// sweepTemp removes temporary files that nobody writes to any more. Another server
-// may be using the directory, so that age is all there is to go by. If an upload
-// did rest for so long, it fails in the end, and nothing worse.
+// sweepTemp removes temporary files that are no longer written to. Another server
+// may be using the directory, so that only age decides. An upload that paused for
+// that long fails, and nothing worse.
 func (s *Store) sweepTemp() error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, tempDir))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package blob keeps large things on disk: packages, droplets, buildpacks, build
+// Package blob stores large files on disk: packages, droplets, buildpacks, build
 // caches, and the pool of files that clients need not upload again.
 //
 // # Blobs
@@ -19,13 +19,13 @@
 // Before an upload, a client lists its files by SHA-1 and size, and leaves out of
 // the upload those that the server says it has. The checksum is Cloud Foundry's
 // choice and part of its protocol; SHA-1 can be made to collide. With one pool for
-// all, somebody could upload one of two colliding files and wait until somebody
-// else is told that the other need not be uploaded: the latter would run the
-// former's code. Everybody could also find out whether somebody else has a
-// certain file.
+// all, an attacker could upload one of two colliding files and wait until another
+// user is told that the other need not be uploaded: that user would run the
+// attacker's code. Any user could also find out whether another user has a certain
+// file.
 //
 // So every file in the pool belongs to a scope, and is matched and opened in that
-// scope only. The scope should be whoever uploads, by issuer and id (the request
+// scope only. The scope should be the user who uploads, by issuer and id (the request
 // to match names no space or app, so a space would not do, and people of one space
 // need not trust each other's laptops either). A collision can then only be used
 // against oneself. The price is that equal files of different people are kept

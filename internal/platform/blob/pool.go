@@ -88,7 +88,7 @@ func (s *Store) Match(ctx context.Context, scope string, files []Resource) ([]Re
 	return matched, nil
 }
 
-// touch tells whether a file is there, and marks it as used.
+// touch reports whether a file exists, and marks it as used.
 func (s *Store) touch(key string, size int64, now time.Time) (bool, error) {
 	name, err := s.path(Resources, key)
 	if err != nil {

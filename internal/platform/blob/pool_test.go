@@ -22,7 +22,7 @@ import (
 	"ingot/internal/platform/blob"
 )
 
-func content(letter string, size int) []byte { return bytes.Repeat([]byte(letter), size) }
+func content(char string, size int) []byte { return bytes.Repeat([]byte(char), size) }
 
 func resource(content []byte) blob.Resource {
 	return blob.Resource{SHA1: fmt.Sprintf("%x", sha1.Sum(content)), Size: int64(len(content))}

@@ -157,7 +157,7 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 	return a.Platform.UpdateApp(tx, a.Actor, app, request)
 }
 
-// merge applies a patch to a map and says whether anything changed.
+// merge applies a patch to a map and reports whether anything changed.
 func merge(dest *map[string]string, patch map[string]*string) bool {
 	changed := false
 	for k, v := range patch {
@@ -327,8 +327,8 @@ func randomHost(name string) string {
 	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow", "quick", "quiet", "shiny", "smart", "sunny", "wise"}
 	nouns := []string{"badger", "crane", "dingo", "eagle", "fox", "gecko", "heron", "ibex", "jaguar", "koala", "lynx", "marmot", "otter", "panda", "raven", "swan"}
 	pick := func(words []string) string { return words[rand.IntN(len(words))] }
-	letter := func() string { return string(rune('a' + rand.IntN(26))) }
-	host := name + "-" + pick(adjectives) + "-" + pick(nouns) + "-" + letter() + letter()
+	random := func() string { return string(rune('a' + rand.IntN(26))) }
+	host := name + "-" + pick(adjectives) + "-" + pick(nouns) + "-" + random() + random()
 	if len(host) > 63 {
 		host = host[len(host)-63:]
 		host = strings.TrimLeft(host, "-")

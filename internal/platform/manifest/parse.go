@@ -160,7 +160,7 @@ func (p *parser) notice(l known.Level, m map[string]any) {
 	}
 }
 
-// check takes over what somebody else found.
+// check adds the messages of an error to the problems.
 func (p *parser) check(err error) {
 	var e *fault.Error
 	if asFault(err, &e) {

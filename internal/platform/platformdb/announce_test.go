@@ -60,7 +60,7 @@ func TestAnnounce(t *testing.T) {
 		if err := insert("b", nil); err == nil {
 			t.Fatal("the same name was stored twice")
 		}
-		// A transaction that announces nothing is nobody's business.
+		// The Sink is not called for a transaction that announces nothing.
 		if err := store.Update(t.Context(), func(tx platform.Tx) error { return tx.Organizations().Insert(&platform.Organization{Name: "c"}) }); err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,7 @@ func sealed[T, V any](table, name string, base func(*T) *platform.Resource, at f
 			}
 			return tx.Seal(place, base(row).GUID, []byte(plain)), nil
 		},
-		// The guid is the first column, so it is there already.
+		// The guid is the first column, so it has been read.
 		read: func(tx *db.Tx, row *T, src any) error {
 			s, err := asText(src)
 			if err != nil || s == "" {

@@ -1,5 +1,5 @@
-// Package platformdb is the platform's store on SQLite and PostgreSQL: it
-// implements platform.Store, and brings the tables it needs.
+// Package platformdb implements platform.Store on SQLite and PostgreSQL, and holds
+// the migrations for its tables.
 //
 // Every noun is described by one table[T]: its columns, the fields a query may
 // name, and who sees it. tenancy.go, routing.go, apps.go, artifacts.go and
@@ -9,7 +9,7 @@
 // rules of Cloud Foundry for readers. A field is every column that is not a
 // list, a map or a secret, and what a descriptor calls virtual.
 //
-// What the contract of platform.Store leaves open, here is so:
+// Where the contract of platform.Store leaves a choice, this package behaves so:
 //
 //   - Names of organizations, spaces, apps, domains, buildpacks and stacks, and
 //     hosts of routes, are compared with A to Z taken as a to z, also in queries
@@ -36,8 +36,8 @@
 //   - An unknown field, or a value that is not of its type, is a mistake of the
 //     program: an error without a code.
 //
-// It must not import a driver, another store, or anything that faces users.
-// Nobody but system, bench and tests imports it.
+// It must not import a driver, another store, or the API. Only system, bench and
+// tests import it.
 //
 // Imports: base/db, base/fault, platform, github.com/google/uuid.
 package platformdb

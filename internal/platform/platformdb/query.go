@@ -123,7 +123,7 @@ func (t *table[T]) matches(d db.Dialect, q platform.Query) (statement, error) {
 	if q.Reader != nil && t.visible != "" {
 		reader := q.Reader.UserGUID
 		if !storable(reader) {
-			reader = "" // nobody
+			reader = "" // no user has it
 		}
 		args := make([]any, strings.Count(t.visible, "?"))
 		for i := range args {
@@ -368,6 +368,6 @@ func oneOf(d db.Dialect, k kind, values []any) (string, []any) {
 	return " IN (SELECT CAST(json_array_elements_text(CAST(? AS json)) AS BIGINT))", []any{string(list)}
 }
 
-// storable tells whether a database can hold a text. No row has one that it
+// storable reports whether a database can hold a text. No row has one that it
 // cannot.
 func storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

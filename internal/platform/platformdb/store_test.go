@@ -101,7 +101,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			t.Parallel()
 			ctx, address := t.Context(), dbtest.URL(t, dialect)
 			oldKey, newKey := seal.NewKey(), seal.NewKey()
-			const secret = "nobody may read this"
+			const secret = "not readable in the file"
 			d := openWith(t, address, oldKey)
 			err := open(t, d).Update(ctx, func(tx platform.Tx) error {
 				id := platform.Resource{GUID: "x"}

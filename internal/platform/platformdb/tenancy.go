@@ -28,7 +28,8 @@ var spaces = define(table[platform.Space]{
 var users = define(table[platform.User]{
 	name: "platform_users",
 	base: (*platform.User).Base, meta: (*platform.User).Meta,
-	// Himself, and whoever has a role in one of his organizations or their spaces.
+	// The reader, and all users with a role in an organization of the reader or in
+	// one of its spaces.
 	visible: `t.guid = ? OR t.guid IN (
 		SELECT m.user_guid FROM platform_roles m WHERE m.organization_guid IN (` + visibleOrganizations + `)
 		UNION ALL

@@ -6,7 +6,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// Bind is a binding that somebody wants.
+// Bind is a request for a binding.
 type Bind struct {
 	Type       string
 	Instance   *platform.ServiceInstance
@@ -19,7 +19,7 @@ type Bind struct {
 	Metadata platform.Metadata
 }
 
-// operationOf is the name of a job about a binding.
+// operationOf returns the operation and resource type of a job for a binding.
 func operationOf(b *platform.ServiceBinding, what string) (operation, resource string) {
 	switch b.Type {
 	case platform.BindingKey:
@@ -30,8 +30,8 @@ func operationOf(b *platform.ServiceBinding, what string) (operation, resource s
 	return "service_bindings." + what, "service_credential_binding"
 }
 
-// Bind stores a binding, which is ready at once when no broker has to know of
-// it; else there is the job that makes it.
+// Bind stores a binding. It returns the job that creates it at the broker, nil if
+// the service is user-provided and the binding is ready.
 func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.ServiceBinding, *platform.Job, error) {
 	b := &platform.ServiceBinding{Type: r.Type, Name: r.Name, InstanceGUID: r.Instance.GUID, SpaceGUID: r.Instance.SpaceGUID, Metadata: r.Metadata}
 	if r.App != nil {
@@ -111,8 +111,8 @@ func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
 		case same && b.Last.InProgress():
 			return bindingBusy(r.App.Name, i.Name)
 		case same && b.Last.Type == platform.OperationCreate && b.Last.State == platform.OperationFailed:
-			// The new one takes its place. What the broker may have of it is
-			// removed with the old one's guid.
+			// The new one replaces it. The broker is asked to delete the old one
+			// by its guid.
 			if err := s.replace(tx, b, i); err != nil {
 				return err
 			}

@@ -200,9 +200,9 @@ func (s *Services) readCatalog(ctx context.Context, b osb.Broker) (*osb.Catalog,
 	return catalog, nil
 }
 
-// Register makes a broker of this name known with what it offers, or brings
-// what is known of it up to date; its plans are for everybody unless somebody
-// changes that. It may be called at every start.
+// Register creates or updates the broker of this name and its catalog. Its plans
+// are public unless an administrator changes that. It may be called at every
+// start.
 func (s *Services) Register(ctx context.Context, name, address, username, password string) error {
 	broker := osb.Broker{Name: name, URL: address, Username: username, Password: password}
 	catalog, err := s.readCatalog(ctx, broker)

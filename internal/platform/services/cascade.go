@@ -172,8 +172,8 @@ func (s *Services) notDeleted(tx platform.Tx, operation string, w *work, why str
 	return tx.ServiceInstances().Update(i)
 }
 
-// children says whether some are still at it, and what went wrong with others.
-// The work keeps those that are.
+// children reports whether child jobs are unfinished, and returns the errors of
+// the others. The work keeps the unfinished ones.
 func (s *Services) children(tx platform.Tx, w *work) (waiting bool, errs []platform.JobError, err error) {
 	var left []Child
 	for _, c := range w.Children {

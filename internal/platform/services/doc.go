@@ -1,12 +1,12 @@
-// Package services makes service instances and bindings what users asked for:
-// it writes down the wish with a job, asks the broker, and goes on asking until
-// it is done, however often the server is killed in between.
+// Package services creates, updates and deletes service instances and bindings. It
+// stores each operation with a job, calls the broker, and polls it until the
+// operation is finished, across restarts of the server.
 //
-// The rows of a wish (an instance "create in progress", and a job) are stored
-// in one transaction before any broker is called. A worker takes the job with a
-// lease, makes one step (a call, or a poll), and writes the result down together
-// with what comes next; a worker that dies loses its lease, and the step is made
-// again. The calls of the Open Service Broker API can be repeated.
+// The rows of an operation (an instance "create in progress", and a job) are stored
+// in one transaction before the broker is called. A worker takes the job with a
+// lease, performs one step (a call or a poll), and stores the result together with
+// the next step. If the worker dies, its lease expires and the step is repeated:
+// calls of the Open Service Broker API are idempotent.
 //
 //	        ┌──────────done─────────▶ succeeded ◀─────────────┐
 //	        │                                                 │
@@ -16,11 +16,11 @@
 //	           unknown      │                                  │
 //	                        └──▶ cleanup ⟲ until the broker has nothing left
 //
-// A create whose outcome nobody knows (a timeout, garbage, a poll that took too
+// A create whose outcome is unknown (a timeout, garbage, a poll that took too
 // long) fails, and a cleanup removes what the broker may have made.
 //
-// Folder osb is the client of brokers, brokertest a broker for tests. It must
-// not import faces, stores or adapters.
+// Package osb is the client of brokers, brokertest a broker for tests. The package
+// must not import the API or implementations of the store.
 //
 // Imports: base/background, base/fault, platform, platform/actions,
 // platform/services/osb, github.com/google/uuid,

@@ -102,7 +102,7 @@ func testEnds(t *testing.T, dialect db.Dialect) {
 }
 
 // contended is a store on which every change is tried twice. At the first time
-// somebody else has a name, and everything is undone.
+// another instance has the name, and everything is undone.
 type contended struct {
 	platform.Store
 	taken *platform.ServiceInstance

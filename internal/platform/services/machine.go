@@ -21,7 +21,7 @@ const (
 	fetching phase = "fetch"
 )
 
-// ending says whether it is over.
+// ending is the final state of an operation, if it has one.
 type ending int
 
 const (
@@ -36,7 +36,7 @@ type verdict struct {
 	next   phase // when it goes on
 	// again: the same as before, a little later.
 	again bool
-	// orphan: the broker may have something that nobody wants.
+	// orphan: the broker may have created something that has to be deleted.
 	orphan bool
 }
 

@@ -9,11 +9,11 @@ import (
 
 var outcomes = []osb.Outcome{osb.Done, osb.Accepted, osb.Working, osb.Gone, osb.Refused, osb.Busy, osb.Unavailable, osb.Unknown}
 
-// TestMachine holds every transition: for each kind and phase one letter an
+// TestMachine holds every transition: for each kind and phase one character an
 // outcome, in the order of outcomes, in time and too late.
 //
 //	S succeeded, F failed, O failed and cleaned up, P poll next, G get (fetch)
-//	next, C call next, and a small letter: the same again.
+//	next, C call next, and in lower case: the same again.
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -44,7 +44,7 @@ func TestMachine(t *testing.T) {
 		for late, want := range map[bool]string{false: test.inTime, true: test.later} {
 			got := ""
 			for _, o := range outcomes {
-				got += " " + letter(judge(test.kind, test.binding, test.phase, o, late))
+				got += " " + symbol(judge(test.kind, test.binding, test.phase, o, late))
 			}
 			if got[1:] != want {
 				t.Errorf("%s binding=%v %s late=%v:\n got %s\nwant %s", test.kind, test.binding, test.phase, late, got[1:], want)
@@ -53,7 +53,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-func letter(v verdict) string {
+func symbol(v verdict) string {
 	switch {
 	case v.ending == succeeded && !v.orphan && !v.again:
 		return "S"

@@ -273,7 +273,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 			if r != nil { // a broker that has nothing to delete answers with an error
 				description = r.Description
 			}
-			return s.tellEnd(tx, &next, at, platform.OperationSucceeded, description)
+			return s.recordEnd(tx, &next, at, platform.OperationSucceeded, description)
 		case failed:
 			if failure == nil { // it took too long
 				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in the time that it has.")
@@ -287,7 +287,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 			if err := s.fail(tx, &next, describe(failure)); err != nil {
 				return err
 			}
-			return s.tellEnd(tx, &next, at, platform.OperationFailed, describe(failure))
+			return s.recordEnd(tx, &next, at, platform.OperationFailed, describe(failure))
 		case goesOn:
 		}
 		if v.again {

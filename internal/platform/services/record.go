@@ -85,14 +85,13 @@ func (s *Services) fail(tx platform.Tx, w *work, why string) error {
 	})
 }
 
-// EventOperationFinished tells that a broker has ended what it worked on for a
-// while, well or not. Its data are operation, state and description.
+// EventOperationFinished is the event for the end of an asynchronous operation of
+// a broker, successful or not. Its data are operation, state and description.
 const EventOperationFinished = "audit.service_instance.operation-finished"
 
-// tellEnd records the end of an operation on an instance that a broker had
-// accepted and was polled for. One that was answered at once has none: whoever
-// asked was told, and nobody waits for it.
-func (s *Services) tellEnd(tx platform.Tx, w *work, at *scene, state platform.OperationState, description string) error {
+// recordEnd records the end of an asynchronous operation on an instance. A
+// synchronous one has no such event: its client already has the result.
+func (s *Services) recordEnd(tx platform.Tx, w *work, at *scene, state platform.OperationState, description string) error {
 	if w.Kind == cleanup || w.binding() || w.Begun.IsZero() {
 		return nil
 	}
@@ -133,7 +132,7 @@ func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error 
 		if taken, err := nameTaken(tx, i, w.Change.Name); err != nil {
 			return err
 		} else if taken {
-			w.Change.Name = nil // somebody was faster; the old one stays
+			w.Change.Name = nil // the name was taken meanwhile; the old one stays
 		}
 		w.Change.apply(i)
 		if w.Change.PlanGUID != "" || w.Change.Maintenance != "" {

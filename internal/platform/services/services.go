@@ -50,7 +50,7 @@ type Config struct {
 	Worker string
 	// Lease is how long a worker that died keeps others from its job; 10 s.
 	Lease time.Duration
-	// Look is how often the store is asked for work that nobody told of; 2 s.
+	// Look is how often the store is searched for jobs without a Kick; 2 s.
 	Look time.Duration
 	// Most calls at once, in all and of one broker; 128 and 8.
 	MostCalls, MostOfBroker int
@@ -270,8 +270,8 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 	}
 }
 
-// room reserves a place for a job, if there is one: a broker that does not
-// answer must not take those of others.
+// room reserves one of the concurrent calls for a job, if one is free. Calls per
+// broker are limited, so that a broker that does not answer cannot block others.
 func (s *Services) room(guid, broker string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w
 	return j, tx.Jobs().Insert(j)
 }
 
-// errLost means that the job is somebody else's by now, or over.
+// errLost means that another worker has the job by now, or that it is finished.
 var errLost = errors.New("the job was taken over")
 
 // claim takes a job for this worker.
@@ -213,6 +213,6 @@ func pause(n int, first, most time.Duration) time.Duration {
 	return d
 }
 
-var errUnknownJob = errors.New("nobody knows how to do this job")
+var errUnknownJob = errors.New("no handler for this job")
 
 func unknownJob(j *platform.Job) error { return fmt.Errorf("%s: %w", j.Operation, errUnknownJob) }

@@ -220,7 +220,7 @@ func TestWhatBrokersAreTold(t *testing.T) {
 	}
 }
 
-// TestOrphans sees that what a broker may have made in vain is removed there,
+// TestOrphans sees that what a broker may have created for a failed request is removed there,
 // however it fails.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
@@ -444,7 +444,7 @@ func TestCatalogChanges(t *testing.T) {
 	k.start(k.Services)
 	used, job := k.create("db", brokertest.Paid, nil)
 	k.complete(job.GUID)
-	k.update(func(tx platform.Tx) error { // somebody decides otherwise
+	k.update(func(tx platform.Tx) error { // a concurrent change
 		p, err := tx.ServicePlans().Get(k.plans[brokertest.Sync])
 		if err != nil {
 			return err

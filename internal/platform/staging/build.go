@@ -525,7 +525,7 @@ func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, e
 	}
 }
 
-// event takes an event into account, and tells whether it was the last.
+// event handles an event, and reports whether it was the last.
 func (b *build) event(e initproto.EventBody, out *outcome) bool {
 	switch e.Event {
 	case initproto.EventExited:

@@ -103,8 +103,8 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	}
 }
 
-// waiting returns builds that nobody works on, and marks them; and those that are
-// under way and not wanted any more.
+// waiting returns builds that are not being worked on, and marks them; and those
+// that are in progress and no longer needed.
 func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
 	var found []*platform.Build
 	err := b.Store.View(ctx, func(tx platform.Tx) (err error) {

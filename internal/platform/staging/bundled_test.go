@@ -414,7 +414,7 @@ func TestBinary(t *testing.T) {
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can become somebody else")
+		t.Skip("only root can change its user")
 	}
 	needs(t, "python3", "node")
 	for name, app := range map[string]map[string]string{

@@ -23,7 +23,7 @@ type chosen struct {
 // buildpackLimits is what a buildpack may hold, unpacked.
 var buildpackLimits = archive.Limits{Size: 4 << 30}
 
-// choose returns the buildpacks of a request. The second result tells whether
+// choose returns the buildpacks of a request. The second result reports whether
 // they were asked for, so that none has to detect the app.
 func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch string) ([]chosen, bool, error) {
 	installed, err := s.installed(ctx, req.Lifecycle.Stack)

@@ -81,7 +81,7 @@ type outcome struct {
 	status   int
 	oom      bool
 	timedOut bool
-	stopped  bool // somebody signalled it
+	stopped  bool // it was signalled
 	lost     bool // it vanished, or its first process was killed
 	reason   string
 }

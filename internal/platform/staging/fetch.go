@@ -65,8 +65,8 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 
 var errPrivate = errors.New("its address is one of this machine or of a private network, which this server does not fetch from")
 
-// permitted tells whether something may be fetched from an address. Otherwise
-// everybody who can push could see what only this machine should reach: its
+// permitted reports whether a buildpack may be fetched from an address. Otherwise
+// every user who can push could read what only this machine should reach: its
 // own administration, a cloud's metadata.
 func (s *Stager) permitted(ip netip.Addr) bool {
 	return s.config.PrivateFetch || safedial.Guard{}.Permits(ip)

@@ -19,7 +19,7 @@ import (
 // maxMeta bounds staging_info.yml, result.json and the like.
 const maxMeta = 1 << 20
 
-// Inspect looks into a droplet that somebody uploads: a tar compressed with gzip
+// Inspect reads an uploaded droplet: a tar compressed with gzip
 // with app/, staging_info.yml and what else lies in the home directory. Droplets
 // of Cloud Foundry have the same. Checksum and Size are not set. The error for one that could not run is a fault.Unprocessable.
 func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, error) {

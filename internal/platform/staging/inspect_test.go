@@ -63,7 +63,7 @@ func TestInspect(t *testing.T) {
 		"escape":        {[]string{"app/", "", "../x", ""}, "", "leaves the directory"},
 		"app is a link": {[]string{"@app", "/etc"}, "", "app is not a directory"},
 		"junk":          {[]string{"app/", "", "staging_info.yml", "\t:"}, "", "neither JSON nor YAML"},
-		"bad types":     {[]string{"app/", "", "staging_info.yml", `{"process_types":{"a b":"x"}}`}, "", "is no process type"},
+		"bad types":     {[]string{"app/", "", "staging_info.yml", `{"process_types":{"a b":"x"}}`}, "", "is not a process type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// A droplet of ours says all of itself.
+// A droplet staged here describes itself completely.
 func TestInspectOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

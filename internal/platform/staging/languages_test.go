@@ -380,7 +380,7 @@ func TestNamedOutput(t *testing.T) {
 	}
 }
 
-// What cannot be downloaded: is it not there, or is nobody there?
+// A failed download: the file does not exist, or no server answers?
 func TestDownloads(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -395,7 +395,7 @@ func TestDownloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + l.Addr().String()
+	closed := "http://" + l.Addr().String()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -463,8 +463,8 @@ func TestDownloads(t *testing.T) {
 				}
 			}
 			try(registry.URL, "the server does not have one of them", "no way to the network")
-			try(nobody, "no server was reached", "the server does not have")
-			try(nobody, test.how)
+			try(closed, "no server was reached", "the server does not have")
+			try(closed, test.how)
 		})
 	}
 }
@@ -512,7 +512,7 @@ func TestStartCommand(t *testing.T) {
 	w.stage(req, log)
 }
 
-// Of a buildpack that is given by its URL nobody knows what it leaves to
+// Of a buildpack that is given by its URL it is not known what it leaves to
 // sidecars.
 func TestCustomBuildpackSidecars(t *testing.T) {
 	t.Parallel()

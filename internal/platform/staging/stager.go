@@ -38,8 +38,8 @@ type Config struct {
 	// Scratch is where custom buildpacks are fetched to; empty means the
 	// system's temporary directory.
 	Scratch string
-	// Wanted tells whether a build is still being staged. Instances of others
-	// are removed when it is known that nobody follows them. Nil keeps all.
+	// Wanted reports whether a build is still being staged. Instances of other
+	// builds that are not followed are removed. Nil keeps all.
 	Wanted func(ctx context.Context, buildGUID string) (bool, error)
 	// Variables are those of all builds, such as where the platform is reached
 	// from inside; the app's own win.
@@ -157,7 +157,7 @@ func (s *Stager) Start(ctx context.Context) error {
 					err := background.Do("staging sweep", func() error { return s.Sweep(work) })
 					if err != nil && work.Err() == nil {
 						s.leftovers.Store(true)
-						s.config.Log.WarnContext(work, "staging instances that nobody wants could not be removed", "error", err)
+						s.config.Log.WarnContext(work, "leftover staging instances could not be removed", "error", err)
 					}
 				}
 				select {

@@ -82,7 +82,7 @@ func TestEnvironmentAndCache(t *testing.T) {
 	w.stage(req, log)
 }
 
-// A build has the variables of Diego's tasks, and none of ours.
+// A build has the variables of Diego's tasks, and none of the server.
 func TestInstanceVariables(t *testing.T) {
 	t.Parallel()
 	w, _ := withCatalog(t, map[string]map[string]string{"curious": {
@@ -100,7 +100,7 @@ func TestInstanceVariables(t *testing.T) {
 		}
 	}
 	if strings.Contains(log.String(), "sees INGOT_") {
-		t.Errorf("a variable of ours in\n%s", log)
+		t.Errorf("a variable of the server in\n%s", log)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestCancel(t *testing.T) {
 	}
 	w.nothingLeft()
 
-	// One that nobody follows any more.
+	// One that is no longer followed.
 	ctx, cancel := context.WithCancel(context.Background())
 	again, log2 := w.request(map[string]string{"a": "b"})
 	second := w.background(ctx, again)

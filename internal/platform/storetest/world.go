@@ -119,7 +119,7 @@ func testVirtualFields(k *kit) {
 		})
 	})
 	domains.expect(k, platform.Where("organization_guid", "org-b"), "domains of an organization", "domain-org-b", "shared")
-	domains.expect(k, platform.Where("organization_guid", ""), "domains of nobody", "domain-all")
+	domains.expect(k, platform.Where("organization_guid", ""), "domains without organization", "domain-all")
 	domains.expect(k, platform.Where("shared_organization_guid", "org-a"), "domains shared with an organization", "shared")
 	for org, want := range map[string][]string{
 		"org-a": {"domain-all", "domain-org-a", "shared"}, "org-b": {"domain-all", "domain-org-b", "shared"},

@@ -332,8 +332,8 @@ func testConcurrentInserts(k *kit) {
 	}
 }
 
-// testJobsAreTakenOnce is how workers take jobs: the first that is due and that
-// nobody has, in one transaction.
+// testJobsAreTakenOnce takes jobs as workers do: the first that is due and
+// has no lease, in one transaction.
 func testJobsAreTakenOnce(k *kit) {
 	const workers, many = 8, 40
 	now := time.Now()

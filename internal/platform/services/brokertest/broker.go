@@ -127,7 +127,7 @@ func (b *Broker) Requests(operation string) []*Request {
 	return slices.DeleteFunc(slices.Clone(b.requests), func(r *Request) bool { return operation != "" && r.Operation() != operation })
 }
 
-// Drop forgets an instance, as if somebody else had removed it.
+// Drop forgets an instance, as if it was removed by other means.
 func (b *Broker) Drop(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

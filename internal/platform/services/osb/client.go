@@ -42,7 +42,7 @@ type Broker struct {
 type Options struct {
 	// Timeout bounds one call; 60 s.
 	Timeout time.Duration
-	// Trip is how many calls in a row that found nobody open the breaker; 5.
+	// Trip is how many calls in a row that reach no server open the breaker; 5.
 	Trip int
 	// APIInfo is where brokers can learn about the platform that asks them, without
 	// a scheme; empty tells them nothing.

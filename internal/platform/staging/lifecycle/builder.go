@@ -203,8 +203,8 @@ func (b *Builder) command(ctx context.Context, out io.Writer, script string, arg
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = 2 * time.Second
 		err := cmd.Run()
-		// Whoever unpacked the script may have forked while it was open for
-		// writing: until that child is another program, it cannot be run.
+		// The process that unpacked the script may have forked while it was open
+		// for writing. It cannot be run until that child has called exec.
 		if !errors.Is(err, syscall.ETXTBSY) || try > 100 {
 			return err
 		}
@@ -441,7 +441,7 @@ func (s *session) cleanCache() error {
 	return nil
 }
 
-// removeAll also removes directories that nobody may write to: Go's module
+// removeAll also removes read-only directories: Go's module
 // cache is full of them.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)

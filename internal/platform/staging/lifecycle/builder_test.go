@@ -218,7 +218,7 @@ func TestFailures(t *testing.T) {
 		"finalize":           {nil, true, []pack{with(modern, map[string]string{"bin/finalize": bad})}, 226, "Failed to run finalize script: modern: exit status 3"},
 		"Procfile":           {map[string]string{"Procfile": "web\n"}, true, []pack{modern}, 224, "Failed to read command from Procfile"},
 		"Procfile list":      {map[string]string{"Procfile": "web: [a]\n"}, true, []pack{modern}, 224, `the command of "web" is not a text`},
-		"Procfile type":      {map[string]string{"Procfile": "a/b: c\n"}, true, []pack{modern}, 224, "is no process type"},
+		"Procfile type":      {map[string]string{"Procfile": "a/b: c\n"}, true, []pack{modern}, 224, "is not a process type"},
 		"launch.yml": {nil, true, []pack{with(modern, map[string]string{
 			"bin/finalize": `printf 'processes: [{type: x, command: y, limits: {memory: lots}, platforms: {cloudfoundry: {sidecar_for: [web]}}}]' > "$3/$4/launch.yml"`,
 		})}, 224, `the memory of the sidecar "x" is no number of megabytes`},

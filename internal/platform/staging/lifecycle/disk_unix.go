@@ -4,7 +4,7 @@ package lifecycle
 
 import "syscall"
 
-// full tells whether hardly anything can be written any more.
+// full reports whether the disk is almost full.
 func full(dir string) bool {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

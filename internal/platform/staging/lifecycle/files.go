@@ -75,7 +75,7 @@ func ParseProcfile(b []byte) (map[string]string, error) {
 func checkProcess(name, command string) error {
 	switch {
 	case !processType.MatchString(name):
-		return fmt.Errorf("%q is no process type: letters, digits, '_', '-' and '.' only", name)
+		return fmt.Errorf("%q is not a process type: it can have alphanumeric characters, '_', '-' and '.' only", name)
 	case strings.TrimSpace(command) == "":
 		return fmt.Errorf("the command of %q is empty", name)
 	case len(command) > maxCommand:
@@ -120,7 +120,7 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 			continue
 		}
 		if i := slices.IndexFunc(of, func(s string) bool { return !processType.MatchString(s) }); i >= 0 {
-			return nil, nil, fmt.Errorf("the sidecar %q is for %q, which is no process type", p.Type, of[i])
+			return nil, nil, fmt.Errorf("the sidecar %q is for %q, which is not a process type", p.Type, of[i])
 		}
 		memory, err := megabytes(p.Limits.Memory)
 		if err != nil {
@@ -227,8 +227,8 @@ func parseRelease(b []byte) (release, error) {
 	return r, nil
 }
 
-// Check refuses a result that no builder of ours would write: it has been
-// through the hands of strangers.
+// Check refuses a result that the builder would not write: the app's own code may
+// have changed it.
 func Check(r Result) error {
 	for name, command := range r.ProcessTypes {
 		if err := checkProcess(name, command); err != nil {
@@ -247,7 +247,7 @@ func Check(r Result) error {
 		}
 		for _, t := range s.ProcessTypes {
 			if !processType.MatchString(t) {
-				return fmt.Errorf("%q is no process type", t)
+				return fmt.Errorf("%q is not a process type", t)
 			}
 		}
 	}

@@ -94,8 +94,8 @@ launch_environment() {
 # version_less A B: whether version A is older than B.
 version_less() { [[ $1 != "$2" && $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
-# What programs that download say when they reach nobody, and when they reach
-# somebody who does not have what is asked for. The first is looked for first:
+# Messages of download programs when no server answers, and when a server
+# answers that it does not have the file. The first is looked for first:
 # pip says "No matching distribution found" for both.
 NO_NETWORK='ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|network timeout'
 NO_NETWORK+='|no such host|name resolution|Name or service not known|Could not resolve|Network is unreachable|No route to host'
