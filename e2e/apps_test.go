@@ -19,16 +19,16 @@ import (
 	"ingot/internal/platform/engine/container/containertest"
 )
 
-// What the tests of apps have in common: servers that run apps on each engine,
-// and ways to look at apps from outside.
+// Helpers of the tests of apps: servers that run apps on each engine, and
+// functions to inspect apps from outside.
 
-// heavy bounds how many servers with apps there are at once.
+// heavy limits the number of concurrent servers with apps.
 var heavy = make(chan struct{}, 2)
 
 // site is a server that runs apps.
 type site struct{ *Server }
 
-// onEngines runs a test on each engine, with a server of its own.
+// onEngines runs a test on each engine, each with its own server.
 func onEngines(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	for _, engine := range []string{"container", "process"} {
@@ -45,25 +45,24 @@ type part struct {
 	test func(t *testing.T)
 }
 
-// together runs parts of a test side by side, up to four at once. They do not
-// call t.Parallel: tests that wait for a site may have taken all the places
-// that there are for those.
+// together runs parts of a test concurrently, up to four at once. They do not
+// call t.Parallel: tests that wait for a site may use all of its slots.
 func together(t *testing.T, parts ...part) {
 	t.Helper()
 	var all sync.WaitGroup
-	places := make(chan struct{}, 4)
+	slots := make(chan struct{}, 4)
 	for _, p := range parts {
-		places <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			t.Run(p.name, p.test)
 		})
 	}
 	all.Wait()
 }
 
-// startApps starts a server that runs apps. The test is skipped when the
-// machine cannot run containers and they are asked for.
+// startApps starts a server that runs apps. It skips the test if containers are
+// requested and the machine cannot run them.
 func startApps(t *testing.T, o options) *site {
 	t.Helper()
 	heavy <- struct{}{}
@@ -89,8 +88,7 @@ func startApps(t *testing.T, o options) *site {
 }
 
 // appsDir returns the path of a new data directory. Unlike those of t.TempDir,
-// other users can pass through to it: apps are such users where the server is
-// root.
+// other users can enter it: apps run as such users if the server is root.
 func appsDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ingot-e2e-")
@@ -108,7 +106,7 @@ func appsDir(t *testing.T) string {
 	return filepath.Join(dir, "data")
 }
 
-// clear removes all apps, stops the server, and sees that nothing is left.
+// clear deletes all apps, stops the server, and checks that nothing is left.
 func (s *site) clear(t *testing.T) {
 	t.Helper()
 	if s.ended() { // the test failed in between; its apps still run
@@ -128,7 +126,7 @@ func (s *site) clear(t *testing.T) {
 	})
 	var network struct{ Subnet netip.Prefix }
 	if text, err := os.ReadFile(filepath.Join(s.Dir, "containers", "network.json")); err == nil {
-		_ = json.Unmarshal(text, &network) // then it has none that we know of
+		_ = json.Unmarshal(text, &network) // on an error it has no known network
 	}
 	s.Stop(t)
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(mounts), s.Dir+"/") {
@@ -169,8 +167,8 @@ func (s *site) admin(t testing.TB) string {
 	return home
 }
 
-// probe returns a folder with the program of testdata/probe, to be pushed. It
-// is for all tests, and none writes to it.
+// probe returns a folder with the program of testdata/probe, to be pushed. All
+// tests share it, and none writes to it.
 func probe(t testing.TB) string {
 	t.Helper()
 	dir, err := buildProbe()
@@ -194,7 +192,7 @@ var buildProbe = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// pushProbe is what to tell cf to push the probe, small.
+// pushProbe returns the arguments for cf to push the probe with little memory.
 func pushProbe(t testing.TB, name string, more ...string) []string {
 	t.Helper()
 	return append([]string{
@@ -202,13 +200,13 @@ func pushProbe(t testing.TB, name string, more ...string) []string {
 	}, more...)
 }
 
-// get asks an app through its route.
+// get sends a request to an app through its route.
 func (s *site) get(t testing.TB, host, path string) *reply {
 	t.Helper()
 	return s.call(t, http.MethodGet, s.API+path, "", nil, header{"Host", host + ".apps.localhost"})
 }
 
-// reaches waits until a route answers so.
+// reaches waits until a route responds with the status.
 func (s *site) reaches(t testing.TB, host, path string, status int) *reply {
 	t.Helper()
 	var last *reply
@@ -228,7 +226,7 @@ func (s *site) reaches(t testing.TB, host, path string, status int) *reply {
 	return last
 }
 
-// breaks asks an app for what it does not live to answer.
+// breaks sends a request that makes the app exit before it responds.
 func (s *site) breaks(t testing.TB, host, path string) {
 	t.Helper()
 	r, err := s.try(http.MethodGet, s.API+path, "", nil, header{"Host", host + ".apps.localhost"})
@@ -237,7 +235,7 @@ func (s *site) breaks(t testing.TB, host, path string) {
 	}
 }
 
-// list returns the resources of a list of the platform.
+// list returns the resources of a list of the v3 API.
 func (s *site) list(t testing.TB, token, path string) []map[string]any {
 	t.Helper()
 	var page struct{ Resources []map[string]any }
@@ -258,7 +256,7 @@ type stat struct {
 	Routable bool
 }
 
-// stats returns those of the process web of an app.
+// stats returns the stats of an app's web process.
 func (s *site) stats(t testing.TB, app string) []stat {
 	t.Helper()
 	var got struct {
@@ -293,13 +291,13 @@ func (s *site) running(t testing.TB, app string, n int) []string {
 	return guids
 }
 
-// guid is that of an app of the client's space.
+// guid returns the guid of an app in the client's space.
 func guid(t testing.TB, home, app string) string {
 	t.Helper()
 	return strings.TrimSpace(cfOK(t, home, "app", app, "--guid"))
 }
 
-// line is one of an app's log.
+// line is a line of an app's log.
 type line struct {
 	Time                      int64
 	Source, Index, Kind, Text string
@@ -313,8 +311,8 @@ func (s *site) log(t testing.TB, app string) []line {
 	var all []line
 	token := s.adminToken(t)
 	for from := int64(0); ; {
-		// The lines at the end of a page come again with the next one, which
-		// begins at their time.
+		// The next page begins at the time of the last lines of this one and
+		// repeats them.
 		again := 0
 		for i := len(all) - 1; i >= 0 && all[i].Time == from; i-- {
 			again++
@@ -349,7 +347,7 @@ func (s *site) log(t testing.TB, app string) []line {
 	}
 }
 
-// logged waits for a line and returns the text after what it begins with.
+// logged waits for a line with a prefix and returns the rest of it.
 func (s *site) logged(t testing.TB, app, source, begins string) string {
 	t.Helper()
 	var found string
@@ -365,7 +363,7 @@ func (s *site) logged(t testing.TB, app, source, begins string) string {
 	return found
 }
 
-// contains fails the test unless text holds all the words.
+// contains fails the test unless text contains all the words.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -375,7 +373,7 @@ func contains(t testing.TB, text string, words ...string) {
 	}
 }
 
-// columns is text with every run of blanks as one.
+// columns returns text with every run of spaces replaced by one.
 func columns(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -384,7 +382,7 @@ func columns(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// write puts a file into a new folder and returns its path.
+// write writes a file in a new folder and returns its path.
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

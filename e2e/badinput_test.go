@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// TestPushRefused has what cannot be pushed, or not by everybody, and the
-// words for it.
+// TestPushRefused checks the errors for pushes that are invalid or not allowed.
 func TestPushRefused(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -27,7 +26,7 @@ func TestPushRefused(t *testing.T) {
 	})
 }
 
-// badInput is what goes wrong before and in staging.
+// badInput tests errors before and during staging.
 func badInput(t *testing.T, s *site) {
 	home := s.admin(t)
 	contains(t, pushFails(t, home, pushProbe(t, "mystery", "-b", "nope")...), "For application 'mystery'", `"nope" must be an existing`)
@@ -37,12 +36,12 @@ func badInput(t *testing.T, s *site) {
 	// The error has the end of the build's log, whether or not cf shows that.
 	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "nodejs_buildpack"), "FAILED", "BuildpackCompileFailed - App staging failed in the buildpack finalize phase",
 		"The last lines of the build:", "package.json")
-	// Nothing says what to run, unless the app does.
+	// There is no start command, unless the app has one.
 	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "binary_buildpack"), "StagingError - Start command not specified", "cf push -c COMMAND")
 	cfOK(t, home, pushProbe(t, "mystery")...)
 	contains(t, cfOK(t, home, "curl", "/v3/apps/"+strings.TrimSpace(cfOK(t, home, "app", "mystery", "--guid"))+"/droplets/current"), `"detect_output":"binary `)
 
-	// cf itself looks into an archive before it sends it.
+	// cf itself checks an archive before it uploads it.
 	pushFails(t, home, "push", "mystery", "-p", write(t, "broken.zip", strings.Repeat("this is not an archive ", 200)), "-b", "binary_buildpack")
 
 	for _, one := range []struct{ key, value, says string }{
@@ -94,7 +93,7 @@ func badInput(t *testing.T, s *site) {
 	}
 }
 
-// send posts a body as it is.
+// send posts a raw body.
 func (s *site) send(t testing.TB, path, token, kind string, body io.Reader) *reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+path, body)
@@ -115,7 +114,7 @@ func (s *site) send(t testing.TB, path, token, kind string, body io.Reader) *rep
 	return &reply{res.StatusCode, res.Header, text}
 }
 
-// badUploads sends packages that cf would never make.
+// badUploads uploads packages that cf would never create.
 func badUploads(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, "create-app", "parcel")
@@ -145,7 +144,7 @@ func badUploads(t *testing.T, s *site) {
 		id := newPackage()
 		return id, s.send(t, "/v3/packages/"+id+"/upload", token, form.FormDataContentType(), &body)
 	}
-	// refused is a package that is not taken, at once or a little later.
+	// refused uploads a package that is rejected, immediately or by processing.
 	refused := func(what string, bits []byte, says ...string) {
 		t.Helper()
 		id, r := upload(bits)
@@ -188,7 +187,7 @@ func badUploads(t *testing.T, s *site) {
 	}
 	tooLarge(t, s, token, newPackage())
 
-	// The name of an app that does not exist, and a body that is none.
+	// A package that does not exist, and an invalid body.
 	s.send(t, "/v3/packages/nobody/upload", token, "multipart/form-data; boundary=x", strings.NewReader("--x--\r\n")).want(t, http.StatusNotFound)
 	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "text/plain", strings.NewReader("x")).want(t, http.StatusBadRequest)
 	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "multipart/form-data; boundary=x", io.LimitReader(zeroes{}, 1<<20)).want(t, http.StatusBadRequest)
@@ -221,7 +220,7 @@ func zipWith(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// tooLarge announces more than is taken, and is refused before it is sent.
+// tooLarge announces a body over the limit, and is rejected before it is sent.
 func tooLarge(t *testing.T, s *site, token, id string) {
 	t.Helper()
 	const announced = 3 << 30
@@ -234,7 +233,7 @@ func tooLarge(t *testing.T, s *site, token, id string) {
 	req.ContentLength = announced
 	req.Header.Set("Content-Type", "multipart/form-data; boundary=limit")
 	req.Header.Set("Authorization", "Bearer "+token)
-	// It waits for a word before it sends the body.
+	// It waits for 100 Continue before it sends the body.
 	req.Header.Set("Expect", "100-continue")
 	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}, Timeout: patience}
 	defer client.CloseIdleConnections()
@@ -260,7 +259,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// zeroes never end.
+// zeroes is an endless reader of zero bytes.
 type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) {
@@ -268,7 +267,7 @@ func (zeroes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// pushAs has users with different roles.
+// pushAs pushes as users with different roles.
 func pushAs(t *testing.T, s *site) {
 	admin := s.admin(t)
 	cfOK(t, admin, "create-space", "team", "-o", "demo")
@@ -290,7 +289,7 @@ func pushAs(t *testing.T, s *site) {
 	s.reaches(t, "ours", "/", http.StatusOK)
 	app := guid(t, developer, "ours")
 
-	// An auditor looks and does not touch.
+	// An auditor can only read.
 	contains(t, columns(cfOK(t, auditor, "app", "ours")), "#0 running")
 	contains(t, cfOK(t, auditor, "events", "ours"), "audit.app.create", "dora")
 	contains(t, cfOK(t, auditor, "logs", "ours", "--recent"), "[APP/PROC/WEB/0]")
@@ -306,7 +305,7 @@ func pushAs(t *testing.T, s *site) {
 		}
 	}
 
-	// A stranger finds nothing, and is not told that there is something.
+	// A user without roles gets 404, which does not reveal what exists.
 	contains(t, cfOK(t, stranger, "orgs"), "No orgs found")
 	cfFails(t, stranger, "Organization 'demo' not found", "target", "-o", "demo")
 	token := oauthToken(t, stranger)
@@ -328,7 +327,7 @@ func pushAs(t *testing.T, s *site) {
 	s.running(t, app, 1)
 }
 
-// TestPushDiskFull gives the server a disk that is too small.
+// TestPushDiskFull runs a server with a disk that is too small.
 func TestPushDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := appsDir(t)
@@ -349,7 +348,7 @@ func TestPushDiskFull(t *testing.T) {
 	big := t.TempDir()
 	noise := make([]byte, 40<<20)
 	x := uint32(1)
-	for i := range noise { // nothing that could be packed
+	for i := range noise { // incompressible
 		x ^= x << 13
 		x ^= x >> 17
 		x ^= x << 5
@@ -360,7 +359,7 @@ func TestPushDiskFull(t *testing.T) {
 	}
 	out := pushFails(t, home, "push", "big", "-p", big, "-b", "binary_buildpack", "-c", "true")
 	contains(t, strings.ToLower(out), "disk", "full")
-	// It goes on, and there is room again.
+	// The server continues, and the space is free again.
 	cfOK(t, home, "apps")
 	cfOK(t, home, "delete", "big", "-f")
 }

@@ -21,7 +21,7 @@ import (
 // browser is a tab of a real browser.
 type browser struct{ ctx context.Context }
 
-// openBrowser starts one with a profile of its own. Where none is installed the
+// openBrowser starts a browser with its own profile. If none is installed the
 // test is skipped, unless INGOT_REQUIRE_BROWSER is 1.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
@@ -42,9 +42,9 @@ func openBrowser(t *testing.T) *browser {
 	o := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// Nothing but this machine is called, whatever a page asks for.
+		// Only this machine can be reached, whatever a page requests.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
-		// Frames stay in the page's process, where what they show can be read.
+		// Frames stay in the page's process, so that their text can be read.
 		chromedp.Flag("disable-features", "Translate,IsolateOrigins,IsolateSandboxedIframes,site-per-process"), chromedp.Flag("disable-site-isolation-trials", true),
 		chromedp.WSURLReadTimeout(time.Minute))
 	ctx, cancelBrowser := chromedp.NewExecAllocator(t.Context(), o...)
@@ -65,14 +65,14 @@ func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// click clicks what a CSS selector names, and waits until the next page shows
-// what another one names.
+// click clicks the element of a CSS selector, and waits until the element of
+// another one is visible on the next page.
 func (b *browser) click(t testing.TB, what, next string) {
 	t.Helper()
 	b.do(t, chromedp.Click(chromedp.CSS(what)), chromedp.WaitVisible(chromedp.CSS(next)))
 }
 
-// shown is all text of the page and of the frames in it.
+// shown returns all text of the page and its frames.
 func (b *browser) shown() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
 	defer cancel()
@@ -98,8 +98,8 @@ func (b *browser) shown() string {
 	return text.String()
 }
 
-// fits tells whether the page has to be moved sideways on a screen this wide.
-// With INGOT_SCREENSHOTS=DIR there is a picture of it afterwards.
+// fits checks that the page does not scroll horizontally on a screen this wide.
+// With INGOT_SCREENSHOTS=DIR it saves a screenshot.
 func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 	t.Helper()
 	scheme := map[bool]string{false: "light", true: "dark"}[dark]
@@ -113,7 +113,7 @@ func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 	if err != nil || over > 0 {
 		t.Errorf("%s is %v points too wide for a screen of %d (%v)", name, over, width, err)
 	}
-	// The contrast of text to its ground, by the formula of WCAG 2; AA wants 4.5.
+	// The contrast of text to its background, by the formula of WCAG 2; AA requires 4.5.
 	contrast, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](leastContrast))
 	if err != nil || contrast < 4.5 {
 		t.Errorf("%s, %s: the contrast of some text is %.2f (%v)", name, scheme, contrast, err)
@@ -129,7 +129,7 @@ func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 	}
 }
 
-// leastContrast is that of the text of the page that is hardest to read.
+// leastContrast returns the lowest contrast of any text on the page.
 const leastContrast = `(() => {
 	const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b };
 	const parse = s => s.match(/[\d.]+/g).map(Number);
@@ -144,19 +144,19 @@ const leastContrast = `(() => {
 	return least;
 })()`
 
-// TestBrowser looks at the pages for people with a real browser: the mailbox,
-// and the page behind the link to unsubscribe.
+// TestBrowser opens the web pages in a real browser: the mailbox, and the page
+// of the unsubscribe link.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(t)
-	p := &postOffice{Server: start(t, options{})}
+	p := &mailFixture{Server: start(t, options{})}
 	p.base, p.admin = p.Notifications, p.adminToken(t)
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")
 	p.register(t, "news", "tips", "fire-alarm")
 	ann := p.createUser(t, p.admin, "ann", "p")
 
-	// A mail that wants to run a script, and one that wants to load something.
+	// A mail that tries to run a script, and one that tries to load a resource.
 	var called atomic.Int64
 	spy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -184,8 +184,8 @@ func TestBrowser(t *testing.T) {
 	b.login(t, p)
 }
 
-// login looks at the pages of the authorization server on a phone.
-func (b *browser) login(t *testing.T, p *postOffice) {
+// login tests the pages of the authorization server on a phone.
+func (b *browser) login(t *testing.T, p *mailFixture) {
 	fits := func(name string) {
 		t.Helper()
 		for _, width := range []int64{320, 375, 1280} {
@@ -216,7 +216,7 @@ func (b *browser) login(t *testing.T, p *postOffice) {
 	fits("passcode")
 }
 
-// hostile is HTML that shows what it did, if it could do anything.
+// hostile is HTML whose scripts leave a visible trace if they run.
 func hostile(spy string) string {
 	return `<p id="words">the formatted words</p><p id="target">quiet</p>` +
 		`<script>document.getElementById("target").textContent = "the script ran"</script>` +
@@ -224,8 +224,8 @@ func hostile(spy string) string {
 		`<a href="javascript:document.body.append('the script ran')">link</a>`
 }
 
-func (b *browser) mailbox(t *testing.T, p *postOffice, spy string, called *atomic.Int64) {
-	// What is looked for below is seen where nothing stops it.
+func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atomic.Int64) {
+	// Without the protection the trace is visible.
 	b.do(t, chromedp.Navigate(spy+"/page"))
 	contains(t, b.shown(), "the formatted words", "the script ran")
 	if called.Load() == 0 {
@@ -266,8 +266,8 @@ func (b *browser) mailbox(t *testing.T, p *postOffice, spy string, called *atomi
 	contains(t, b.shown(), "No message was sent to an address with “nobody”.", "Show all 2")
 }
 
-func (b *browser) preferences(t *testing.T, p *postOffice) {
-	// The link is the one of the mail, read off the page.
+func (b *browser) preferences(t *testing.T, p *mailFixture) {
+	// The link of the mail, from the page.
 	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"))
 	b.click(t, "ol li:last-child a", "iframe")
 	link, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
@@ -290,20 +290,20 @@ func (b *browser) preferences(t *testing.T, p *postOffice) {
 	b.fits(t, "unsubscribed", 390, true)
 	b.click(t, on, off)
 	contains(t, b.shown(), "You receive these notifications by mail.")
-	// Another kind has a switch of its own.
+	// Another kind has its own switch.
 	b.click(t, `li button[value=off]`, `li button[value=on]`)
 	contains(t, b.shown(), "unsubscribed", "You receive these notifications by mail.")
 	b.click(t, none, on)
 	contains(t, b.shown(), "You receive none of the notifications that can be unsubscribed from.")
 	b.click(t, on, off)
 
-	// A kind that has become critical since has nothing to switch off.
+	// A kind that has become critical cannot be switched off.
 	all := object{"news": object{"description": "The kind news", "critical": true}}
 	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
 	b.do(t, chromedp.Navigate(link), chromedp.WaitNotPresent(chromedp.CSS(off)))
 	contains(t, b.shown(), "These notifications are critical", "cannot be unsubscribed from")
 
-	// A link that was broken says so.
+	// A damaged link shows an error.
 	b.do(t, chromedp.Navigate(link[:len(link)-4]))
 	contains(t, b.shown(), "This link is not valid")
 }

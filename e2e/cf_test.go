@@ -42,7 +42,7 @@ func cfCommand(ctx context.Context, t testing.TB, home string, args []string) *e
 	return cmd
 }
 
-// cf runs the client and returns what it wrote and its exit code.
+// cf runs the client and returns its output and exit code.
 func cf(t testing.TB, home string, args ...string) (string, int) {
 	t.Helper()
 	out, code, err := cfTry(t, home, args...)
@@ -52,7 +52,7 @@ func cf(t testing.TB, home string, args ...string) (string, int) {
 	return out, code
 }
 
-// cfTry is cf for goroutines that are not the test's own.
+// cfTry is like cf, for other goroutines than that of the test.
 func cfTry(t testing.TB, home string, args ...string) (out string, code int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // a push compiles
@@ -81,7 +81,7 @@ func cfOK(t testing.TB, home string, args ...string) string {
 	return out
 }
 
-// cfFails runs the client, which must fail and say why.
+// cfFails runs the client, which must fail with these words.
 func cfFails(t testing.TB, home, why string, args ...string) {
 	t.Helper()
 	out, code := cf(t, home, args...)
@@ -90,7 +90,7 @@ func cfFails(t testing.TB, home, why string, args ...string) {
 	}
 }
 
-// cfHome returns a folder for the client that knows the server.
+// cfHome returns a CF_HOME whose API endpoint is the server.
 func cfHome(t testing.TB, s *Server) string {
 	t.Helper()
 	home := t.TempDir()
@@ -98,7 +98,7 @@ func cfHome(t testing.TB, s *Server) string {
 	return home
 }
 
-// cfAdmin returns a folder for the client with the administrator logged in.
+// cfAdmin returns a CF_HOME with the administrator logged in.
 func cfAdmin(t testing.TB, s *Server) string {
 	t.Helper()
 	home := cfHome(t, s)
@@ -106,7 +106,7 @@ func cfAdmin(t testing.TB, s *Server) string {
 	return home
 }
 
-// cfTokens returns the tokens that the client keeps.
+// cfTokens returns the tokens in the client's configuration.
 func cfTokens(t testing.TB, home string) (access, refresh string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(home, ".cf", "config.json"))
@@ -120,7 +120,7 @@ func cfTokens(t testing.TB, home string) (access, refresh string) {
 	return strings.TrimPrefix(config.AccessToken, "bearer "), config.RefreshToken
 }
 
-// oauthToken is `cf oauth-token` without the scheme.
+// oauthToken returns the output of `cf oauth-token` without the scheme.
 func oauthToken(t testing.TB, home string) string {
 	t.Helper()
 	out := strings.TrimSpace(cfOK(t, home, "oauth-token"))
@@ -131,10 +131,10 @@ func oauthToken(t testing.TB, home string) string {
 	return token
 }
 
-// answer is what to type when a prompt is seen.
+// answer is the input for a prompt.
 type answer struct{ prompt, text string }
 
-// cfTyped runs the client on a terminal of its own and answers its prompts.
+// cfTyped runs the client on its own terminal and answers its prompts.
 func cfTyped(t testing.TB, home string, args []string, answers ...answer) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -17,8 +17,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// tool is a command-line client: ours, or the real cf. The commands of the
-// seed mean the same to both.
+// tool is a command-line client: Ingot's, or the real cf. Both have the commands
+// of the seed.
 type tool struct {
 	name string
 	site *site
@@ -27,7 +27,7 @@ type tool struct {
 }
 
 // tools returns both, logged in and with the demo's space as their target.
-// Ours does that by itself.
+// Ingot's own client does that by itself.
 func (s *site) tools(t testing.TB) []*tool {
 	t.Helper()
 	ours := &tool{name: "ingot", site: s, home: t.TempDir()}
@@ -88,13 +88,13 @@ func commandRows(t *testing.T, s *site, c *tool) {
 	}
 	row := func(name string, test func(t *testing.T)) {
 		if !t.Run(name, test) {
-			t.FailNow() // the next row builds on it
+			t.FailNow() // the next row depends on it
 		}
 	}
 	row("create an app", func(t *testing.T) {
 		c.ok(t, "create-app", app)
 		contains(t, columns(c.ok(t, "apps")), app+" stopped web:0/1")
-		c.ok(t, "create-app", app) // again is no failure
+		c.ok(t, "create-app", app) // a repetition succeeds
 	})
 	row("apply a manifest", func(t *testing.T) {
 		c.ok(t, "apply-manifest", "-f", manifest)
@@ -145,7 +145,7 @@ func rowLogs(t *testing.T, s *site, c *tool, app string) {
 		_ = cmd.Wait()
 	}()
 	live.await(t, "logs for app")
-	// It may not be reading yet: lines come until one is seen.
+	// It may not be reading yet: write lines until one arrives.
 	await(t, "a line of the access log is shown", func() bool {
 		s.get(t, app, "/live").want(t, http.StatusOK)
 		return strings.Contains(live.String(), "/live")
@@ -246,8 +246,8 @@ func rowShell(t *testing.T, s *site, c *tool, app string) {
 	}
 }
 
-// TestClientAlone is what only our client does: it finds the server by itself,
-// speaks JSON, is the client under the name cf, and says what is wrong.
+// TestClientAlone tests what only Ingot's client does: it finds the server by
+// itself, prints JSON, works under the name cf, and explains errors.
 func TestClientAlone(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "process"})
@@ -285,7 +285,7 @@ func TestClientAlone(t *testing.T) {
 	if text, err := asCF.CombinedOutput(); err != nil || !strings.Contains(columns(string(text)), "alone started web:1/1") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	// With a server that is gone it says so.
+	// It reports that the server is not running.
 	contains(t, ours.ok(t, "delete", "alone", "-f", "-r"), "OK")
 	contains(t, ours.ok(t, "apps"), "No apps found")
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAppFailures has apps that do not do what they should.
+// TestAppFailures tests apps that fail.
 func TestAppFailures(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -28,7 +28,7 @@ func TestAppFailures(t *testing.T) {
 				out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "1")...)
 				contains(t, out, "Start unsuccessful", "Instance never healthy after 1s", "is not listening")
 				contains(t, cfOK(t, home, "logs", "deaf", "--recent"), "OUT not listening", "never healthy")
-				// The same app is fine when nobody expects it to listen.
+				// The same app works if it is not expected to listen.
 				cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
 				contains(t, columns(cfOK(t, home, "app", "deaf")), "#0 running")
 			}},
@@ -48,7 +48,7 @@ func TestAppFailures(t *testing.T) {
 	})
 }
 
-// pushFails is cf that must fail and say so.
+// pushFails runs cf push, which must fail.
 func pushFails(t testing.TB, home string, args ...string) string {
 	t.Helper()
 	out, code := cf(t, home, args...)
@@ -58,7 +58,7 @@ func pushFails(t testing.TB, home string, args ...string) string {
 	return out
 }
 
-// exit is the record of an instance that ended.
+// exit is the log record of an instance that exited.
 type exit struct {
 	Instance, Cell, Reason, Description, Version string
 	Index, Count                                 int
@@ -90,7 +90,7 @@ func (s *site) exitOf(t testing.TB, app string) exit {
 	return exit{x.Instance, x.CellID, x.Reason, x.ExitDescription, x.Version, *x.Index, *x.CrashCount, x.CrashTimestamp}
 }
 
-// appCrashes ends a running app from inside.
+// appCrashes makes a running app exit.
 func appCrashes(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "fragile")...)
@@ -106,14 +106,14 @@ func appCrashes(t *testing.T, s *site) {
 	s.reaches(t, "fragile", "/", http.StatusOK)
 	contains(t, cfOK(t, home, "events", "fragile"), "app.crash", "audit.app.process.crash", "exit_status: 137", before)
 
-	// Leaving with success is no better.
+	// Exit status 0 is a crash, too.
 	s.breaks(t, "fragile", "/exit?code=0")
 	await(t, "the second crash is counted", func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
 	s.reaches(t, "fragile", "/", http.StatusOK)
 
 	if s.options.Engine == "container" { // plain processes have no limit
 		s.breaks(t, "fragile", "/eat")
-		await(t, "the end of memory is told", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
+		await(t, "out of memory is reported", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
 		s.reaches(t, "fragile", "/", http.StatusOK)
 	}
 }
@@ -126,7 +126,7 @@ func logText(lines []line) string {
 	return b.String()
 }
 
-// sidecarEnds has an app that falls with its sidecar.
+// sidecarEnds tests that an app is stopped when its sidecar exits.
 func sidecarEnds(t *testing.T, s *site) {
 	home := s.admin(t)
 	file := write(t, "manifest.yml", `
@@ -149,7 +149,7 @@ applications:
 	const source = "APP/PROC/WEB/SIDECAR/HELPER"
 	s.logged(t, app, source, "the sidecar is here")
 	s.logged(t, app, source, "number "+before+" 2")
-	// The app falls with its sidecar, often before it could answer.
+	// The app is stopped with its sidecar, often before it responds.
 	if r := s.get(t, "pair", "/kill?file=helper.pid"); r.Status != http.StatusBadGateway && (r.Status != http.StatusOK || len(r.Body) > 0) {
 		t.Fatalf("the sidecar cannot be killed: %s", r)
 	}

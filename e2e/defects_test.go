@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// What once ended the whole server, and must be the failure of one app.
+// Failures of one app that once crashed the whole server.
 
-// TestStartsThatFail has a droplet that does not fit, an app that is
-// stopped while it starts, and a droplet whose file is cut off.
+// TestStartsThatFail tests a droplet that does not fit on the disk, an app that
+// is stopped while it starts, and a truncated droplet file.
 func TestStartsThatFail(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -49,7 +49,7 @@ func TestStartsThatFail(t *testing.T) {
 		s.stays(t)
 		s.reaches(t, "neighbour", "/", http.StatusOK)
 
-		// A server that is told to stop while apps start does so in good order.
+		// A server stops properly while apps start.
 		cfOK(t, home, pushProbe(t, "late", "-i", "3")...)
 		cfOK(t, home, "stop", "late")
 		s.call(t, http.MethodPost, "/v3/apps/"+guid(t, home, "late")+"/actions/start", token, nil).want(t, http.StatusOK)
@@ -60,7 +60,7 @@ func TestStartsThatFail(t *testing.T) {
 	})
 }
 
-// stays sees that the server answers, is the process that it was, and has
+// stays checks that the server responds, is still the same process, and has
 // recovered no panic.
 func (s *site) stays(t testing.TB) {
 	t.Helper()
@@ -76,8 +76,7 @@ func (s *site) stays(t testing.TB) {
 	}
 }
 
-// damage cuts off the file of an app's droplet, and has nothing unpacked of it
-// left.
+// damage truncates the file of an app's droplet and deletes its unpacked copies.
 func (s *site) damage(t testing.TB, app string) {
 	t.Helper()
 	token := s.adminToken(t)
@@ -162,7 +161,7 @@ func TestPushAfterKill(t *testing.T) {
 		s.reaches(t, "again", "/", http.StatusOK)
 		build := s.call(t, http.MethodGet, "/v3/builds/"+old[0]["guid"].(string), s.adminToken(t), nil).want(t, http.StatusOK)
 		contains(t, string(build.Body), `"state":"FAILED"`, "a newer build of the app has replaced it")
-		// Its instance is stopped, long before it would have ended by itself.
+		// Its instance is stopped long before it would have exited by itself.
 		await(t, "the instance of the old build is gone", func() bool {
 			for _, folder := range []string{"containers/instances", "processes"} {
 				if _, err := os.Stat(filepath.Join(s.Dir, folder, old[0]["guid"].(string))); err == nil {
@@ -175,13 +174,13 @@ func TestPushAfterKill(t *testing.T) {
 	})
 }
 
-// TestPushDroplet pushes droplets: one that was downloaded, one as Cloud Foundry
-// makes them, and ones that could not run.
+// TestPushDroplet pushes droplets: a downloaded one, one in the format of Cloud
+// Foundry, and invalid ones.
 func TestPushDroplet(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
 		home := s.admin(t)
-		// Without a command of its own: what the droplet says counts.
+		// Without its own command: that of the droplet is used.
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(probe(t))); err != nil {
 			t.Fatal(err)
@@ -231,7 +230,7 @@ func TestPushDroplet(t *testing.T) {
 	})
 }
 
-// tarEntry is an entry of a droplet, with what it says.
+// tarEntry is an entry of a droplet, with its content.
 type tarEntry struct {
 	tar.Header
 	text []byte

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDemo takes the guided tour, which tells the stories of both seeds with
-// the program's own client, and sees that it cleans up. It is done in
-// containers: the samples' ports are theirs alone there.
+// TestDemo runs the guided tour, which follows both seeds with the program's own
+// client, and checks that it cleans up. It runs in containers, where the samples'
+// ports cannot conflict.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "container"})
@@ -17,7 +17,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With two orgs a new client has no target: the tour does not need one.
+	// With two orgs a new client has no target; the tour does not need one.
 	ours := s.tools(t)[0]
 	ours.ok(t, "create-org", "globex")
 	before := ours.ok(t, "target")

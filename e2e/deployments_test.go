@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestDeployments replaces apps that are asked all the time, with both clients.
+// TestDeployments replaces apps under continuous load, with both clients.
 func TestDeployments(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -24,8 +24,8 @@ func TestDeployments(t *testing.T) {
 	})
 }
 
-// edition is a folder with the probe that tells a version. With arguments it
-// does something else than serving.
+// edition returns a folder with a probe that responds with a version. With
+// arguments it does something else than serving.
 func edition(t testing.TB, version string, arguments ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,15 +41,15 @@ func edition(t testing.TB, version string, arguments ...string) string {
 	return dir
 }
 
-// pushEdition is what to tell a client to push one.
+// pushEdition returns the arguments for a client to push an edition.
 func pushEdition(name, dir string, more ...string) []string {
 	return append([]string{
 		"push", name, "-p", dir, "-b", "binary_buildpack", "-c", `VERSION="$(cat version)" exec ./probe $(cat arguments)`, "-k", "64M",
 	}, more...)
 }
 
-// load asks an app all the time, also with requests that take a while and must
-// not be made twice.
+// load sends requests to an app continuously, also slow ones that must not be
+// repeated.
 type load struct {
 	s    *site
 	host string
@@ -116,15 +116,14 @@ func (l *load) version() {
 	if err != nil {
 		l.failures = append(l.failures, err.Error())
 	}
-	if round == l.round { // else it may have been answered before
+	if round == l.round { // otherwise the response may be an older one
 		l.answers[env["VERSION"]]++
 	}
 }
 
 func (l *load) slow() { l.ask(http.MethodPost, "/slow?for=200ms") }
 
-// seen returns the answers to requests that begin now, once there are enough of
-// them.
+// seen waits for enough responses to requests that begin now, and returns them.
 func (l *load) seen(t *testing.T) map[string]int {
 	t.Helper()
 	l.take()
@@ -151,8 +150,8 @@ func (l *load) take() map[string]int {
 	return got
 }
 
-// only fails the test unless all answers are of some versions, and there are
-// some of each.
+// only fails the test unless all responses are of these versions, with some of
+// each.
 func (l *load) only(t *testing.T, versions ...string) {
 	t.Helper()
 	got := l.seen(t)
@@ -175,7 +174,7 @@ func (l *load) end(t *testing.T) {
 	}
 }
 
-// deployment is the newest one of an app.
+// deployment returns the newest deployment of an app.
 func (s *site) deployment(t testing.TB, app string) (reason, trouble string) {
 	t.Helper()
 	var page struct {
@@ -208,7 +207,7 @@ func deployments(t *testing.T, s *site, c *tool) {
 	l := s.load(t, name)
 	l.only(t, "one")
 
-	// Rolling: nobody notices but by the answers.
+	// Rolling: no request fails.
 	out := c.ok(t, pushEdition(name, edition(t, "two"), "--strategy", "rolling", "--max-in-flight", "2", "-m", "80M")...)
 	l.only(t, "two")
 	contains(t, columns(out), "instances: 2/2", "#0 running", "#1 running")
@@ -218,7 +217,7 @@ func deployments(t *testing.T, s *site, c *tool) {
 	contains(t, c.ok(t, "events", name), "audit.app.deployment.create")
 	before := s.running(t, app, 2)
 
-	// One that crashes does not come through, and can be taken back.
+	// A deployment that crashes does not finish, and can be canceled.
 	ended := make(chan string, 1)
 	broken := pushEdition(name, edition(t, "three", "exit", "3"), "--strategy", "rolling")
 	go func() {
@@ -242,14 +241,14 @@ func deployments(t *testing.T, s *site, c *tool) {
 		t.Errorf("instances %v, then %v", before, after)
 	}
 
-	// A canary waits until somebody likes it.
+	// A canary deployment pauses until it is continued.
 	c.ok(t, pushEdition(name, edition(t, "four"), "--strategy", "canary")...)
 	l.only(t, "two", "four")
 	contains(t, c.ok(t, "app", name), "PAUSED", "canary")
 	c.ok(t, "continue-deployment", name)
 	l.only(t, "four")
 
-	// A restart and a restage can be as quiet.
+	// A restart and a restage can be rolling, too.
 	c.ok(t, "set-env", name, "MOOD", "good")
 	c.ok(t, "restart", name, "--strategy", "rolling")
 	if got := s.environment(t, name)["MOOD"]; got != "good" {
@@ -264,7 +263,7 @@ func deployments(t *testing.T, s *site, c *tool) {
 	c.ok(t, "stop", name)
 }
 
-// deploymentKilled kills the server in the middle.
+// deploymentKilled kills the server during a deployment.
 func deploymentKilled(t *testing.T, s *site) {
 	home := s.admin(t)
 	cfOK(t, home, pushEdition("halfway", edition(t, "one"), "-i", "3", "-m", "64M")...)
@@ -275,7 +274,7 @@ func deploymentKilled(t *testing.T, s *site) {
 		cfOK(t, home, pushEdition("halfway", edition(t, version), "--strategy", "rolling", "--no-wait")...)
 		s.Kill9(t)
 		s.Restart(t)
-		// From now on nothing fails, and at last only the new one is there.
+		// From now on no request fails, and finally only the new version runs.
 		l := s.load(t, "halfway")
 		s.awaitDeployment(t, app, "DEPLOYED")
 		l.only(t, version)

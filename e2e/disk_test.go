@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// smallDisk mounts a file system of its own for a data directory.
+// smallDisk mounts a separate file system for a data directory.
 func smallDisk(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ingot-e2e-disk-") // apps, another user, pass through it
+	dir, err := os.MkdirTemp("", "ingot-e2e-disk-") // apps run as another user and must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fillDisk writes a file until nothing fits any more, and returns its name.
+// fillDisk writes a file until the disk is full, and returns its name.
 func fillDisk(t *testing.T, dir string) string {
 	t.Helper()
 	name := filepath.Join(dir, "filler")
@@ -55,8 +55,8 @@ func fillDisk(t *testing.T, dir string) string {
 	return name
 }
 
-// TestFullDisk fills the disk of a server: small things go on, large ones are
-// refused with the reason, and a killed server starts again.
+// TestFullDisk fills the disk of a server: small writes continue, large ones are
+// rejected with the reason, and a killed server starts again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
@@ -86,7 +86,8 @@ func TestFullDisk(t *testing.T) {
 	cfOK(t, home, "delete-space", "other", "-f")
 	cfOK(t, home, "stop", "before")
 
-	// Killed, and nothing is left at all: what was given back is eaten too.
+	// Killed with no space at all: the freed reserve is used up, too.
+
 	fillDisk(t, disk)
 	s.Kill9(t)
 	s.launch(t)

@@ -16,7 +16,7 @@ import (
 var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // documented returns the shell commands of a document, in order, with the
-// addresses of this server in place of the usual ones.
+// addresses of this server instead of the default ones.
 func documented(t *testing.T, s *Server, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", name))
@@ -32,7 +32,7 @@ func documented(t *testing.T, s *Server, name string) string {
 	).Replace(script.String())
 }
 
-// TestNotificationsGuide types what docs/notifications.md shows.
+// TestNotificationsGuide runs the commands of docs/notifications.md.
 func TestNotificationsGuide(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{Args: []string{"--demo"}})
@@ -46,7 +46,7 @@ func TestNotificationsGuide(t *testing.T) {
 	signature := delivery.Sign("s3cret", time.Unix(1900000000, 0), []byte(`{"events":[]}`))
 	contains(t, string(out), `"status":"queued"`, `{"status":"`, strings.TrimPrefix(signature, "t=1900000000,v1="))
 
-	p := &postOffice{Server: s}
+	p := &mailFixture{Server: s}
 	for _, to := range []string{"admin@localhost", "eve@example.org"} {
 		await(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDown ends a server with its apps, once while it runs and once after it was
-// killed, and sees that the next start brings them back.
+// TestDown stops a server with its apps, once while it runs and once after it was
+// killed, and checks that the next start restores them.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {

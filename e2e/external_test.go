@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// TestExternalAuthorization runs a platform whose authorization server is
-// another one.
+// TestExternalAuthorization runs a platform with an external authorization
+// server.
 func TestExternalAuthorization(t *testing.T) {
 	t.Parallel()
 	a := start(t, options{})
@@ -53,8 +53,8 @@ func TestExternalAuthorization(t *testing.T) {
 	cfOK(t, home, "create-user", "ann", "p")
 	cfOK(t, home, "delete-user", "-f", "ann")
 
-	// A one-time code of a is known to the gateway of b, and whose it is; only
-	// there is no app to go into.
+	// The ssh gateway of b accepts a one-time code of a; only the app does not
+	// exist.
 	code := strings.TrimSpace(cfOK(t, home, "ssh-code"))
 	if c, err := ssh.Dial("tcp", b.SSH, &ssh.ClientConfig{
 		User: "cf:nothing/0", Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: patience,
@@ -64,8 +64,8 @@ func TestExternalAuthorization(t *testing.T) {
 	}
 	b.Stderr.await(t, `"msg":"ssh refused","process":"nothing","index":0,"user":"admin","error":"ResourceNotFound: `)
 
-	// While a is away its keys, once known, stay good: also for a token that
-	// b has not seen before.
+	// While a is down, b uses the cached keys, also for a token that it has not
+	// seen before.
 	unseen := a.adminToken(t)
 	a.Kill9(t)
 	for _, token := range []string{admin, unseen} {
@@ -75,7 +75,7 @@ func TestExternalAuthorization(t *testing.T) {
 	}
 	b.Stop(t)
 
-	// Without a, b starts, and says that it cannot check tokens yet.
+	// Without a, b starts, and responds that it cannot verify tokens yet.
 	b.launch(t)
 	b.Stderr.await(t, `"msg":"ready"`)
 	b.awaitEndpoints(t)
@@ -90,7 +90,7 @@ func TestExternalAuthorization(t *testing.T) {
 	b.call(t, http.MethodGet, "/healthz", "", nil).want(t, http.StatusOK)
 	b.call(t, http.MethodGet, "/v3/info", "", nil).want(t, http.StatusOK)
 
-	// As soon as it is back, all works.
+	// As soon as a is back, everything works.
 	a.Restart(t)
 	b.awaitReady(t)
 	if got := b.call(t, http.MethodGet, "/v3/users/"+id, admin, nil).want(t, http.StatusOK).object(t); got["username"] != "joe" {

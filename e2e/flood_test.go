@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// TestLoginFlood: while wrong logins with random names come from some
-// addresses, right ones from others succeed, and those of a pipeline are never
-// refused.
+// TestLoginFlood sends wrong logins with random names from some addresses. Right
+// ones from others succeed, and those of a pipeline are never rejected.
 func TestLoginFlood(t *testing.T) {
 	t.Parallel()
 	loginFlood(t, 3*time.Second)
 }
 
-// TestLoginFloodSoak does it for long.
+// TestLoginFloodSoak does the same for longer.
 func TestLoginFloodSoak(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("INGOT_SOAK") == "" {
@@ -83,7 +82,7 @@ func loginFlood(t *testing.T, long time.Duration) {
 			right.Add(1)
 		}
 	})
-	// Each from an address that was never seen.
+	// Each from a new address.
 	all.Go(func() {
 		for n := 0; ctx.Err() == nil && n < 250; n++ {
 			if status, body := loginFrom(t, s, fmt.Sprint("127.0.9.", n+1))("admin", admin); status != http.StatusOK {
@@ -103,8 +102,7 @@ func loginFlood(t *testing.T, long time.Duration) {
 	}
 }
 
-// loginFrom returns what asks for a token at the server, from an address of its
-// own.
+// loginFrom returns a function that requests a token, from its own address.
 func loginFrom(t *testing.T, s *Server, address string) func(user, password string) (int, string) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}

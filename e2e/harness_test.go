@@ -23,13 +23,13 @@ import (
 	"time"
 )
 
-// patience bounds every wait. It is long: it is reached only when something
-// does not happen at all.
+// patience is the timeout of every wait. It is long, because it only expires when
+// something does not happen at all.
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Most of the time cf sleeps between two polls: more tests than cores can run.
+	// cf mostly sleeps between two polls, so more tests than cores can run.
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if n := max(4, runtime.GOMAXPROCS(0)); !given {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built is the folder of what we built ourselves.
+// built is the folder of the programs built by the tests.
 var built struct {
 	once sync.Once
 	dir  string
@@ -86,9 +86,10 @@ var findProgram = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "ingot"), nil
 })
 
-// guard ends what we started when we cannot any more: it reads process ids,
-// and when its input ends, because this process did, it kills those that were
-// not taken back. It has its own session, so that an interrupt spares it.
+// guard kills the processes that this process started and could not stop: it
+// reads process ids, and when its input ends, because this process ended, it
+// kills those that were not removed. It has its own session, so that an interrupt
+// does not reach it.
 var guard = sync.OnceValues(func() (io.Writer, error) {
 	cmd := exec.Command("/bin/sh", "-c", `
 ids=" "
@@ -148,7 +149,7 @@ func run(t testing.TB, env []string, args ...string) *process {
 
 const levelError = `"level":"ERROR"`
 
-// check looks for what must never be in a server's log.
+// check fails the test if the server's log has an error or a panic.
 func (p *process) check(t testing.TB) {
 	t.Helper()
 	log := p.Stderr.String()
@@ -185,11 +186,11 @@ func (p *process) ended() bool {
 	}
 }
 
-// options say how a server is started.
+// options configure the start of a server.
 type options struct {
-	Dir string // a new one when empty
+	Dir string // empty means a new one
 	DB  string // a --database-url
-	// Engine is the --engine. Without it no time goes into trying containers.
+	// Engine is the --engine. The default saves the time of testing containers.
 	Engine string
 	Args   []string // further flags
 	Env    []string
@@ -203,7 +204,7 @@ type Server struct {
 	Dir                             string
 
 	options options
-	listen  [4]string // addresses it has in every start
+	listen  [4]string // the addresses of every start
 	client  *http.Client
 }
 
@@ -219,7 +220,7 @@ func start(t testing.TB, o options) *Server {
 	return s
 }
 
-// prepare makes a server that does not run yet.
+// prepare creates a server that does not run yet.
 func prepare(t testing.TB, o options) *Server {
 	t.Helper()
 	s := &Server{Dir: o.Dir, options: o}
@@ -233,10 +234,9 @@ func prepare(t testing.TB, o options) *Server {
 	return s
 }
 
-// loopback returns an address of this machine. Where a whole network of them
-// exists it is a random one: a server that is started again wants the port it
-// had, which on an address of its own nobody can have taken in between, not
-// even an outgoing connection.
+// loopback returns a loopback address. Where the whole network exists it is a
+// random one: a restarted server needs the same port, and on its own address no
+// other process can have taken it, not even by an outgoing connection.
 func loopback() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -255,7 +255,7 @@ func (s *Server) args() []string {
 	return append(args, s.options.Args...)
 }
 
-// launch starts the process and waits for nothing.
+// launch starts the process without waiting for it.
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	if s.client != nil {
@@ -266,7 +266,7 @@ func (s *Server) launch(t testing.TB) {
 	s.process = run(t, s.options.Env, s.args()...)
 }
 
-// awaitEndpoints waits until the process has said where it listens.
+// awaitEndpoints waits until the process has written its endpoints.
 func (s *Server) awaitEndpoints(t testing.TB) {
 	t.Helper()
 	s.poll(t, "write endpoints.json", func() bool {
@@ -282,7 +282,7 @@ func (s *Server) awaitEndpoints(t testing.TB) {
 			t.Fatalf("endpoints.json is seen half written: %q", text)
 		}
 		if e.PID != s.Cmd.Process.Pid {
-			return false // left by the process before
+			return false // of the previous process
 		}
 		s.API, s.Auth, s.Notifications, s.Admin, s.SSH = e.API, e.Auth, e.Notifications, e.Admin, e.SSH
 		for i, u := range []string{e.API, e.Notifications, e.Admin, e.SSH} {
@@ -292,7 +292,7 @@ func (s *Server) awaitEndpoints(t testing.TB) {
 	})
 }
 
-// awaitReady waits until the server answers that it is ready.
+// awaitReady waits until the server is ready.
 func (s *Server) awaitReady(t testing.TB) {
 	t.Helper()
 	s.awaitEndpoints(t)
@@ -302,8 +302,8 @@ func (s *Server) awaitReady(t testing.TB) {
 	})
 }
 
-// poll asks again and again until done says so. It fails the test when the
-// process ends meanwhile.
+// poll calls done until it returns true. It fails the test if the process exits
+// meanwhile.
 func (s *Server) poll(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -320,7 +320,7 @@ func (s *Server) poll(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// Kill9 ends the process as a power cut would, seen from inside.
+// Kill9 kills the process, which gets no chance to clean up.
 func (s *Server) Kill9(t testing.TB) {
 	t.Helper()
 	if err := s.Cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -329,8 +329,8 @@ func (s *Server) Kill9(t testing.TB) {
 	s.wait(t)
 }
 
-// Restart starts the server again, on the same addresses, and waits until it
-// is ready. It must have ended.
+// Restart starts the stopped server again, on the same addresses, and waits until
+// it is ready.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	if !s.ended() {
@@ -340,8 +340,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.awaitReady(t)
 }
 
-// Stop asks the server to stop. It must leave with 0 and take its endpoints
-// with it.
+// Stop stops the server. It must exit with 0 and delete its endpoints file.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -365,8 +364,7 @@ func (s *Server) secret(t testing.TB, name string) string {
 	return strings.TrimRight(string(text), "\n")
 }
 
-// giveSecret puts a secret where the server looks for it, before its first
-// start.
+// giveSecret writes a secret to the server's file, before its first start.
 func (s *Server) giveSecret(t testing.TB, name, value string) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "secrets")
@@ -380,7 +378,7 @@ func (s *Server) giveSecret(t testing.TB, name, value string) {
 	}
 }
 
-// output collects what a process writes, for readers who wait for it.
+// output collects the output of a process, and lets callers wait for it.
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -403,7 +401,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// await waits until the text holds want and returns all of it.
+// await waits until the text contains want and returns all of it.
 func (o *output) await(t testing.TB, want string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

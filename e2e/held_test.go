@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ownRunc puts a runc of its own into the PATH of a server, which set replaces.
+// ownRunc adds a separate runc to the PATH of a server; set replaces it.
 func ownRunc(t *testing.T) (path string, set func(script string)) {
 	t.Helper()
 	real, err := exec.LookPath("runc")
@@ -20,7 +20,7 @@ func ownRunc(t *testing.T) (path string, set func(script string)) {
 	file := filepath.Join(dir, "runc")
 	set = func(script string) {
 		t.Helper()
-		_ = os.Remove(file) // the old one may still be run
+		_ = os.Remove(file) // the old one may still be running
 		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", real)+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -39,9 +39,9 @@ func (s *site) placed(t *testing.T, app string) string {
 	return strings.Join(all, "; ")
 }
 
-// TestIsolationIsNotWeakened restarts a server whose containers do not work any
-// more: it holds new instances back instead of running them without isolation,
-// all else works, and it goes on by itself when they work again.
+// TestIsolationIsNotWeakened restarts a server whose containers no longer work:
+// it does not start new instances instead of running them without isolation,
+// everything else works, and it starts them by itself when containers work again.
 func TestIsolationIsNotWeakened(t *testing.T) {
 	t.Parallel()
 	path, set := ownRunc(t)
@@ -55,7 +55,7 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 	s.Kill9(t)
 	s.options.Engine = "auto"
 	s.Restart(t)
-	s.mayFail = true // it says at level ERROR what does not work
+	s.mayFail = true // it logs the failure at level ERROR
 	if got := s.get(t, "steady", "/"); got.Status != http.StatusOK {
 		t.Errorf("the app that runs: %s", got)
 	}
@@ -92,13 +92,13 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 		return err == nil && strings.Contains(string(r.Body), `"status":"ok"`)
 	})
 
-	// Memory that the machine does not have.
+	// More memory than the machine has.
 	token := s.adminToken(t)
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/stop", token, nil).want(t, http.StatusOK)
 	s.call(t, http.MethodPost, "/v3/processes/"+app+"/actions/scale", token, map[string]any{"memory_in_mb": 99_999_999, "instances": 1}).want(t, http.StatusAccepted)
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/start", token, nil).want(t, http.StatusOK)
 	await(t, "the instance is refused", func() bool { return s.placed(t, app) == "DOWN insufficient resources: memory" })
 	if events := cfOK(t, home, "events", "steady"); strings.Contains(events, "crash") {
-		t.Errorf("it is told as a crash:\n%s", events)
+		t.Errorf("got a crash event, want none:\n%s", events)
 	}
 }

@@ -23,7 +23,7 @@ func newClient() *http.Client {
 	}
 }
 
-// reply is a whole answer.
+// reply is a complete response.
 type reply struct {
 	Status int
 	Header http.Header
@@ -48,14 +48,14 @@ func (r *reply) object(t testing.TB) map[string]any {
 	return v
 }
 
-// id is the member of that name, or empty.
+// id returns the member "id", or "".
 func (r *reply) id() string {
 	var v struct{ ID string }
-	_ = json.Unmarshal(r.Body, &v) // then it is empty
+	_ = json.Unmarshal(r.Body, &v) // on an error it stays empty
 	return v.ID
 }
 
-// want fails the test when the status is another.
+// want fails the test unless the response has the status.
 func (r *reply) want(t testing.TB, status int) *reply {
 	t.Helper()
 	if r.Status != status {
@@ -68,7 +68,7 @@ func (r *reply) want(t testing.TB, status int) *reply {
 type header struct{ name, value string }
 
 // try sends a request. body is a url.Values, sent as a form, or anything else,
-// sent as JSON. An answer that is cut off is an error.
+// sent as JSON. A truncated response is an error.
 func (s *Server) try(method, address, token string, body any, headers ...header) (*reply, error) {
 	var reader io.Reader
 	kind := ""
@@ -112,7 +112,8 @@ func (s *Server) try(method, address, token string, body any, headers ...header)
 	return &reply{res.StatusCode, res.Header, text}, nil
 }
 
-// call is try for a request that has to be answered. A path is one of the API.
+// call is like try, but fails the test if there is no response. A path is relative
+// to the API.
 func (s *Server) call(t testing.TB, method, address, token string, body any, headers ...header) *reply {
 	t.Helper()
 	if strings.HasPrefix(address, "/") {
@@ -125,7 +126,7 @@ func (s *Server) call(t testing.TB, method, address, token string, body any, hea
 	return r
 }
 
-// tokens is the answer of the token endpoint.
+// tokens is a response of the token endpoint.
 type tokens struct {
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`
@@ -133,12 +134,12 @@ type tokens struct {
 	Scope   string `json:"scope"`
 }
 
-// basic is the header of a client with its secret.
+// basic returns the Authorization header of a client with its secret.
 func basic(id, secret string) header {
 	return header{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))}
 }
 
-// askToken asks for a token as a client.
+// askToken requests a token as a client.
 func (s *Server) askToken(t testing.TB, id, secret string, form url.Values) *reply {
 	t.Helper()
 	return s.call(t, http.MethodPost, "/oauth/token", "", form, basic(id, secret))
@@ -152,13 +153,13 @@ func (s *Server) clientToken(t testing.TB, id, secret string) string {
 	return got.Access
 }
 
-// adminToken is the token of the client admin.
+// adminToken returns a token of the client admin.
 func (s *Server) adminToken(t testing.TB) string {
 	t.Helper()
 	return s.clientToken(t, "admin", s.secret(t, "admin-client-secret"))
 }
 
-// login asks for a user's tokens the way cf does.
+// login requests a user's tokens as cf does.
 func (s *Server) login(t testing.TB, user, password string) *reply {
 	t.Helper()
 	return s.askToken(t, "cf", "", url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}})
@@ -172,13 +173,13 @@ func (s *Server) userTokens(t testing.TB, user, password string) tokens {
 	return got
 }
 
-// refresh uses a refresh token the way cf does.
+// refresh uses a refresh token as cf does.
 func (s *Server) refresh(t testing.TB, token string) *reply {
 	t.Helper()
 	return s.askToken(t, "cf", "", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
-// createUser makes a user and returns the id.
+// createUser creates a user and returns the id.
 func (s *Server) createUser(t testing.TB, admin, name, password string) string {
 	t.Helper()
 	r := s.call(t, http.MethodPost, "/Users", admin, userBody(name, password)).want(t, http.StatusCreated)
@@ -208,8 +209,8 @@ func (s *Server) kids(t testing.TB) []string {
 	return kids
 }
 
-// jwtPart decodes a part of a token without checking it: 0 is its header, 1
-// its claims.
+// jwtPart decodes a part of a token without verifying it: 0 is its header, 1 its
+// claims.
 func jwtPart(t testing.TB, token string, part int) map[string]any {
 	t.Helper()
 	parts := strings.Split(token, ".")

@@ -25,10 +25,10 @@ func (s *site) serviceKey(t *testing.T, home, instance, key string) map[string]a
 	return shown.Credentials
 }
 
-// TestInside sees what an app reaches of the platform: the API, the notification
-// service and other apps by the addresses in its variables and, in a container,
-// by name; and not what is the operator's. It also uses a service key of the app's
-// space from this machine and through ssh.
+// TestInside checks what an app can reach: the API, the notification service and
+// other apps by the addresses in its variables and, in a container, by name; but
+// not the operator's port. It also uses a service key of the app's space from this
+// machine and through ssh.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
@@ -77,8 +77,8 @@ func TestInside(t *testing.T) {
 	})
 }
 
-// keyFromOutside uses a service key by psql, from here and through an app that is
-// not bound to the service.
+// keyFromOutside uses a service key with psql, from this machine and through an
+// app that is not bound to the service.
 func keyFromOutside(t *testing.T, s *site, home string) {
 	psql, err := exec.LookPath("psql")
 	if err != nil || !strings.Contains(cfOK(t, home, "marketplace"), "postgres") {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestAppsAreIsolated has an app in a container try to get out.
+// TestAppsAreIsolated has an app try to break out of its container.
 func TestAppsAreIsolated(t *testing.T) {
 	t.Parallel()
 	s := startApps(t, options{Engine: "container"})
@@ -39,7 +39,7 @@ func TestAppsAreIsolated(t *testing.T) {
 	fails("read", filepath.Join(s.Dir, "secrets", "admin-password"))
 	fails("mount", "/tmp")
 	// Neither the server nor anything else that listens on the machine can be
-	// reached, by none of its addresses.
+	// reached, by any of its addresses.
 	fails("dial", admin)
 	fails("dial", api)
 	open, err := net.Listen("tcp", "0.0.0.0:0")
@@ -57,7 +57,7 @@ func TestAppsAreIsolated(t *testing.T) {
 			fails("dial", net.JoinHostPort(ip.String(), strconv.Itoa(open.Addr().(*net.TCPAddr).Port)))
 		}
 	}
-	// No process of the machine can be seen, so none can be signalled.
+	// No process of the machine is visible, so none can be signalled.
 	fails("signal", strconv.Itoa(s.Cmd.Process.Pid))
 	fails("signal", strconv.Itoa(os.Getpid()))
 	fails("signal", "1")
@@ -67,14 +67,14 @@ func TestAppsAreIsolated(t *testing.T) {
 		t.Errorf("the app is another one after its attempts: %s, was %s", now, row.Instance)
 	}
 
-	// Another app is no nearer.
+	// Another app cannot be reached either.
 	cfOK(t, home, pushProbe(t, "neighbour")...)
 	other := s.stats(t, guid(t, home, "neighbour"))[0]
 	fails("dial", other.Internal+":8080")
 	fails("list", filepath.Join(s.Dir, "containers", "instances", other.Instance))
 }
 
-// attempt has the probe try something, and returns why it did not succeed.
+// attempt has the probe try something, and returns the error.
 func (s *site) attempt(t testing.TB, host, how, what string) string {
 	t.Helper()
 	r := s.get(t, host, "/try?"+url.Values{"how": {how}, "what": {what}}.Encode())

@@ -48,7 +48,7 @@ func TestEncryptionKeyRotation(t *testing.T) {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("the key file: %v %v", info.Mode(), err)
 		}
-		works() // the server does not care until it is started again
+		works() // no effect until the next start
 		s.Stop(t)
 
 		s.Restart(t)
@@ -61,8 +61,8 @@ func TestEncryptionKeyRotation(t *testing.T) {
 		works()
 		s.Stop(t)
 
-		// With another key, or without the file, nothing can be read. That is
-		// said, and nothing is spoilt: with the right key all is well again.
+		// With another key, or without the file, nothing can be decrypted. The
+		// server reports it and changes nothing: with the right key all works again.
 		writeKeys(t, file, newKey())
 		refused(t, s, "signing key", "which is not in the keyring")
 		if err := os.Remove(file); err != nil {
@@ -75,7 +75,7 @@ func TestEncryptionKeyRotation(t *testing.T) {
 	})
 }
 
-// newKey makes an encryption key, as `openssl rand -base64 32` does.
+// newKey creates an encryption key, as `openssl rand -base64 32` does.
 func newKey() string {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails

@@ -19,8 +19,8 @@ import (
 	"ingot/internal/base/db/dbtest"
 )
 
-// times is how often a soak test does something: the short form in every run,
-// the long one when INGOT_SOAK is 1.
+// times returns how often a soak test does something: short, or long when
+// INGOT_SOAK is 1.
 func times(short, long int) int {
 	if os.Getenv("INGOT_SOAK") == "1" {
 		return long
@@ -39,9 +39,8 @@ func databases(t *testing.T, f func(t *testing.T, dialect db.Dialect)) {
 	}
 }
 
-// TestSoakKillWhileWriting kills the server in the middle of many writes, again
-// and again. What it has acknowledged must be there afterwards, and what it has
-// not must be there wholly or not at all.
+// TestSoakKillWhileWriting kills the server repeatedly during many writes.
+// Acknowledged writes must exist afterwards, others completely or not at all.
 func TestSoakKillWhileWriting(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, dialect db.Dialect) {
@@ -71,10 +70,10 @@ func TestSoakKillWhileWriting(t *testing.T) {
 	})
 }
 
-// ledger remembers what the server has acknowledged.
+// ledger records what the server has acknowledged.
 type ledger struct {
 	s     *Server
-	admin string // a token of before the first kill
+	admin string // a token from before the first kill
 
 	// changing users: the number in each one's name that was acknowledged.
 	// Each is written by one goroutine only.
@@ -82,7 +81,7 @@ type ledger struct {
 		id, name string
 		number   int
 	}
-	group string // one that members are added to
+	group string // the group that members are added to
 
 	mu      sync.Mutex
 	kill    func() // called when enough is acknowledged
@@ -95,7 +94,7 @@ type ledger struct {
 	members map[string]bool     // of group
 	guids   map[string]bool     // of the platform's users; true when seen after a kill
 	refresh string              // a refresh token
-	unheard map[string]bool     // what is there although nobody was told so
+	unheard map[string]bool     // ids that exist although they were not acknowledged
 }
 
 func newLedger(t *testing.T, s *Server, admin string) *ledger {
@@ -123,8 +122,8 @@ func renameBody(name string, number int) map[string]any {
 	}
 }
 
-// write sends one write. acknowledged, if there is an answer of success, notes
-// it. It returns false when the server is gone.
+// write sends one write, and calls acknowledged if it succeeds. It returns false
+// if the server is down.
 func (l *ledger) write(t *testing.T, method, path string, body any, acknowledged func(*reply), headers ...header) bool {
 	token := l.admin
 	if path == "/oauth/token" {
@@ -148,9 +147,8 @@ func (l *ledger) write(t *testing.T, method, path string, body any, acknowledged
 	return true
 }
 
-// writeUntilKilled writes from many sides at once, and kills the server when
-// the given number of writes is acknowledged. The others are at that moment
-// wherever they happen to be.
+// writeUntilKilled writes from many goroutines, and kills the server when the
+// given number of writes is acknowledged, at any moment of the others.
 func (l *ledger) writeUntilKilled(t *testing.T, round, kill int) int {
 	t.Helper()
 	l.kill, l.left = func() { _ = l.s.Cmd.Process.Kill() }, kill
@@ -191,7 +189,7 @@ func (l *ledger) createClient(t *testing.T, id string) bool {
 	}, func(*reply) { l.clients[id] = true })
 }
 
-// createGroup makes a group with its members in one request.
+// createGroup creates a group with its members in one request.
 func (l *ledger) createGroup(t *testing.T, name string) bool {
 	ids := l.memberIDs()
 	return l.write(t, http.MethodPost, "/Groups", groupBody(name, ids), func(*reply) { l.groups[name] = ids })
@@ -239,8 +237,8 @@ func (l *ledger) refreshToken(t *testing.T, _ string) bool {
 	}, basic("cf", ""))
 }
 
-// verify compares the server with the ledger. What can only be asked for one by
-// one is, unless again says so, asked for once.
+// verify compares the server with the ledger. Objects that can only be read one
+// by one are read once, unless again is set.
 func (l *ledger) verify(t *testing.T, admin string, again bool) {
 	t.Helper()
 	users := l.s.all(t, "/Users", admin, "userName")
@@ -256,7 +254,7 @@ func (l *ledger) verify(t *testing.T, admin string, again bool) {
 		}
 		l.guids[guid] = true
 	}
-	// What makes them of use is there as well: one of each.
+	// They also work: test one of each.
 	for name := range l.users {
 		l.s.userTokens(t, name, "password of "+name)
 		break
@@ -291,7 +289,7 @@ func (l *ledger) verifyUsers(t *testing.T, users map[string]map[string]any) {
 	}
 	for i := range l.renamed {
 		r := &l.renamed[i]
-		// The one that was under way may have come through.
+		// The write in progress may have succeeded.
 		var fits bool
 		for _, number := range []int{r.number, r.number + 1} {
 			want := fmt.Sprintf("map[familyName:family %[1]d givenName:given %[1]d] [map[primary:true value:mail-%[1]d@example.org]]", number)
@@ -372,8 +370,9 @@ func texts(list any) []string {
 	return out
 }
 
-// TestSoakKillFirstStart kills the very first start at some moment of it. The
-// next must work, and let the administrator in with the secrets in the files.
+// TestSoakKillFirstStart kills the first start at some moment. The next must
+// work, and the administrator must be able to log in with the secrets in the
+// files.
 func TestSoakKillFirstStart(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, dialect db.Dialect) {

@@ -77,7 +77,7 @@ func TestCfUsers(t *testing.T) {
 		t.Errorf("the platform's user: %v", got)
 	}
 
-	// The same again is no failure for cf, and changes nothing.
+	// A repetition succeeds for cf, and changes nothing.
 	if out := cfOK(t, admin, "create-user", "joe@example.org", "other password"); !strings.Contains(out, "User 'joe@example.org' already exists.") {
 		t.Errorf("creating the user again: %s", out)
 	}
@@ -154,7 +154,7 @@ func TestCfLogout(t *testing.T) {
 	access, refresh := cfTokens(t, home)
 	s.call(t, http.MethodGet, "/userinfo", access, nil).want(t, http.StatusOK)
 
-	other := cfAdmin(t, s) // another login of the same user goes on
+	other := cfAdmin(t, s) // another login of the same user stays valid
 	cfOK(t, home, "logout")
 	if r := s.call(t, http.MethodGet, "/userinfo", access, nil); r.Status != http.StatusUnauthorized || r.object(t)["error"] != "invalid_token" {
 		t.Errorf("the access token after logout: %s", r)
@@ -166,7 +166,7 @@ func TestCfLogout(t *testing.T) {
 	s.call(t, http.MethodGet, "/userinfo", oauthToken(t, other), nil).want(t, http.StatusOK)
 }
 
-// shortTokens makes the access tokens of cf live for a second, so that the
+// shortTokens sets the lifetime of cf's access tokens to a second, so that the
 // client refreshes before each use.
 func shortTokens(t *testing.T, s *Server) {
 	t.Helper()
@@ -205,7 +205,7 @@ func TestCfRefresh(t *testing.T) {
 		}
 		s.call(t, http.MethodGet, "/userinfo", token, nil).want(t, http.StatusOK)
 	}
-	// A restart in between ends no login.
+	// Logins survive a restart.
 	s.Stop(t)
 	s.Restart(t)
 	oauthToken(t, home)
@@ -239,7 +239,7 @@ func TestCfRefreshAtTheSameTime(t *testing.T) {
 			t.Fatalf("cf %d: exit code %d\n%s", i, codes[i], outputs[i])
 		}
 		s.call(t, http.MethodGet, "/userinfo", strings.TrimPrefix(strings.TrimSpace(outputs[i]), "bearer "), nil).want(t, http.StatusOK)
-		oauthToken(t, homes[i]) // with what each got
+		oauthToken(t, homes[i]) // with the tokens each got
 	}
 }
 
@@ -267,7 +267,7 @@ func TestPasscode(t *testing.T) {
 		return res, string(text)
 	}
 
-	// Where cf sends people is said in its prompt.
+	// The prompt of cf contains the address of the page.
 	prompts := s.call(t, http.MethodGet, "/login", "", nil).want(t, http.StatusOK).object(t)["prompts"].(map[string]any)
 	if prompt := fmt.Sprint(prompts["passcode"]); !strings.Contains(prompt, s.Auth+"/passcode") {
 		t.Errorf("the prompt for a passcode: %s", prompt)

@@ -15,51 +15,52 @@ import (
 	"ingot/internal/notify/mail/mailtest"
 )
 
-// postOffice is a server whose mail goes to a sink, with a client that sends.
-type postOffice struct {
+// mailFixture is a server that sends mail to a sink, with an OAuth client that
+// sends notifications.
+type mailFixture struct {
 	*Server
 	sink  *mailtest.Sink
 	admin string
-	// base is where the notification service is, token that of the client.
+	// base is the URL of the notification service, token that of the client.
 	base, token string
 }
 
-// sendingAuthorities are all that a sender can have.
+// sendingAuthorities are all authorities of a sender.
 var sendingAuthorities = []string{
 	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
 	"critical_notifications.write", "emails.write", "notification_preferences.admin",
 }
 
-func openPostOffice(t *testing.T, o options) *postOffice {
+func newMailFixture(t *testing.T, o options) *mailFixture {
 	t.Helper()
 	sink := mailtest.New(t, mailtest.Options{Keep: 100_000})
 	o.Args = append(o.Args, "--smtp-url", sink.URL("", ""))
 	s := start(t, o)
-	p := &postOffice{Server: s, sink: sink, admin: s.adminToken(t), base: s.Notifications}
+	p := &mailFixture{Server: s, sink: sink, admin: s.adminToken(t), base: s.Notifications}
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")
 	return p
 }
 
-// newSender makes a client the way senders are told to.
-func (p *postOffice) newSender(t testing.TB, id string, authorities ...string) *reply {
+// newSender creates a client as the documentation tells senders to.
+func (p *mailFixture) newSender(t testing.TB, id string, authorities ...string) *reply {
 	t.Helper()
 	return p.call(t, http.MethodPost, "/oauth/clients", p.admin, map[string]any{
 		"client_id": id, "client_secret": "my-secret", "authorized_grant_types": "client_credentials", "authorities": authorities,
 	})
 }
 
-// ask is a request to the notification service.
-func (p *postOffice) ask(t testing.TB, method, path string, body any, headers ...header) *reply {
+// ask sends a request to the notification service.
+func (p *mailFixture) ask(t testing.TB, method, path string, body any, headers ...header) *reply {
 	t.Helper()
 	return p.call(t, method, p.base+path, p.token, body, headers...)
 }
 
-// object is JSON that is to be sent.
+// object is a JSON object to send.
 type object = map[string]any
 
-// register makes kinds known; those whose name begins with "fire" are critical.
-func (p *postOffice) register(t testing.TB, kinds ...string) {
+// register registers kinds; those whose name begins with "fire" are critical.
+func (p *mailFixture) register(t testing.TB, kinds ...string) {
 	t.Helper()
 	all := object{}
 	for _, k := range kinds {
@@ -68,19 +69,19 @@ func (p *postOffice) register(t testing.TB, kinds ...string) {
 	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
 }
 
-// letter is a message that arrived.
-type letter struct {
+// message is a received message.
+type message struct {
 	To, Subject, Text, HTML string
 	Header                  mail.Header
 }
 
-func readLetter(t testing.TB, m mailtest.Message) letter {
+func readMessage(t testing.TB, m mailtest.Message) message {
 	t.Helper()
 	read, err := mail.ReadMessage(strings.NewReader(m.Data))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, m.Data)
 	}
-	l := letter{To: m.To, Header: read.Header}
+	l := message{To: m.To, Header: read.Header}
 	if l.Subject, err = new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func readLetter(t testing.TB, m mailtest.Message) letter {
 	return l
 }
 
-func (l *letter) part(t testing.TB, kind, encoding string, body io.Reader) {
+func (l *message) part(t testing.TB, kind, encoding string, body io.Reader) {
 	t.Helper()
 	media, params, err := mime.ParseMediaType(kind)
 	if err != nil {
@@ -117,25 +118,26 @@ func (l *letter) part(t testing.TB, kind, encoding string, body io.Reader) {
 	}
 }
 
-// letters are those whose subject holds the words.
-func (p *postOffice) letters(t testing.TB, words string) []letter {
+// messages returns the received messages whose subject contains the words.
+func (p *mailFixture) messages(t testing.TB, words string) []message {
 	t.Helper()
-	var found []letter
+	var found []message
 	for _, m := range p.sink.Messages() {
-		if l := readLetter(t, m); strings.Contains(l.Subject, words) {
+		if l := readMessage(t, m); strings.Contains(l.Subject, words) {
 			found = append(found, l)
 		}
 	}
 	return found
 }
 
-// receive waits until exactly these have a letter whose subject holds the words.
-func (p *postOffice) receive(t testing.TB, words string, to ...string) []letter {
+// receive waits until exactly these recipients have a message whose subject
+// contains the words.
+func (p *mailFixture) receive(t testing.TB, words string, to ...string) []message {
 	t.Helper()
 	over := time.After(patience)
 	for {
 		changed := p.sink.Changed()
-		found := p.letters(t, words)
+		found := p.messages(t, words)
 		var got []string
 		for _, l := range found {
 			got = append(got, l.To)
@@ -154,8 +156,9 @@ func (p *postOffice) receive(t testing.TB, words string, to ...string) []letter 
 	}
 }
 
-// oneClick unsubscribes as a mail program does, by the headers of a message.
-func (p *postOffice) oneClick(t testing.TB, l letter) {
+// oneClick unsubscribes as a mail program does, with the headers of a message.
+
+func (p *mailFixture) oneClick(t testing.TB, l message) {
 	t.Helper()
 	if got := l.Header.Get("List-Unsubscribe-Post"); got != "List-Unsubscribe=One-Click" {
 		t.Fatalf("List-Unsubscribe-Post is %q", got)

@@ -62,7 +62,7 @@ func (a *alone) launch(t testing.TB) {
 // has neither users nor spaces of its own.
 func TestNotificationsAlone(t *testing.T) {
 	t.Parallel()
-	p := openPostOffice(t, options{})
+	p := newMailFixture(t, options{})
 	ann := p.createUser(t, p.admin, "ann", "p")
 	space, org := p.newSpace(t, ann)
 	a := prepareAlone(t, p.Server, "--smtp-url", p.sink.URL("", ""), "--mail-from", "alone@example.org", "--domain", "example.org")
@@ -115,7 +115,7 @@ func TestSoakKillWhileSending(t *testing.T) {
 	const connections = 8 // of --smtp-url
 	up := start(t, options{})
 	slow := mailtest.At(mailtest.Dot, mailtest.Action{Delay: 5 * time.Millisecond})
-	p := &postOffice{Server: up, sink: mailtest.New(t, mailtest.Options{Keep: 10 * users, Fault: slow}), admin: up.adminToken(t)}
+	p := &mailFixture{Server: up, sink: mailtest.New(t, mailtest.Options{Keep: 10 * users, Fault: slow}), admin: up.adminToken(t)}
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")
 	p.manyUsers(t, users)
@@ -154,8 +154,8 @@ func TestSoakKillWhileSending(t *testing.T) {
 	}
 }
 
-// manyUsers makes users who have no password, which would take long.
-func (p *postOffice) manyUsers(t *testing.T, n int) {
+// manyUsers creates users who have no password, which would take long.
+func (p *mailFixture) manyUsers(t *testing.T, n int) {
 	t.Helper()
 	var all sync.WaitGroup
 	const workers = 8

@@ -13,7 +13,7 @@ func TestDevelopersAreTold(t *testing.T) {
 	t.Parallel()
 	sink := mailtest.New(t, mailtest.Options{Keep: 1000})
 	s := startApps(t, options{Args: []string{"--smtp-url", sink.URL("", "")}})
-	p := &postOffice{Server: s.Server, sink: sink, admin: s.adminToken(t)}
+	p := &mailFixture{Server: s.Server, sink: sink, admin: s.adminToken(t)}
 	home := s.admin(t)
 	p.createUser(t, p.admin, "ann", "p")
 	cfOK(t, home, "create-space", "silent", "-o", "demo")
@@ -33,7 +33,7 @@ func TestDevelopersAreTold(t *testing.T) {
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
 	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
-	if got := p.letters(t, ""); len(got) != 6 {
+	if got := p.messages(t, ""); len(got) != 6 {
 		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
 }
@@ -46,7 +46,7 @@ func TestDevelopersAreToldOfServices(t *testing.T) {
 	sink := mailtest.New(t, mailtest.Options{Keep: 1000})
 	s := startApps(t, options{Engine: "process", Args: []string{"--smtp-url", sink.URL("", "")}})
 	t.Cleanup(func() { s.emptySpace(t) })
-	p := &postOffice{Server: s.Server, sink: sink, admin: s.adminToken(t)}
+	p := &mailFixture{Server: s.Server, sink: sink, admin: s.adminToken(t)}
 	home := s.admin(t)
 	p.createUser(t, p.admin, "ann", "p")
 	cfOK(t, home, "set-space-role", "ann", "demo", "dev", "SpaceDeveloper")
@@ -61,7 +61,7 @@ func TestDevelopersAreToldOfServices(t *testing.T) {
 	p.receive(t, "Creating the service instance later succeeded", "admin@localhost", "ann@example.org")
 	cfOK(t, home, "delete-service", "later", "-f", "--wait")
 	p.receive(t, "Deleting the service instance later succeeded", "admin@localhost", "ann@example.org")
-	if got := p.letters(t, ""); len(got) != 6 {
+	if got := p.messages(t, ""); len(got) != 6 {
 		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
 }

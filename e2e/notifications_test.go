@@ -13,7 +13,7 @@ import (
 // notification service says, one statement after another, on one server.
 func TestNotificationSeed(t *testing.T) {
 	t.Parallel()
-	p := openPostOffice(t, options{})
+	p := newMailFixture(t, options{})
 	ann, bob := p.createUser(t, p.admin, "ann", "p"), p.createUser(t, p.admin, "bob", "p")
 	const annAt, bobAt = "ann@example.org", "bob@example.org"
 	message := func(kind, subject string) object {
@@ -77,7 +77,7 @@ func TestNotificationSeed(t *testing.T) {
 			p.askToken(t, "my-sender", "my-secret", url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(others, " ")}}).want(t, http.StatusOK).into(t, &less)
 			p.call(t, operation.method, p.base+operation.path, less.Access, operation.body).want(t, http.StatusForbidden)
 		}
-		if got := p.letters(t, "never sent"); len(got) > 0 {
+		if got := p.messages(t, "never sent"); len(got) > 0 {
 			t.Errorf("sent without the scope: %+v", got)
 		}
 	})
@@ -196,7 +196,7 @@ func TestNotificationSeed(t *testing.T) {
 }
 
 // secondVersion sends a campaign.
-func (p *postOffice) secondVersion(t *testing.T, user string) {
+func (p *mailFixture) secondVersion(t *testing.T, user string) {
 	v2 := header{"X-NOTIFICATIONS-VERSION", "2"}
 	sender := p.ask(t, http.MethodPost, "/senders", object{"name": "second"}, v2).want(t, http.StatusCreated).id()
 	kind := p.ask(t, http.MethodPost, "/senders/"+sender+"/campaign_types", object{"name": "tips", "description": "Tips"}, v2).want(t, http.StatusCreated).id()
@@ -212,8 +212,8 @@ func (p *postOffice) secondVersion(t *testing.T, user string) {
 	p.ask(t, http.MethodGet, "/info", nil, header{"X-NOTIFICATIONS-VERSION", "3"}).want(t, http.StatusNotFound)
 }
 
-// newSpace makes an org and a space with a developer.
-func (p *postOffice) newSpace(t testing.TB, developer string) (space, org string) {
+// newSpace creates an org and a space with a developer.
+func (p *mailFixture) newSpace(t testing.TB, developer string) (space, org string) {
 	t.Helper()
 	create := func(path string, body object) string {
 		t.Helper()
@@ -226,7 +226,7 @@ func (p *postOffice) newSpace(t testing.TB, developer string) (space, org string
 	return space, org
 }
 
-func (p *postOffice) role(t testing.TB, role, user, where, guid string) {
+func (p *mailFixture) role(t testing.TB, role, user, where, guid string) {
 	t.Helper()
 	p.call(t, http.MethodPost, "/v3/users", p.admin, object{"guid": user}) // it may be there
 	p.call(t, http.MethodPost, "/v3/roles", p.admin, object{"type": role, "relationships": object{
@@ -237,7 +237,7 @@ func (p *postOffice) role(t testing.TB, role, user, where, guid string) {
 // TestUnsubscribe has users who do not want to hear everything.
 func TestUnsubscribe(t *testing.T) {
 	t.Parallel()
-	p := openPostOffice(t, options{})
+	p := newMailFixture(t, options{})
 	p.register(t, "news", "tips", "fire-alarm")
 	ann := p.createUser(t, p.admin, "ann", "p")
 	p.createUser(t, p.admin, "bob", "p")
@@ -250,7 +250,7 @@ func TestUnsubscribe(t *testing.T) {
 		p.askToken(t, "prefs", "s", url.Values{"grant_type": {"password"}, "username": {user}, "password": {"p"}}).want(t, http.StatusOK).into(t, &got)
 		return got.Access
 	}
-	send := func(kind, subject string, to ...string) []letter {
+	send := func(kind, subject string, to ...string) []message {
 		t.Helper()
 		p.ask(t, http.MethodPost, "/everyone", object{"kind_id": kind, "subject": subject, "text": "t"}).want(t, http.StatusOK)
 		return p.receive(t, subject, append(to, "admin@localhost")...)
@@ -262,7 +262,7 @@ func TestUnsubscribe(t *testing.T) {
 	}
 
 	// From the mail's own headers, without a token; twice is as good as once.
-	at := slices.IndexFunc(first, func(l letter) bool { return l.To == annAt })
+	at := slices.IndexFunc(first, func(l message) bool { return l.To == annAt })
 	p.oneClick(t, first[at])
 	p.oneClick(t, first[at])
 	send("news", "news 2", bobAt)
@@ -289,7 +289,7 @@ func TestUnsubscribe(t *testing.T) {
 // TestMailbox has no mail server: mail is looked at.
 func TestMailbox(t *testing.T) {
 	t.Parallel()
-	p := &postOffice{Server: start(t, options{})}
+	p := &mailFixture{Server: start(t, options{})}
 	p.base, p.admin = p.Notifications, p.adminToken(t)
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")

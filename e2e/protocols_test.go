@@ -121,7 +121,7 @@ func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, chang
 	return res, string(text)
 }
 
-// protocolsByRoute sees that the route decides how the app is spoken to, and the
+// protocolsByRoute checks that the route decides how the app is spoken to, and the
 // client how the router is.
 func protocolsByRoute(t *testing.T, s *site) {
 	for _, http2 := range []bool{false, true} {
@@ -301,7 +301,7 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`, app, instance))
 }
 
-// destinationsTakeEffect sees that who is told that a route leads somewhere, or
+// destinationsTakeEffect checks that who is told that a route leads somewhere, or
 // does no longer, finds it so.
 func destinationsTakeEffect(t *testing.T, s *site, app string) {
 	token := s.adminToken(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestSamples builds the sample apps as a newcomer does, pushes them with their
-// own manifests, and sees that they do what their READMEs say. Each row of the
+// own manifests, and checks that they do what their READMEs say. Each row of the
 // seed's table of their endpoints is a sub-test of that name.
 func TestSamples(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNotificationClient makes a client the way senders of notifications are
+// TestNotificationClient creates a client the way senders of notifications are
 // told to, and gets its token.
 func TestNotificationClient(t *testing.T) {
 	t.Parallel()

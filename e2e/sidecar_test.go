@@ -62,7 +62,7 @@ applications:
 	s.logged(t, guid(t, home, app), "APP/PROC/WEB/SIDECAR/HELPER", app+"-helper is here")
 }
 
-// asker asks routes all the time, and sees that whoever answers was meant.
+// asker asks routes all the time, and checks that whoever answers was meant.
 type asker struct {
 	stop context.CancelFunc
 	all  sync.WaitGroup

@@ -38,7 +38,7 @@ applications:
     memory: 32M
 `)
 		cfOK(t, home, "push", "-f", file, "-p", probe(t))
-		d := &door{site: s, home: home, app: guid(t, home, "couple")}
+		d := &sshFixture{site: s, home: home, app: guid(t, home, "couple")}
 		s.running(t, d.app, 2)
 		together(t,
 			part{"commands", d.commands},
@@ -48,25 +48,25 @@ applications:
 			part{"strangers", d.strangers},
 		)
 		// One after another: each changes what the others count on.
-		for _, p := range []part{{"switches", d.switches}, {"told", d.told}, {"endings", d.endings}} {
+		for _, p := range []part{{"switches", d.switches}, {"audit", d.audit}, {"endings", d.endings}} {
 			together(t, p)
 		}
 	})
 }
 
 // door is an app with two instances that somebody goes into.
-type door struct {
+type sshFixture struct {
 	*site
 	home, app string
 }
 
 // ssh runs a command in an instance, which must succeed.
-func (d *door) ssh(t testing.TB, index int, command string) string {
+func (d *sshFixture) ssh(t testing.TB, index int, command string) string {
 	t.Helper()
 	return cfOK(t, d.home, "ssh", "couple", "-i", strconv.Itoa(index), "-c", command)
 }
 
-func (d *door) commands(t *testing.T) {
+func (d *sshFixture) commands(t *testing.T) {
 	out, code := cf(t, d.home, "ssh", "couple", "-c", "echo to the one; echo to the other >&2; exit 3")
 	if code != 3 {
 		t.Errorf("exit code %d, want 3\n%s", code, out)
@@ -115,7 +115,7 @@ func (d *door) commands(t *testing.T) {
 }
 
 // shell has a conversation on a terminal, whose window changes.
-func (d *door) shell(t *testing.T) {
+func (d *sshFixture) shell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := cfCommand(ctx, t, d.home, []string{"ssh", "couple"})
@@ -174,7 +174,7 @@ func (d *door) shell(t *testing.T) {
 }
 
 // forwarding reaches a port that only the instance itself can.
-func (d *door) forwarding(t *testing.T) {
+func (d *sshFixture) forwarding(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	inside := d.ssh(t, 1, "cat app/helper.pid.address")
@@ -214,7 +214,7 @@ func (d *door) forwarding(t *testing.T) {
 }
 
 // openSSH runs a program of OpenSSH against the gateway, with a password.
-func (d *door) openSSH(t *testing.T, password, input, program string, args ...string) (string, int) {
+func (d *sshFixture) openSSH(t *testing.T, password, input, program string, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -245,19 +245,19 @@ func (d *door) openSSH(t *testing.T, password, input, program string, args ...st
 }
 
 // host is that of the gateway.
-func (d *door) host() string {
+func (d *sshFixture) host() string {
 	host, _, _ := net.SplitHostPort(d.SSH)
 	return host
 }
 
 // code is a new one-time code.
-func (d *door) code(t *testing.T) string {
+func (d *sshFixture) code(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(cfOK(t, d.home, "ssh-code"))
 }
 
 // files copies files with the programs of OpenSSH.
-func (d *door) files(t *testing.T) {
+func (d *sshFixture) files(t *testing.T) {
 	needOpenSSH(t)
 	program := "/.ingot-sftp"
 	if d.options.Engine == "process" {
@@ -307,7 +307,7 @@ func needOpenSSH(t *testing.T) {
 
 // strangers are refused: those who guess, those who come twice with one code,
 // and those who may only look.
-func (d *door) strangers(t *testing.T) {
+func (d *sshFixture) strangers(t *testing.T) {
 	admin := d.adminToken(t)
 	d.createUser(t, admin, "watcher", "p")
 	cfOK(t, d.home, "set-space-role", "watcher", "demo", "dev", "SpaceAuditor")
@@ -335,7 +335,7 @@ func (d *door) strangers(t *testing.T) {
 const notAuthorized = "Error opening SSH connection: You are not authorized to perform the requested action."
 
 // switches turns ssh off, for the app and for the space.
-func (d *door) switches(t *testing.T) {
+func (d *sshFixture) switches(t *testing.T) {
 	open := func() {
 		t.Helper()
 		contains(t, cfOK(t, d.home, "ssh-enabled", "couple"), "ssh support is enabled for app 'couple'.")
@@ -364,7 +364,7 @@ func (d *door) switches(t *testing.T) {
 }
 
 // told sees what is left of all that in events and logs.
-func (d *door) told(t *testing.T) {
+func (d *sshFixture) audit(t *testing.T) {
 	events := cfOK(t, d.home, "events", "couple")
 	contains(t, events, "audit.app.ssh-authorized", "audit.app.ssh-unauthorized", "watcher", "index: 1",
 		"reason: the user is no developer of the space", "reason: ssh is disabled for the app", "reason: ssh is disabled for the space")
@@ -379,7 +379,7 @@ func (d *door) told(t *testing.T) {
 
 // endings kills the members of an instance from inside: it ends as a whole,
 // and another takes its place.
-func (d *door) endings(t *testing.T) {
+func (d *sshFixture) endings(t *testing.T) {
 	const sidecar = "APP/PROC/WEB/SIDECAR/HELPER"
 	// By turns, so that no crash is one too many to start again at once.
 	for _, c := range []struct {
@@ -424,7 +424,7 @@ type endRecord struct {
 }
 
 // ended waits for the record of an instance's end.
-func (d *door) ended(t *testing.T, instance string) (x endRecord) {
+func (d *sshFixture) ended(t *testing.T, instance string) (x endRecord) {
 	t.Helper()
 	await(t, "the end of the instance is recorded", func() bool {
 		for _, l := range d.log(t, d.app) {

@@ -32,7 +32,7 @@ func TestAppsSurviveKillSoak(t *testing.T) {
 }
 
 // place is where an app says it is.
-type place struct {
+type location struct {
 	Number    int64
 	PID       int
 	Namespace string
@@ -44,7 +44,7 @@ type direct struct {
 	address string
 }
 
-func (d *direct) ask(ctx context.Context) (p place, err error) {
+func (d *direct) ask(ctx context.Context) (p location, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+"/where", nil)
 	if err != nil {
 		return p, err
@@ -147,7 +147,7 @@ func appSurvives(t *testing.T, s *site, kills int) {
 	countNumbers(t, s, app, instance, last.Number)
 }
 
-// countNumbers sees that the log has every number up to one, in order and once.
+// countNumbers checks that the log has every number up to one, in order and once.
 func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
 	t.Helper()
 	var numbers []int64

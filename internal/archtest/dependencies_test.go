@@ -13,20 +13,20 @@ import (
 
 const (
 	dependenciesFile   = "docs/dependencies.txt"
-	dependenciesReason = "each module is code that we answer for: it is linked because somebody decided so, and the list says why"
+	dependenciesReason = "the project is responsible for every module it links: each was reviewed, and the list says why it is linked"
 )
 
 // TestDependencies compares the modules linked into the server with the reviewed
 // list. With -update it corrects the list, and still fails while a line has no
-// reason. A module that is no longer linked stays there as a comment, so that its
-// reason need not be found again:
+// reason. A module that is no longer linked stays as a comment, so that its reason
+// is not lost:
 //
 //	go test ./internal/archtest -run TestDependencies -update
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	dir := root(t)
 	if !slices.ContainsFunc(packages(t), func(p pkg) bool { return p.path() == "cmd/ingot" }) {
-		t.Skip("there is no cmd/ingot to link anything")
+		t.Skip("cmd/ingot does not exist")
 	}
 	importers := linkedModules(string(command(t, "go", "list", "-deps", "-f",
 		`{{.ImportPath}} {{with .Module}}{{.Path}}{{end}} {{join .Imports " "}}`, "./cmd/ingot")))
@@ -42,8 +42,8 @@ func TestDependencies(t *testing.T) {
 	report(t, dependenciesReason, append(checkDependencies(string(content), linked), checkOrigins(string(content), importers)...))
 }
 
-// linkedModules reads lines of "package module imports…", with an empty module for
-// the standard library, and returns for each module but ours those that import it.
+// linkedModules parses lines of "package module imports…", with an empty module for
+// the standard library, and returns the importers of each module but this one.
 func linkedModules(text string) map[string][]string {
 	moduleOf := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -69,17 +69,18 @@ func linkedModules(text string) map[string][]string {
 	return importers
 }
 
-// origin matches the part of a reason that names the modules a module is of.
+// origin matches the part of a reason that names the modules which import a module.
 var origin = regexp.MustCompile(`(?:^|; )of ([^:]+):`)
 
 // checkOrigins returns a line for each reason that says "of M" though M does not
-// import the module, and for each that names no M though we do not import it.
+// import the module, and for each without "of M" though the product does not
+// import it.
 func checkOrigins(content string, importers map[string][]string) []string {
 	var violations []string
 	for path, reason := range parseDependencies(content).reasons {
 		by, linked := importers[path]
 		if !linked {
-			continue // checkDependencies says so
+			continue // reported by checkDependencies
 		}
 		ours := slices.Contains(by, module)
 		if of := strings.HasPrefix(reason, "of "); of == ours {
@@ -112,9 +113,9 @@ example.org/c example.org/c
 		"example.org/a imported d", "example.org/a product true", "example.org/b product false")
 }
 
-// A list is the reviewed list, read: the comment at its top, and the reasons by
-// module of those that are linked and of those that were reviewed but are not
-// linked now. The latter are lines that begin with "#-".
+// list is the parsed list: the comment at its top, and the reasons by module, for
+// linked modules and for those that were reviewed but are not linked now. The
+// latter are lines that begin with "#-".
 type list struct {
 	header   []string
 	reasons  map[string]string
@@ -146,7 +147,7 @@ func checkDependencies(content string, linked []string) []string {
 	var violations []string
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(linked))) {
 		if _, listed := reasons[path]; !listed {
-			violations = append(violations, fmt.Sprintf("%s: add: %s <why we link it>", dependenciesFile, path))
+			violations = append(violations, fmt.Sprintf("%s: add: %s <why it is linked>", dependenciesFile, path))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(reasons)) {
@@ -160,8 +161,8 @@ func checkDependencies(content string, linked []string) []string {
 	return violations
 }
 
-// updateDependencies rewrites the list for what is linked, and keeps the comment
-// and all the reasons.
+// updateDependencies rewrites the list for the linked modules, and keeps the
+// comment and all reasons.
 func updateDependencies(content string, linked []string) string {
 	l := parseDependencies(content)
 	now, parked := map[string]string{}, l.reviewed

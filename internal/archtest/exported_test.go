@@ -21,15 +21,15 @@ import (
 	"testing"
 )
 
-const exportedReason = "a name that only tests use is dead code that looks alive; delete it, unexport it, or move it to export_test.go"
+const exportedReason = "a name that only tests use is dead code; delete it, unexport it, or move it to export_test.go"
 
-// elsewhere are names that programs beside the product use.
+// elsewhere are names that only programs outside the product use.
 var elsewhere = map[string]string{
 	"broker.Broker.AdminURL": "bench compares with a database of the same server",
 	"template.Clean":         "bench compares it with a library",
 }
 
-// TestExportedNames sees that every exported name of the product is used by the
+// TestExportedNames checks that every exported name of the product is used by the
 // product: in another package, or at least outside of tests in its own.
 func TestExportedNames(t *testing.T) {
 	t.Parallel()
@@ -49,8 +49,8 @@ func TestExportedNames(t *testing.T) {
 	report(t, exportedReason, c.unused(product))
 }
 
-// exportData lists what the compiler knows of the packages that patterns name, or
-// of all in use, and of those they import.
+// exportData returns the files with the compiler's export data of the packages
+// that match patterns, or of all packages, and of those they import.
 func exportData(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	if len(patterns) == 0 {
@@ -79,15 +79,15 @@ type uses struct {
 	importer types.Importer
 	declared map[string]token.Position // by key, exported only
 	used     map[string]bool           // by key
-	// methods are the names that interfaces ask for: such a method may be called
-	// without being named.
+	// methods are the names of interface methods, which may be called through
+	// the interface.
 	methods map[string]bool
 	seen    map[*types.Package]bool
 }
 
 func newUses(export map[string]string) *uses {
 	files := token.NewFileSet()
-	// Those of interfaces that have no name: of packages errors and net/http.
+	// Methods of unnamed interfaces in packages errors and net/http.
 	unnamed := map[string]bool{"Error": true, "Is": true, "As": true, "Unwrap": true, "FlushError": true}
 	return &uses{
 		files: files, methods: unnamed, importer: compiled(files, export),
@@ -95,12 +95,12 @@ func newUses(export map[string]string) *uses {
 	}
 }
 
-// compiled imports what the compiler knows of packages.
+// compiled imports packages from the compiler's export data.
 func compiled(files *token.FileSet, export map[string]string) types.Importer {
 	return importer.ForCompiler(files, runtime.Compiler, func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
 }
 
-// checkTypes reads a package.
+// checkTypes parses and type-checks a package.
 func checkTypes(files *token.FileSet, from types.Importer, importPath, dir string, names []string) ([]*ast.File, *types.Package, *types.Info, error) {
 	var parsed []*ast.File
 	for _, name := range names {
@@ -118,7 +118,7 @@ func checkTypes(files *token.FileSet, from types.Importer, importPath, dir strin
 	return parsed, checked, info, nil
 }
 
-// add reads a package.
+// add collects the names that a package declares and uses.
 func (u *uses) add(importPath, dir string, names []string) error {
 	parsed, checked, info, err := checkTypes(u.files, u.importer, importPath, dir, names)
 	if err != nil {
@@ -141,7 +141,7 @@ func (u *uses) add(importPath, dir string, names []string) error {
 	return nil
 }
 
-// scan notes the interfaces of a package and of those it imports.
+// scan collects the interface methods of a package and of those it imports.
 func (u *uses) scan(p *types.Package) {
 	if u.seen[p] {
 		return
@@ -166,8 +166,8 @@ func (u *uses) interfaceMethods(t types.Type) {
 	}
 }
 
-// key names a function, type, variable, constant or method of a package.
-// Fields, local names and packages have none.
+// key returns the key of a function, type, variable, constant or method of a
+// package. Fields, local names and packages have none.
 func key(object types.Object) string {
 	if object == nil || object.Pkg() == nil {
 		return ""
@@ -196,7 +196,7 @@ func key(object types.Object) string {
 }
 
 // isReceiver reports whether an identifier is the type of a method's receiver,
-// which is no use of it.
+// which does not count as a use.
 func isReceiver(files []*ast.File, id *ast.Ident) bool {
 	for _, f := range files {
 		if id.Pos() < f.FileStart || id.Pos() >= f.FileEnd {
@@ -211,8 +211,7 @@ func isReceiver(files []*ast.File, id *ast.Ident) bool {
 	return false
 }
 
-// unused returns a line for each exported name of some packages that nothing
-// uses.
+// unused returns a line for each exported name of some packages that is not used.
 func (u *uses) unused(of []pkg) []string {
 	var violations []string
 	for _, k := range slices.Sorted(maps.Keys(u.declared)) {
@@ -245,7 +244,7 @@ type Used struct{}
 
 func New() *Used { return &Used{} }
 
-func (u *Used) Read([]byte) (int, error) { return 0, nil } // as io.Reader asks for
+func (u *Used) Read([]byte) (int, error) { return 0, nil } // implements io.Reader
 func (u *Used) Lonely()                  { Alone() }
 func (u *Used) Alone()                   {}
 

@@ -12,40 +12,41 @@ import (
 )
 
 const (
-	goroutinesReason = "a panic in a goroutine ends the whole process: API, router and authorization server with it. internal/base/background starts goroutines in which it is the failure of one job, and counts it"
+	goroutinesReason = "a panic in a goroutine crashes the whole process, with API, router and authorization server. internal/base/background recovers it, so that only one job fails, and counts it"
 
-	deferredReason = "a return statement with an error sets every named result before deferred functions run: what they take for the value is the zero value. Use a variable of its own"
+	deferredReason = "a return statement with an error sets every named result before deferred functions run, so they read the zero value. Use a separate variable"
 )
 
 // supervised are the packages that are linked into the server.
 var supervised = set{"internal/...", "cmd/ingot/..."}
 
-// unsupervised start goroutines as they like, each for its reason.
+// unsupervised packages may start goroutines directly, each for its reason.
 var unsupervised = set{
 	"internal/base/background/...", // it is the supervision
-	"internal/cli/...",             // the client: a panic ends one command, and its user has to see it
+	"internal/cli/...",             // the client: a panic ends one command, and the user should see it
 	// (ingot-init, ingot-builder, ingot-static and ingot-sftp are processes inside one
-	// instance: a panic there ends that instance, and is seen as its crash.)
+	// instance: a panic there ends that instance, and is reported as its crash.)
 }
 
-// startsGoroutines are functions that call another one in a goroutine of its own,
-// by import path and name.
+// startsGoroutines are functions that call another one in a new goroutine, by
+// import path and name.
 var startsGoroutines = map[string][]string{
 	"time":    {"AfterFunc"},
 	"context": {"AfterFunc"},
 }
 
 // startersOnly are packages that do nothing else; singleflight even repeats the
-// panic of a call in a goroutine where nobody can recover it.
+// panic of a call in a goroutine where it cannot be recovered.
 var startersOnly = []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight"}
 
-// TestGoroutines sees that the server starts goroutines through internal/base/background only.
+// TestGoroutines checks that the server starts goroutines only through
+// internal/base/background.
 func TestGoroutines(t *testing.T) {
 	t.Parallel()
 	checkSources(t, goroutinesReason, checkGoroutines)
 }
 
-// TestDeferredResults sees that no deferred function relies on a named result.
+// TestDeferredResults checks that no deferred function reads a named result.
 func TestDeferredResults(t *testing.T) {
 	t.Parallel()
 	checkSources(t, deferredReason, checkDeferred)
@@ -69,8 +70,8 @@ func checkSources(t *testing.T, reason string, check func(name string, source []
 	report(t, reason, violations)
 }
 
-// checkGoroutines finds the ways to start a goroutine without supervision. Those
-// of internal/base/background are given a name first, which tells its Go from those of others.
+// checkGoroutines finds goroutines that are not started by
+// internal/base/background, whose functions take a name as the first argument.
 func checkGoroutines(name string, source []byte) ([]string, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -112,7 +113,7 @@ func checkGoroutines(name string, source []byte) ([]string, error) {
 			x, _ := n.X.(*ast.Ident)
 			switch {
 			case x != nil && slices.Contains(startsGoroutines[imported[x.Name]], n.Sel.Name):
-				add(n, "%s.%s: use run.AfterFunc or run.OnDone", x.Name, n.Sel.Name)
+				add(n, "%s.%s: use background.AfterFunc or background.OnDone", x.Name, n.Sel.Name)
 			case (n.Sel.Name == "Go" || n.Sel.Name == "TryGo") && !named[n]:
 				add(n, "%s of a group that does not recover: use background.WaitGroup", n.Sel.Name)
 			}
@@ -122,8 +123,8 @@ func checkGoroutines(name string, source []byte) ([]string, error) {
 	return violations, nil
 }
 
-// checkDeferred finds deferred functions that use a named result other than err.
-// Assigning to one is what they are for.
+// checkDeferred finds deferred functions that read a named result other than err.
+// Assigning to one is allowed.
 func checkDeferred(name string, source []byte) ([]string, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/dependencies.txt, docs/architecture.md and the import lists of doc.go files anew")
+var update = flag.Bool("update", false, "rewrite docs/dependencies.txt, docs/architecture.md and the import lists of doc.go files")
 
-const importListReason = "who reads that a package imports only this and that has to be able to rely on it; " +
-	"go test ./internal/archtest -update writes the lists anew"
+const importListReason = "readers rely on the list of a package's imports; " +
+	"go test ./internal/archtest -update rewrites the lists"
 
-// TestImportLists holds the list at the end of each package comment against the
-// imports that the package has.
+// TestImportLists compares the list at the end of each package comment with the
+// imports of the package.
 func TestImportLists(t *testing.T) {
 	t.Parallel()
 	var violations []string
@@ -61,7 +61,7 @@ func importList(path string, imports []string) []string {
 	if len(list) == 0 {
 		return []string{"the standard library only"}
 	}
-	// The system imports nearly everything, and says so in words.
+	// The system imports nearly everything.
 	if system.has(path) && len(ours) > 30 {
 		return []string{"every wing and the base"}
 	}

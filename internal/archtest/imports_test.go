@@ -8,7 +8,7 @@ import (
 )
 
 // A set is a list of packages by their path in the module. "internal/base/db" is
-// that package alone, "internal/base/db/..." also everything below it.
+// only that package, "internal/base/db/..." also everything below it.
 type set []string
 
 func (s set) has(path string) bool {
@@ -22,8 +22,8 @@ func match(pattern, path string) bool {
 	return path == pattern
 }
 
-// The wings, each of which could live in a process of its own, and the parts
-// inside of them. A package that does not exist yet is simply not there.
+// The wings, each of which could run in its own process, and the parts inside
+// them. Packages that do not exist yet are allowed here.
 var (
 	base     = set{"internal/base/..."}
 	auth     = set{"internal/auth/..."}
@@ -39,7 +39,7 @@ var (
 	engines  = set{"internal/platform/engine/process/...", "internal/platform/engine/container/...", "internal/platform/engine/kubernetes/..."}
 	channels = set{"internal/notify/mail/..."}
 	adapters = union(stores, engines, channels)
-	faces    = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
+	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
 	services = set{
 		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
 		"internal/platform/actions/...", "internal/platform/controller/...", "internal/platform/services/...", "internal/platform/staging/...",
@@ -49,8 +49,8 @@ var (
 
 func union(sets ...set) set { return slices.Concat(sets...) }
 
-// A rule is a boundary. It is about the imports of the packages in from that are
-// not in except, and forbids either those in never, or all that are not in only.
+// A rule restricts imports. It applies to the packages in from that are not in
+// except, and forbids either those in never, or all that are not in only.
 type rule struct {
 	name   string
 	reason string
@@ -59,75 +59,75 @@ type rule struct {
 	except set
 
 	never set  // may not import these
-	only  set  // of the packages of this module, may import these (and those in from) alone
-	std   bool // with only: no other module either, the standard library alone
+	only  set  // may import only these packages of this module, and those in from
+	std   bool // with only: may not import other modules
 
-	// apart: the members of from, each a part by itself, may not import each other.
+	// apart: these sets may not import each other.
 	apart []set
-	// tests: the imports of tests count as well. Usually they do not, because a
-	// test may put a part together with its neighbours.
+	// tests: the rule applies to the imports of tests, too. Usually it does not,
+	// because a test may combine packages.
 	tests bool
 }
 
 var rules = []rule{
 	{
-		name:   "wings do not know each other",
-		reason: "authorization server, notification service, platform, broker and client meet over HTTP with tokens, or through interfaces that the caller owns, so that each can live apart",
+		name:   "wings do not import each other",
+		reason: "authorization server, notification service, platform, broker and client communicate over HTTP with tokens, or through interfaces that the caller owns, so that each can run separately",
 		apart:  []set{auth, notify, platform, broker, client, console},
 	},
 	{
-		name:   "the base knows no wing",
-		reason: "what every wing uses must be usable by the next one",
+		name:   "the base imports no wing",
+		reason: "every wing uses it, so it cannot depend on one of them",
 		from:   base, never: union(wings, system),
 	},
 	{
-		name:   "nouns stand alone",
-		reason: "the nouns and their rules do no I/O and know nothing of who uses them, so that every part can share them",
+		name:   "domain types import only errors",
+		reason: "the domain types and their rules do no I/O and do not depend on their callers, so that every package can share them",
 		from:   set{"internal/platform"}, only: set{"internal/base/fault"},
 	},
 	{
-		name:   "fault and token stand alone",
-		reason: "every API checks tokens and makes errors with them, also one that is moved out of this process, so they must drag nothing along",
+		name:   "fault and token import nothing else",
+		reason: "every API checks tokens and creates errors with them, even in another process, so they must not bring other dependencies",
 		from:   set{"internal/base/token/...", "internal/base/fault/..."}, only: set{"internal/base/fault/..."},
 	},
 	{
 		name:   "ingot-init is small",
-		reason: "it is PID 1 in every app instance, beside code we do not know: it has to be tiny, static and easy to read through",
+		reason: "it is PID 1 in every app instance, beside untrusted code: it has to be tiny, static and easy to review",
 		from:   set{"cmd/ingot-init/...", "internal/platform/initproto/..."}, only: set{"internal/platform/initproto/...", "internal/base/background"}, std: true,
 	},
 	{
-		name:   "background stands alone",
-		reason: "every part starts its goroutines with it, down to those that are linked into ingot-init",
+		name:   "background imports nothing else",
+		reason: "every package starts its goroutines with it, including those linked into ingot-init",
 		from:   set{"internal/base/background"}, only: set{"internal/base/background"}, std: true,
 	},
 	{
 		name:   "ingot-sftp is small",
-		reason: "it runs in every app instance that files are copied to or from, beside code we do not know",
+		reason: "it runs in every app instance that files are copied to or from, beside untrusted code",
 		from:   set{"cmd/ingot-sftp/...", "internal/platform/sshd/sftp/..."}, only: set{"internal/platform/sshd/sftp/..."}, std: true,
 	},
 	{
-		name:   "adapters do not know faces",
-		reason: "an adapter serves whatever asks; a face that it knows could not be taken away or exchanged",
-		from:   adapters, never: faces,
+		name:   "adapters do not import HTTP handlers",
+		reason: "an adapter serves any caller; a handler that it imports could not be removed or replaced",
+		from:   adapters, never: handlers,
 	},
 	{
-		name:   "adapters do not know each other",
-		reason: "each can be exchanged or left out alone; only the system knows which of them are there",
+		name:   "adapters do not import each other",
+		reason: "each can be replaced or left out on its own; only the system knows which are in use",
 		apart:  []set{stores[0:1], stores[1:2], stores[2:3], {"internal/platform/engine/..."}, channels},
 	},
 	{
-		name:   "engines do not know each other",
-		reason: "what they share belongs to the seam or to ingot-init, so that the next engine gets it too",
+		name:   "engines do not import each other",
+		reason: "shared code belongs to the engine interface or to ingot-init, so that the next engine can use it too",
 		apart:  []set{engines[0:1], engines[1:2], engines[2:3]},
 	},
 	{
-		name:   "services do not know faces, adapters or the system",
-		reason: "a service owns the interfaces of what it needs and is handed the rest, so that it can be tested and moved without it",
-		from:   services, never: union(faces, adapters, system),
+		name:   "services do not import HTTP handlers, adapters or the system",
+		reason: "a service defines the interfaces it needs and gets the implementations from the system, so that it can be tested and moved without them",
+		from:   services, never: union(handlers, adapters, system),
 	},
 	{
-		name:   "only programs know the system",
-		reason: "it depends on everything; whoever imports it does so too",
+		name:   "only programs import the system",
+		reason: "it depends on everything, and so would every package that imports it",
 		from:   set{"..."}, except: union(system, set{"cmd/ingot/...", "e2e/...", "bench/..."}),
 		never: system, tests: true,
 	},
@@ -161,7 +161,7 @@ func (r rule) check(all []pkg) []string {
 	return violations
 }
 
-// forbids says why one package may not import another, or nothing if it may.
+// forbids returns why one package may not import another, or "" if it may.
 func (r rule) forbids(from, importPath string) string {
 	to := inModule(importPath)
 	ours := to != importPath
@@ -186,13 +186,13 @@ func (r rule) forbids(from, importPath string) string {
 	return ""
 }
 
-// in tells whether the rule is about a package.
+// in reports whether the rule applies to a package.
 func (r rule) in(path string) bool {
 	all := len(r.from) == 1 && r.from[0] == "..."
 	return (all || r.from.has(path)) && !r.except.has(path)
 }
 
-// standard tells whether a path is the standard library's: its first element,
+// standard reports whether a path is in the standard library: its first element,
 // unlike that of a module, has no dot.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
@@ -201,60 +201,60 @@ func standard(importPath string) bool {
 
 func TestImportsChecker(t *testing.T) {
 	t.Parallel()
-	// Each import, and the rules that have to object to it.
+	// Each import, and the rules that it violates.
 	for _, test := range []struct {
 		from, to string
 		want     []string
 	}{
 		{"internal/platform", "ingot/internal/base/fault", nil},
 		{"internal/platform", "time", nil},
-		{"internal/platform", "ingot/internal/base/token", []string{"nouns stand alone"}},
-		{"internal/platform", "ingot/internal/platform/actions", []string{"nouns stand alone"}},
-		{"internal/base/fault", "ingot/internal/base/logging", []string{"fault and token stand alone"}},
+		{"internal/platform", "ingot/internal/base/token", []string{"domain types import only errors"}},
+		{"internal/platform", "ingot/internal/platform/actions", []string{"domain types import only errors"}},
+		{"internal/base/fault", "ingot/internal/base/logging", []string{"fault and token import nothing else"}},
 		{"internal/base/token", "ingot/internal/base/fault", nil},
 		{"internal/base/token", "github.com/go-jose/go-jose/v4", nil},
-		{"internal/base/token", "ingot/internal/platform", []string{"the base knows no wing", "fault and token stand alone"}},
+		{"internal/base/token", "ingot/internal/platform", []string{"the base imports no wing", "fault and token import nothing else"}},
 		{"cmd/ingot-init", "ingot/internal/platform/initproto", nil},
 		{"cmd/ingot-init", "os/exec", nil},
 		{"cmd/ingot-init", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
 		{"cmd/ingot-init", "ingot/internal/base/fault", []string{"ingot-init is small"}},
 		{"internal/platform/initproto", "ingot/internal/base/fault", []string{"ingot-init is small"}},
-		{"internal/base/background", "ingot/internal/base/fault", []string{"background stands alone"}},
+		{"internal/base/background", "ingot/internal/base/fault", []string{"background imports nothing else"}},
 		{"cmd/ingot-sftp", "ingot/internal/platform/sshd/sftp", nil},
 		{"cmd/ingot-sftp", "ingot/internal/platform/sshd", []string{"ingot-sftp is small"}},
 		{"internal/platform/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
 		{"internal/platform/sshdx", "ingot/internal/platform/engine", nil},
-		{"internal/notify/mail", "ingot/internal/cli", []string{"wings do not know each other"}},
-		{"internal/broker", "ingot/internal/notify/httpv2", []string{"wings do not know each other"}},
-		{"internal/cli", "ingot/internal/platform/manifest", []string{"wings do not know each other"}},
-		{"internal/notify/mail", "ingot/internal/notify/httpv1", []string{"adapters do not know faces"}},
-		{"internal/notify/mail", "ingot/internal/notify/notifydb", []string{"adapters do not know each other"}},
-		{"internal/base/db", "ingot/internal/notify/mail", []string{"the base knows no wing"}},
+		{"internal/notify/mail", "ingot/internal/cli", []string{"wings do not import each other"}},
+		{"internal/broker", "ingot/internal/notify/httpv2", []string{"wings do not import each other"}},
+		{"internal/cli", "ingot/internal/platform/manifest", []string{"wings do not import each other"}},
+		{"internal/notify/mail", "ingot/internal/notify/httpv1", []string{"adapters do not import HTTP handlers"}},
+		{"internal/notify/mail", "ingot/internal/notify/notifydb", []string{"adapters do not import each other"}},
+		{"internal/base/db", "ingot/internal/notify/mail", []string{"the base imports no wing"}},
 		{"internal/platform/platformdb", "ingot/internal/base/db", nil},
 		{"internal/platform/platformdb", "ingot/internal/platform", nil},
 		{"internal/notify/notifydb", "ingot/internal/notify", nil},
-		{"internal/notify/notifydb", "ingot/internal/platform/platformdb", []string{"wings do not know each other", "adapters do not know each other"}},
-		{"internal/auth/authdb", "ingot/internal/notify", []string{"wings do not know each other"}},
-		{"internal/base/db/dbtest", "ingot/internal/auth", []string{"the base knows no wing"}},
+		{"internal/notify/notifydb", "ingot/internal/platform/platformdb", []string{"wings do not import each other", "adapters do not import each other"}},
+		{"internal/auth/authdb", "ingot/internal/notify", []string{"wings do not import each other"}},
+		{"internal/base/db/dbtest", "ingot/internal/auth", []string{"the base imports no wing"}},
 		{"internal/platform/engine/process", "ingot/internal/platform/engine", nil},
-		{"internal/platform/engine/process", "ingot/internal/platform/engine/container", []string{"engines do not know each other"}},
-		{"internal/platform/engine/container", "ingot/internal/broker", []string{"wings do not know each other"}},
-		{"internal/platform/engine/container", "ingot/internal/platform/platformdb", []string{"adapters do not know each other"}},
+		{"internal/platform/engine/process", "ingot/internal/platform/engine/container", []string{"engines do not import each other"}},
+		{"internal/platform/engine/container", "ingot/internal/broker", []string{"wings do not import each other"}},
+		{"internal/platform/engine/container", "ingot/internal/platform/platformdb", []string{"adapters do not import each other"}},
 		{"internal/platform/controller", "ingot/internal/platform/engine", nil},
-		{"internal/platform/controller", "ingot/internal/platform/engine/process", []string{"services do not know faces, adapters or the system"}},
-		{"internal/platform/controller", "ingot/internal/platform/api", []string{"services do not know faces, adapters or the system"}},
-		{"internal/platform/staging", "ingot/internal/platform/platformdb", []string{"services do not know faces, adapters or the system"}},
-		{"internal/auth", "ingot/internal/system", []string{"services do not know faces, adapters or the system", "only programs know the system"}},
+		{"internal/platform/controller", "ingot/internal/platform/engine/process", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/controller", "ingot/internal/platform/api", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/staging", "ingot/internal/platform/platformdb", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/auth", "ingot/internal/system", []string{"services do not import HTTP handlers, adapters or the system", "only programs import the system"}},
 		{"internal/notify/httpv1", "ingot/internal/notify", nil},
-		{"internal/notify", "ingot/internal/notify/httpv1", []string{"services do not know faces, adapters or the system"}},
+		{"internal/notify", "ingot/internal/notify/httpv1", []string{"services do not import HTTP handlers, adapters or the system"}},
 		{"internal/platform/api", "ingot/internal/platform/controller", nil},
-		{"internal/platform/api", "ingot/internal/auth", []string{"wings do not know each other"}},
-		{"internal/notify/delivery", "ingot/internal/platform/logs", []string{"wings do not know each other"}},
+		{"internal/platform/api", "ingot/internal/auth", []string{"wings do not import each other"}},
+		{"internal/notify/delivery", "ingot/internal/platform/logs", []string{"wings do not import each other"}},
 		{"cmd/ingot", "ingot/internal/system", nil},
 		{"e2e/push", "ingot/internal/system", nil},
 		{"bench", "ingot/internal/system", nil},
 		{"internal/system", "ingot/internal/system/config", nil},
-		{"internal/cli", "ingot/internal/system", []string{"only programs know the system"}},
+		{"internal/cli", "ingot/internal/system", []string{"only programs import the system"}},
 	} {
 		var got []string
 		for _, r := range rules {
@@ -263,7 +263,7 @@ func TestImportsChecker(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, test.want) {
-			t.Errorf("%s imports %s: refused by %q, want %q", test.from, test.to, got, test.want)
+			t.Errorf("%s imports %s: violates %q, want %q", test.from, test.to, got, test.want)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestImportsCheckerTests(t *testing.T) {
 	expect(t, got, "internal/platform/controller imports internal/system")
 }
 
-// Every rule must be able to refuse something, and must say why it is there.
+// Every rule must be able to fail, and must have a reason.
 func TestRulesCanFail(t *testing.T) {
 	t.Parallel()
 	for _, r := range rules {
@@ -294,7 +294,7 @@ func TestRulesCanFail(t *testing.T) {
 			t.Errorf("rule %q forbids nothing", r.name)
 		}
 		if len(r.from) == 0 && len(r.apart) == 0 {
-			t.Errorf("rule %q is about nobody", r.name)
+			t.Errorf("rule %q applies to no package", r.name)
 		}
 	}
 }

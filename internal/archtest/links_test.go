@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-const linksReason = "a reader follows the links between the documents, and a document that moved leaves them broken"
+const linksReason = "readers follow the links between the documents, and moving a document breaks them"
 
 // TestLinks follows every relative link of every document: its file exists, and
 // so does its heading.
@@ -42,7 +42,7 @@ func TestLinks(t *testing.T) {
 		violations = append(violations, checkLinks(name, string(content), func(file string) (string, error) {
 			text, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil {
-				_, err = os.Stat(filepath.Join(dir, file)) // a folder will do
+				_, err = os.Stat(filepath.Join(dir, file)) // a folder is allowed
 			}
 			return string(text), err
 		})...)
@@ -63,7 +63,7 @@ var (
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 )
 
-// checkLinks returns a line for each link of a document that leads nowhere.
+// checkLinks returns a line for each broken link of a document.
 func checkLinks(name, text string, read func(file string) (string, error)) []string {
 	var violations []string
 	for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
@@ -77,19 +77,19 @@ func checkLinks(name, text string, read func(file string) (string, error)) []str
 			path := filepath.Join(filepath.Dir(name), file)
 			var err error
 			if other, err = read(path); err != nil {
-				violations = append(violations, fmt.Sprintf("%s: the link to %s leads nowhere", name, target))
+				violations = append(violations, fmt.Sprintf("%s: the target of the link %s does not exist", name, target))
 				continue
 			}
 		}
 		if heading != "" && !slices.Contains(headings(other), heading) {
-			violations = append(violations, fmt.Sprintf("%s: the link to %s names no heading", name, target))
+			violations = append(violations, fmt.Sprintf("%s: the heading of the link %s does not exist", name, target))
 		}
 	}
 	return violations
 }
 
-// headings are the anchors of a document's headings, as they are usually made:
-// lower case, without punctuation, dashes for spaces.
+// headings returns the anchors of a document's headings: lower case, without
+// punctuation, dashes for spaces.
 func headings(text string) []string {
 	var all []string
 	for line := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(c string) string { return strings.Trim(c, "`") }), "\n") {

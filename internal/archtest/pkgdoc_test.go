@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-const pkgdocReason = "a reader meets a package through its comment, and a boundary that is not written down is not kept"
+const pkgdocReason = "readers learn about a package from its comment, and undocumented boundaries are not respected"
 
-// TestPackageComments sees that every package says what it is, in doc.go (a
-// program: in main.go or doc.go), and that an internal package also says what it
-// may import.
+// TestPackageComments checks that every package has a package comment, in doc.go
+// (a program: in main.go or doc.go), and that an internal package also says what
+// it may import.
 func TestPackageComments(t *testing.T) {
 	t.Parallel()
 	var violations []string
@@ -33,7 +33,8 @@ func TestPackageComments(t *testing.T) {
 	report(t, pkgdocReason, violations)
 }
 
-// packageComment reads the package comment of a file; a missing file has none.
+// packageComment returns the package comment of a file, or "" if the file does
+// not exist.
 func packageComment(t *testing.T, file string) string {
 	t.Helper()
 	if _, err := os.Stat(file); err != nil {
@@ -46,12 +47,12 @@ func packageComment(t *testing.T, file string) string {
 	return commentText(f)
 }
 
-// commentText leaves out comments that tools read, such as build constraints.
+// commentText omits directives, such as build constraints.
 func commentText(f *ast.File) string { return strings.TrimSpace(f.Doc.Text()) }
 
 var importWord = regexp.MustCompile(`(?i)\bimport(s|ed|ing)?\b`)
 
-// checkComment says what is wrong with the comment of a package.
+// checkComment returns the violations in the comment of a package.
 func checkComment(p pkg, doc string) []string {
 	at := p.path()
 	switch {

@@ -17,21 +17,22 @@ import (
 
 const (
 	maxLines   = 600
-	sizeReason = "a file that is longer does several things; a reader should not have to find the seam"
+	sizeReason = "a longer file does several things and should be split"
 
 	maxFunction    = 80
-	functionReason = "a function that is longer cannot be seen at once"
+	functionReason = "a longer function does not fit on a screen"
 
-	routesReason = "a route registered here would escape the authorization table, which only internal/base/web fills and checks"
+	routesReason = "a route registered here would bypass the authorization table, which only internal/base/web fills and checks"
 )
 
-// makesRoutes are the ways to a router, by import path and name.
+// makesRoutes are the functions and types that create routes, by import path and
+// name.
 var makesRoutes = map[string][]string{
 	"net/http":                 {"NewServeMux", "ServeMux", "DefaultServeMux", "HandleFunc", "Handle"},
 	"github.com/go-chi/chi/v5": {"NewRouter", "NewMux"},
 }
 
-// TestFunctionSize sees that no function outside of tests is over the limit.
+// TestFunctionSize checks that no function outside of tests is over the limit.
 func TestFunctionSize(t *testing.T) {
 	t.Parallel()
 	var violations []string
@@ -79,7 +80,7 @@ func TestFunctionSizeChecker(t *testing.T) {
 	}
 }
 
-// TestFileSize sees that no file that is not generated is over the limit.
+// TestFileSize checks that no file that is not generated is over the limit.
 func TestFileSize(t *testing.T) {
 	t.Parallel()
 	var violations []string
@@ -103,7 +104,8 @@ func isGenerated(source []byte) bool {
 	return err == nil && ast.IsGenerated(f)
 }
 
-// TestRoutes sees that the product's routes are registered through internal/base/web.
+// TestRoutes checks that the product's routes are registered through
+// internal/base/web.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	product := set{"internal/...", "cmd/..."}
@@ -123,8 +125,7 @@ func TestRoutes(t *testing.T) {
 	report(t, routesReason, violations)
 }
 
-// checkRoutes finds each mention of something in makesRoutes, whatever name the
-// file imports the package under.
+// checkRoutes finds each use of makesRoutes, under any import name.
 func checkRoutes(name string, source []byte) ([]string, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)

@@ -14,12 +14,12 @@ const (
 	architectureFile = "docs/architecture.md"
 	tableBegin       = "<!-- packages: go test ./internal/archtest -update writes this table -->\n"
 	tableEnd         = "<!-- end of packages -->\n"
-	tableReason      = "who looks for the place of something begins with this table; go test ./internal/archtest -update writes it anew"
+	tableReason      = "the table shows readers where to find things; go test ./internal/archtest -update rewrites it"
 	mostWings        = 9
 )
 
-// TestArchitectureTable holds the table of packages in docs/architecture.md
-// against the tree.
+// TestArchitectureTable compares the table of packages in docs/architecture.md
+// with the code.
 func TestArchitectureTable(t *testing.T) {
 	t.Parallel()
 	all := packages(t)
@@ -34,7 +34,7 @@ func TestArchitectureTable(t *testing.T) {
 	head, rest, begins := strings.Cut(string(content), tableBegin)
 	_, tail, ends := strings.Cut(rest, tableEnd)
 	if !begins || !ends {
-		t.Fatalf("%s has no place for the table of packages", architectureFile)
+		t.Fatalf("%s has no markers for the table of packages", architectureFile)
 	}
 	want := head + tableBegin + table + tableEnd + tail
 	switch {
@@ -44,11 +44,11 @@ func TestArchitectureTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		report(t, tableReason, []string{architectureFile + ": the table of packages is not what the tree is"})
+		report(t, tableReason, []string{architectureFile + ": the table of packages does not match the code"})
 	}
 }
 
-// TestWings sees that the top of internal can be read at a glance.
+// TestWings limits the number of folders in internal.
 func TestWings(t *testing.T) {
 	t.Parallel()
 	tops := map[string]bool{}
@@ -59,11 +59,11 @@ func TestWings(t *testing.T) {
 		}
 	}
 	if len(tops) > mostWings {
-		report(t, "the folders of internal are the parts of the product, as many as one keeps in mind", []string{fmt.Sprintf("internal has %d folders, at most %d are wanted", len(tops), mostWings)})
+		report(t, "the folders of internal show the parts of the product; more would be hard to remember", []string{fmt.Sprintf("internal has %d folders, want at most %d", len(tops), mostWings)})
 	}
 }
 
-// packageTable lists the packages below internal that the product has.
+// packageTable returns the table of the product's packages below internal.
 func packageTable(all []pkg, comment func(pkg) string) string {
 	var b strings.Builder
 	wing := ""

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-const writesReason = "a face decodes, authorizes, calls an action and presents; a row that it writes itself misses the rules and the audit event of the action, and the next face has to repeat them"
+const writesReason = "an HTTP handler decodes, authorizes, calls an action and presents; a row that it writes itself bypasses the rules and the audit event of the action, and the next API would have to repeat them"
 
 // readsOnly are the interfaces through which rows are read and written, and their
-// methods that a face may call. The other parts of notify.Store are no
+// methods that a handler may call. The other parts of notify.Store are not
 // repositories: each method is one operation of the service, with its rules.
 var readsOnly = map[string][]string{
 	"ingot/internal/platform.Repo": {"Get", "List", "First", "Count"},
@@ -21,14 +21,15 @@ var readsOnly = map[string][]string{
 	"ingot/internal/notify.Queue":  {"Repeated", "Replay", "NextDue", "Waiting"},
 }
 
-// TestFacesDoNotWrite sees that faces leave writing to actions and services.
-func TestFacesDoNotWrite(t *testing.T) {
+// TestHandlersDoNotWrite checks that HTTP handlers leave writing to actions and
+// services.
+func TestHandlersDoNotWrite(t *testing.T) {
 	t.Parallel()
 	export := exportData(t, "./internal/platform/...", "./internal/notify/...")
 	checked := 0
 	var violations []string
 	for _, p := range packages(t) {
-		if !faces.has(p.path()) {
+		if !handlers.has(p.path()) {
 			continue
 		}
 		checked++
@@ -38,8 +39,8 @@ func TestFacesDoNotWrite(t *testing.T) {
 		}
 		violations = append(violations, found...)
 	}
-	if checked < len(faces) {
-		t.Errorf("%d packages are faces, want at least %d: the rule is about packages that do not exist", checked, len(faces))
+	if checked < len(handlers) {
+		t.Errorf("%d packages of HTTP handlers found, want at least %d: the rule names packages that do not exist", checked, len(handlers))
 	}
 	report(t, writesReason, violations)
 }
@@ -72,7 +73,7 @@ func checkWrites(export map[string]string, importPath, dir string, names []strin
 	return violations, nil
 }
 
-// isRepo reports whether a method does nothing but return a repository.
+// isRepo reports whether a method only returns a repository.
 func isRepo(s *types.Signature) bool {
 	if s.Results().Len() != 1 {
 		return false
@@ -81,10 +82,10 @@ func isRepo(s *types.Signature) bool {
 	return ok && result.Obj().Name() == "Repo"
 }
 
-func TestFacesDoNotWriteChecker(t *testing.T) {
+func TestHandlersDoNotWriteChecker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const source = `package face
+	const source = `package handler
 
 import (
 	"context"
@@ -113,7 +114,7 @@ func generic[T any](r platform.Repo[T]) { _ = r.Delete("") }
 	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := checkWrites(exportData(t, "./internal/platform", "./internal/notify"), "ingot/internal/face", dir, []string{"a.go"})
+	got, err := checkWrites(exportData(t, "./internal/platform", "./internal/notify"), "ingot/internal/handler", dir, []string{"a.go"})
 	if err != nil {
 		t.Fatal(err)
 	}

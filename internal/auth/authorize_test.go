@@ -22,7 +22,7 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// location parses the redirect of an answer.
+// location parses the redirect of a response.
 func (f *fixture) location(a *answer) *url.URL {
 	f.t.Helper()
 	u, err := url.Parse(a.header.Get("Location"))
@@ -48,7 +48,7 @@ func TestSSHCode(t *testing.T) {
 	f := setup(t)
 	f.user("dev", "pw")
 	access := f.want(f.password("dev", "pw"), 200).text("access_token")
-	// Just what cf sends.
+	// The request that cf sends.
 	params := url.Values{"response_type": {"code"}, "client_id": {"ssh-proxy"}}
 	a := f.authorize(&http.Client{CheckRedirect: noRedirect}, params, bearer(access))
 	if a.status != http.StatusFound {
@@ -113,13 +113,13 @@ func TestCodeFlowWithLoginPage(t *testing.T) {
 		t.Errorf("answer %s", got.body)
 	}
 
-	// The same code again: refused, and what it gave is withdrawn.
+	// The same code again: rejected, and the tokens of its first use are revoked.
 	f.wantError(f.token(form, basic("ingot-console", "console-secret")), 400, "invalid_grant")
 	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(got.text("access_token"))), 401, "invalid_token")
 	refresh := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.text("refresh_token")}}
 	f.wantError(f.token(refresh, basic("ingot-console", "console-secret")), 401, "invalid_token")
 
-	// Logged in already: straight through; logged out: back to the page.
+	// If already logged in, redirects at once; after a logout, shows the login page.
 	if f.location(f.authorize(b, params, asBrowser)).Query().Get("code") == "" {
 		t.Error("a session did not give a code")
 	}
@@ -157,7 +157,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 		return f.authorize(&http.Client{CheckRedirect: noRedirect}, v, bearer(access))
 	}
 
-	// Nothing is ever redirected to an address that is not the client's own.
+	// The server never redirects to an address that is not registered for the client.
 	for _, uri := range []string{"https://evil.example/cb", "https://spa.example/cb/", "https://spa.example/cb?x=1", "HTTPS://SPA.EXAMPLE/cb", ""} {
 		a := f.wantError(ask(with("redirect_uri", uri)), 400, "invalid_request")
 		if a.header.Get("Location") != "" {
@@ -167,7 +167,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 	f.wantError(ask(with("client_id", "ghost")), 400, "invalid_client")
 	f.wantError(ask(with("client_id", "admin")), 400, "unauthorized_client")
 
-	// The rest is told to the client.
+	// Other errors are reported to the client, by redirect.
 	for name, tc := range map[string]struct {
 		v    url.Values
 		want string
@@ -203,11 +203,11 @@ func TestAuthorizeRefusals(t *testing.T) {
 	f.wantError(f.token(form(newCode(), "redirect_uri", "https://spa.example/other")), 400, "invalid_grant")
 	f.wantError(f.token(form("nonsense")), 400, "invalid_grant")
 	expired := newCode()
-	f.clock.advance(10*time.Minute + time.Second)
+	f.clock.Advance(10*time.Minute + time.Second)
 	f.wantError(f.token(form(expired)), 400, "invalid_grant")
 }
 
-// A token with few scopes must not become a code with many.
+// A token with few scopes cannot be exchanged for a code with more.
 func TestBearerAuthorizeDoesNotEscalate(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -277,7 +277,7 @@ func TestPasscode(t *testing.T) {
 	f.wantError(use(found[1]), 401, "unauthorized")
 	f.wantError(use("nonsense"), 401, "unauthorized")
 
-	// One that a token asked for gives no more than the token had.
+	// A passcode requested with a token grants no more scopes than the token.
 	form := url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword}, "scope": {"uaa.user"}}
 	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
 	var code string
@@ -288,12 +288,12 @@ func TestPasscode(t *testing.T) {
 		t.Errorf("scope %q", got)
 	}
 
-	// One from before a change of the password is worth nothing.
+	// A passcode from before a change of the password is invalid.
 	admin := f.want(f.password("admin", adminPassword), 200)
 	if err := json.Unmarshal([]byte(f.call(http.MethodGet, "/passcode", nil, bearer(admin.text("access_token"))).body), &code); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(2 * time.Second)
+	f.clock.Advance(2 * time.Second)
 	f.want(f.call(http.MethodPut, "/Users/"+f.claims(admin.text("access_token")).UserID+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
 	f.wantError(use(code), 401, "unauthorized")
 }
@@ -337,8 +337,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// A server whose public URL is https gives out no cookie for http, although the
-// proxy in front asks by http.
+// A server whose public URL is https sets no cookie for http, even if its proxy
+// connects over http.
 func TestSessionCookieIsSecure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

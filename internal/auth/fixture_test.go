@@ -21,6 +21,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/logging"
+	"ingot/internal/base/testkit"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 )
@@ -30,30 +31,12 @@ const (
 	adminSecret   = "admin-client-secret-91c"
 )
 
-// clock is a time that tests move by hand.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
-// fixture is a whole authorization server behind a real listener.
+// fixture is a complete authorization server behind a real listener.
 type fixture struct {
 	t      *testing.T
 	server *auth.Server
 	store  auth.Store
-	clock  *clock
+	clock  *testkit.Clock
 	url    string
 	log    *lockedBuffer
 }
@@ -79,11 +62,8 @@ type option func(*auth.Options)
 
 func setup(t *testing.T, options ...option) *fixture {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
-	f := &fixture{t: t, store: authdb.New(d), clock: &clock{t: time.Now().Truncate(time.Second)}, log: &lockedBuffer{}}
+	d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
+	f := &fixture{t: t, store: authdb.New(d), clock: testkit.NewClock(time.Now().Truncate(time.Second)), log: &lockedBuffer{}}
 	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
 		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
@@ -94,7 +74,7 @@ func setup(t *testing.T, options ...option) *fixture {
 	}
 	l := httptest.NewUnstartedServer(nil)
 	f.url = "http://" + l.Listener.Addr().String()
-	o := auth.Options{Store: f.store, BaseURL: f.url, Log: log, PasswordGrant: true, Now: f.clock.now}
+	o := auth.Options{Store: f.store, BaseURL: f.url, Log: log, PasswordGrant: true, Now: f.clock.Now}
 	for _, set := range options {
 		set(&o)
 	}
@@ -188,7 +168,7 @@ func (f *fixture) callWith(client *http.Client, method, path string, body any, e
 	return a
 }
 
-// token asks the token endpoint.
+// token sends a request to the token endpoint.
 func (f *fixture) token(form url.Values, edits ...edit) *answer {
 	f.t.Helper()
 	return f.call(http.MethodPost, "/oauth/token", form, edits...)
@@ -212,7 +192,7 @@ func (f *fixture) admin() string {
 	return f.want(a, 200).text("access_token")
 }
 
-// want fails the test when the status is another.
+// want fails the test unless the response has the status.
 func (f *fixture) want(a *answer, status int) *answer {
 	f.t.Helper()
 	if a.status != status {
@@ -221,7 +201,7 @@ func (f *fixture) want(a *answer, status int) *answer {
 	return a
 }
 
-// wantError checks status and the OAuth error word.
+// wantError checks the status and the OAuth error code.
 func (f *fixture) wantError(a *answer, status int, word string) *answer {
 	f.t.Helper()
 	f.want(a, status)
@@ -231,7 +211,7 @@ func (f *fixture) wantError(a *answer, status int, word string) *answer {
 	return a
 }
 
-// claims decodes a token without checking it.
+// claims decodes a token without verifying it.
 func (f *fixture) claims(raw string) *token.Claims {
 	f.t.Helper()
 	parts := strings.Split(raw, ".")
@@ -249,7 +229,7 @@ func (f *fixture) claims(raw string) *token.Claims {
 	return &c
 }
 
-// user creates a user and returns his id.
+// user creates a user and returns its id.
 func (f *fixture) user(name, password string) string {
 	f.t.Helper()
 	a := f.call(http.MethodPost, "/Users", map[string]any{
@@ -264,7 +244,7 @@ func (f *fixture) client(body map[string]any) *answer {
 	return f.call(http.MethodPost, "/oauth/clients", body, bearer(f.admin()))
 }
 
-// browser keeps cookies.
+// browser returns an HTTP client that keeps cookies.
 func (f *fixture) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {

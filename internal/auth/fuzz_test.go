@@ -14,9 +14,9 @@ import (
 	"ingot/internal/base/web"
 )
 
-// FuzzToken throws form bodies at the token endpoint: whatever comes, the
-// answer is a refusal in OAuth's form, never a failure of the server, and
-// never a token, for the fuzzer knows no secret.
+// FuzzToken sends arbitrary form bodies to the token endpoint. The response is
+// always an OAuth error, never a server error, and never a token, because the
+// fuzzer knows no secret.
 func FuzzToken(f *testing.F) {
 	for _, seed := range []string{
 		"grant_type=client_credentials&client_id=admin&client_secret=x",
@@ -28,10 +28,7 @@ func FuzzToken(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	d := dbtest.New(f, db.SQLite)
-	if err := d.Migrate(f.Context(), authdb.Migrations); err != nil {
-		f.Fatal(err)
-	}
+	d := dbtest.Migrated(f, db.SQLite, authdb.Migrations)
 	store := authdb.New(d)
 	if err := auth.Bootstrap(f.Context(), store, auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret}, []string{callback}, slog.New(slog.DiscardHandler)); err != nil {
 		f.Fatal(err)

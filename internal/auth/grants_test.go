@@ -104,7 +104,7 @@ func TestClientCredentials(t *testing.T) {
 		f.wantError(f.token(url.Values{"grant_type": {"client_credentials", "password"}}, basic("sender", "s3cret")), 400, "invalid_request")
 		f.wantError(f.call(http.MethodPost, "/oauth/token", `{"grant_type":"client_credentials"}`, basic("sender", "s3cret")), 400, "invalid_request")
 		f.wantError(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"admin"}}, basic("sender", "s3cret")), 400, "invalid_request")
-		// Secrets in the query end up in logs: they do not count.
+		// Secrets in the query end up in logs, so they are ignored.
 		f.wantError(f.call(http.MethodPost, "/oauth/token?grant_type=client_credentials&client_id=sender&client_secret=s3cret", url.Values{}), 401, "unauthorized")
 	})
 }
@@ -183,7 +183,7 @@ func TestPasswordGrant(t *testing.T) {
 		}
 		form.Set("scope", "bananas")
 		f.wantError(f.token(form, basic("cf", "")), 400, "invalid_scope")
-		form.Set("scope", "uaa.admin") // the client may ask, the user has it not
+		form.Set("scope", "uaa.admin") // the client may request it, but the user does not have it
 		f.wantError(f.token(form, basic("cf", "")), 400, "invalid_scope")
 	})
 	t.Run("Refused", func(t *testing.T) {
@@ -225,26 +225,26 @@ func TestLockout(t *testing.T) {
 	fail := func(n int) {
 		for range n {
 			f.wantError(f.password("bob", "wrong"), 401, "unauthorized")
-			f.clock.advance(time.Second)
+			f.clock.Advance(time.Second)
 		}
 	}
 	fail(5)
 	if got := f.password("bob", "right").text("error_description"); got != locked {
 		t.Fatalf("after five failures: %q", got)
 	}
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	fail(1) // the sixth doubles the time
-	f.clock.advance(90 * time.Second)
+	f.clock.Advance(90 * time.Second)
 	if got := f.password("bob", "right").text("error_description"); got != locked {
 		t.Fatalf("the lock did not last longer: %q", got)
 	}
-	f.clock.advance(31 * time.Second)
+	f.clock.Advance(31 * time.Second)
 	f.want(f.password("bob", "right"), 200)
 	fail(4)
-	f.want(f.password("bob", "right"), 200) // a success forgets
+	f.want(f.password("bob", "right"), 200) // a success resets the failures
 
 	fail(5)
-	// Names that nobody has are locked likewise: a lock tells nothing.
+	// Unknown names are locked too, so that a lock does not reveal which exist.
 	for range 5 {
 		f.wantError(f.password("nobody-at-all", "x"), 401, "unauthorized")
 	}
@@ -280,12 +280,12 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("answer %s", a.body)
 		}
 		// Another cf with the same configuration file still has the first.
-		f.clock.advance(time.Minute)
+		f.clock.Advance(time.Minute)
 		f.want(f.refresh(first), 200)
 		f.want(f.refresh(second), 200)
 	})
-	// Two who use one token, one of whom may have stolen it, share one chain: the
-	// login ends when one of them is behind for longer than the grace period.
+	// Two clients with one token, which may be stolen, share one chain: the login is
+	// revoked when one of them uses a token rotated longer ago than the grace period.
 	t.Run("TwiceInGraceIsOneChain", func(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
@@ -302,7 +302,7 @@ func TestRefresh(t *testing.T) {
 		if again := f.want(f.refresh(first), 200); id(again) != id(next) {
 			t.Error("an older token does not give the newest of its chain")
 		}
-		f.clock.advance(3 * time.Minute)
+		f.clock.Advance(3 * time.Minute)
 		f.wantError(f.refresh(theirs.text("refresh_token")), 401, "invalid_token")
 		f.wantError(f.refresh(next.text("refresh_token")), 401, "invalid_token")
 	})
@@ -325,18 +325,18 @@ func TestRefresh(t *testing.T) {
 		f := setup(t)
 		first := login(f)
 		second := f.want(f.refresh(first), 200).text("refresh_token")
-		f.clock.advance(3 * time.Minute)
+		f.clock.Advance(3 * time.Minute)
 		f.wantError(f.refresh(first), 401, "invalid_token")
 		f.wantError(f.refresh(second), 401, "invalid_token")
-		f.want(f.password("eve", "pw"), 200) // only that login ended
+		f.want(f.password("eve", "pw"), 200) // only that login was revoked
 	})
 	t.Run("Expires", func(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
 		first := login(f)
-		f.clock.advance(20 * 24 * time.Hour)
+		f.clock.Advance(20 * 24 * time.Hour)
 		second := f.want(f.refresh(first), 200).text("refresh_token")
-		f.clock.advance(11 * 24 * time.Hour)
+		f.clock.Advance(11 * 24 * time.Hour)
 		f.wantError(f.refresh(second), 401, "invalid_token")
 	})
 	t.Run("KeepsToTheLogin", func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestRefresh(t *testing.T) {
 		}), 201)
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}
 		f.wantError(f.token(form, basic("other", "x")), 401, "invalid_token")
-		f.want(f.refresh(refresh), 200) // and was not used up by that
+		f.want(f.refresh(refresh), 200) // still valid after the failure
 	})
 	t.Run("IsNoAccessTokenAndViceVersa", func(t *testing.T) {
 		t.Parallel()
@@ -382,7 +382,7 @@ func TestRefresh(t *testing.T) {
 		f := setup(t)
 		id := f.user("eve", "pw")
 		a := f.want(f.password("eve", "pw"), 200)
-		f.clock.advance(2 * time.Second)
+		f.clock.Advance(2 * time.Second)
 		f.want(f.call(http.MethodPatch, "/Users/"+id, map[string]any{"active": false}, bearer(f.admin()), header("If-Match", "*")), 200)
 		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
 		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
@@ -417,7 +417,7 @@ func TestJWTBearer(t *testing.T) {
 	}
 	form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"}, "scope": {"openid"}}
 	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
-	f.clock.advance(10 * time.Minute)
+	f.clock.Advance(10 * time.Minute)
 	a := f.want(exchange(narrow, basic("cf", "")), 200)
 	before, after := f.claims(narrow), f.claims(a.text("access_token"))
 	if after.UserName != "eve" || a.text("scope") != "openid" || a.text("refresh_token") != "" || after.ExpiresAt > before.ExpiresAt || after.AuthTime != before.AuthTime {
@@ -428,7 +428,7 @@ func TestJWTBearer(t *testing.T) {
 	f.wantError(exchange("x.y.z", basic("cf", "")), 401, "invalid_grant")
 	f.wantError(exchange("", basic("cf", "")), 400, "invalid_request")
 	f.wantError(exchange(login.text("refresh_token"), basic("cf", "")), 401, "invalid_grant")
-	f.wantError(exchange(f.admin(), basic("cf", "")), 401, "invalid_grant") // a client is no user
+	f.wantError(exchange(f.admin(), basic("cf", "")), 401, "invalid_grant") // the token of a client, not of a user
 	f.want(f.client(map[string]any{
 		"client_id": "thief", "client_secret": "x", "authorized_grant_types": []string{"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "scope": []string{"openid", "cloud_controller.write"},
 	}), 201)

@@ -27,7 +27,7 @@ func at(t *testing.T, address string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: noRedirect}
 }
 
-// login asks for a token with a password, from an address.
+// login requests a token with a password, from an address.
 func (f *fixture) login(client *http.Client, user, password string) *answer {
 	f.t.Helper()
 	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}}
@@ -43,7 +43,7 @@ func (f *fixture) wantLimited(a *answer) {
 	}
 }
 
-// Wrong passwords close an account to the address they come from, and to no
+// Wrong passwords lock an account for the address they come from, and for no
 // other.
 func TestLockoutIsOfAnAddress(t *testing.T) {
 	t.Parallel()
@@ -64,9 +64,9 @@ func TestLockoutIsOfAnAddress(t *testing.T) {
 	f.want(f.login(attacker, "bob", "right"), 200)
 }
 
-// A password that was right before passes where the account is locked, so that
-// somebody behind the same address cannot keep its owner out; yet this is no way
-// to guess on.
+// A password that was right before is accepted even if the account is locked, so
+// that an attacker behind the same address cannot lock out its owner; but this
+// does not allow more guesses.
 func TestARightPasswordPassesALock(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -96,7 +96,7 @@ func TestARightPasswordPassesALock(t *testing.T) {
 	}
 	f.wantLimited(f.login(same, "bob", "right"))
 	f.want(f.login(at(t, "127.0.0.3"), "bob", "right"), 200)
-	f.clock.advance(2 * time.Minute)
+	f.clock.Advance(2 * time.Minute)
 	f.want(f.login(same, "bob", "right"), 200)
 }
 
@@ -112,12 +112,12 @@ func TestBrake(t *testing.T) {
 		f.wantError(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", "wrong"), 401, "unauthorized")
 	}
 	f.wantLimited(f.login(at(t, "127.0.3.1"), "bob", "wrong"))
-	f.wantLimited(f.login(at(t, "127.0.3.2"), "bob", "right")) // or else it would tell right from wrong
+	f.wantLimited(f.login(at(t, "127.0.3.2"), "bob", "right")) // or the response would reveal the right password
 	f.want(f.login(home, "bob", "right"), 200)
 	if status := f.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(f.admin())); status.json["locked"] != true {
 		t.Errorf("status %s", status.body)
 	}
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.want(f.login(at(t, "127.0.3.2"), "bob", "right"), 200)
 }
 
@@ -148,9 +148,9 @@ func TestAddressLimit(t *testing.T) {
 	}
 	f.wantLimited(f.login(flood, "one-more", "x"))
 	f.wantLimited(f.login(flood, "admin", adminPassword))
-	f.want(f.login(flood, "bob", "right"), 200) // he has logged in from here
+	f.want(f.login(flood, "bob", "right"), 200) // bob has logged in from here before
 	f.want(f.login(other, "admin", adminPassword), 200)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.want(f.login(flood, "admin", adminPassword), 200)
 }
 
@@ -160,7 +160,7 @@ func TestRightLoginsAreNotLimited(t *testing.T) {
 	f := setup(t)
 	f.user("pipeline", "right")
 	ci := at(t, "127.0.0.2")
-	// The first ones all meet an empty memory.
+	// The cache is empty for all of the first ones.
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
@@ -170,12 +170,12 @@ func TestRightLoginsAreNotLimited(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for range 100 { // the clock stands still
+	for range 100 { // the clock does not advance
 		f.want(f.login(ci, "pipeline", "right"), 200)
 	}
 }
 
-// A password or secret that was changed is not remembered.
+// After a change of a password or secret the old one is rejected.
 func TestChangedSecretsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -211,25 +211,25 @@ func TestClientSecretsAreOfAnAddress(t *testing.T) {
 	}
 	f.wantLimited(ask(attacker, "admin", adminSecret))
 	f.want(ask(owner, "admin", adminSecret), 200)
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.wantError(ask(attacker, "admin", "guess"), 401, "invalid_client")
-	f.clock.advance(time.Minute) // a client's lock does not grow
+	f.clock.Advance(time.Minute) // a client's lock does not grow
 	f.want(ask(attacker, "admin", adminSecret), 200)
 
-	// Requests of a client are bounded by address: cf is everybody's.
+	// Requests of a client are limited by address: all users share the client cf.
 	for range 60 {
-		f.login(attacker, "", "") // refused for what it is, after the client was counted
+		f.login(attacker, "", "") // rejected, but counts against the client's limit
 	}
 	f.wantLimited(f.login(attacker, "admin", adminPassword))
 	f.want(f.login(owner, "admin", adminPassword), 200)
-	// Nor do wrong secrets of cf, which has none, close it.
+	// Wrong secrets of cf, which has none, do not lock it either.
 	for i := range 120 {
 		f.callWith(at(t, fmt.Sprint("127.0.4.", i+1)), http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}}, basic("cf", "wrong"))
 	}
 	f.want(f.login(at(t, "127.0.0.9"), "admin", adminPassword), 200)
 }
 
-// Bad passcodes close the way in for their address alone.
+// Wrong passcodes lock only the address they come from.
 func TestPasscodesAreOfAnAddress(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *auth.Options) { o.Limits = auth.Limits{AddressBurst: 30} })
@@ -268,9 +268,9 @@ func TestAddressBehindAProxy(t *testing.T) {
 	f.want(f.password("bob", "right", header("X-Forwarded-For", "198.51.100.8")), 200)
 }
 
-// While a flood of logins with random names runs from some addresses, right
-// logins from another are served, first ones too, and a pipeline of one user is
-// never refused.
+// During a flood of logins with random names from some addresses, correct logins
+// from another address succeed, even first ones, and those of a pipeline of one
+// user are never rejected.
 func TestLoginFlood(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -288,11 +288,11 @@ func TestLoginFlood(t *testing.T) {
 			for n := 0; ctx.Err() == nil; n++ {
 				name := fmt.Sprintf("random-%d-%d", i, n)
 				if n%4 == 0 {
-					name = "pipeline" // its name is known to all
+					name = "pipeline" // the attacker knows the name
 				}
 				if a := f.login(attacker, name, "wrong"); a.status == 429 {
 					refused.Add(1)
-					select { // spare the machine: the flood is long enough
+					select { // save processor time: the flood is long enough
 					case <-ctx.Done():
 					case <-time.After(50 * time.Millisecond):
 					}

@@ -179,7 +179,7 @@ func randomText(n int) string {
 		_, _ = rand.Read(buf[:])
 		for _, b := range buf {
 			// Values past the last full round of the alphabet would make its
-			// first letters more likely.
+			// first characters more likely.
 			if int(b) < 256-256%len(alphabet) && len(out) < n {
 				out = append(out, alphabet[int(b)%len(alphabet)])
 			}

@@ -163,14 +163,14 @@ func (s *Server) cookie(r *http.Request, value string, maxAge int) *http.Cookie 
 		Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		// Lax: the code flow of another site arrives here by a link.
 		SameSite: http.SameSiteLaxMode,
-		// A server that is reached by https never gives out a cookie for http,
-		// although the proxy in front asks by it. Without one plain http is
-		// served on loopback by default.
+		// A server whose public URL is https never sets a cookie for http, even
+		// if its proxy connects over http. Other servers serve plain http, by
+		// default on loopback only.
 		Secure: strings.HasPrefix(s.base, "https://") || requestScheme(r) == "https",
 	}
 }
 
-// session returns nil when the cookie is missing or its session is over.
+// session returns nil if the cookie is missing or its session has expired.
 func (s *Server) session(r *http.Request) (*Session, error) {
 	c, err := r.Cookie(sessionCookie)
 	if err != nil || c.Value == "" {
@@ -247,16 +247,15 @@ func (s *Server) passcode(w http.ResponseWriter, r *http.Request) error {
 
 // requestBase returns the URL under which the caller reached this server.
 func (s *Server) requestBase(r *http.Request) string {
-	// A proxy that terminates TLS need not say so where the address is the
-	// public one.
+	// A proxy that terminates TLS need not set a header for the public host.
 	if host, ok := strings.CutPrefix(s.base, "https://"); ok && strings.EqualFold(r.Host, host) {
 		return s.base
 	}
 	return requestScheme(r) + "://" + r.Host
 }
 
-// requestScheme believes a proxy that says it was asked by https. Whoever makes
-// that up gets links and a cookie that do not work for him.
+// requestScheme returns the scheme of the request, and trusts a header that says
+// https: a client that forges it only gets links and a cookie that do not work.
 func requestScheme(r *http.Request) string {
 	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return "https"

@@ -20,8 +20,8 @@ const (
 	defaultAccessValidity  = time.Hour
 	defaultClientValidity  = 12 * time.Hour
 	defaultRefreshValidity = 30 * 24 * time.Hour
-	// maxValidity bounds what a client may be given, and so how long a
-	// retired signing key must stay.
+	// maxValidity is the longest lifetime of a client's tokens, and so
+	// limits how long a retired signing key is needed.
 	maxValidity = 90 * 24 * time.Hour
 )
 
@@ -54,7 +54,7 @@ func (s *Server) mintClient(c *Client, scopes []string) (*tokenResponse, error) 
 	return s.respond(claims)
 }
 
-// login is a proven user at a client: what all tokens of the login share.
+// login is an authenticated user at a client. All tokens of the login share it.
 type login struct {
 	user     *User
 	client   *Client
@@ -63,10 +63,11 @@ type login struct {
 	authTime time.Time
 	nonce    string
 	family   string // empty starts a new one
-	// bound, if set, is what may be granted at most: what proved the user had
-	// no more itself.
+	// bound, if set, limits the scopes that may be granted to those of the
+	// credential that authenticated the user.
 	bound []string
-	// until, if set, ends the access token, and forbids a refresh token.
+	// until, if set, is when the access token expires; there is no refresh
+	// token then.
 	until time.Time
 }
 
@@ -81,7 +82,7 @@ func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
 	claims.Email = l.user.Email
 	claims.Origin = l.user.Origin
 	claims.AuthTime = l.authTime.Unix()
-	// `cf logout` withdraws tokens that say so.
+	// `cf logout` revokes tokens with this claim.
 	claims.Revocable = true
 	if !l.until.IsZero() {
 		claims.ExpiresAt = min(claims.ExpiresAt, l.until.Unix())
@@ -129,8 +130,8 @@ func (s *Server) sign(claims any) (string, error) {
 	return raw, nil
 }
 
-// refreshClaims is the content of a refresh token. What it permits is in the
-// store; the token only names it.
+// refreshClaims are the claims of a refresh token. What it permits is in the
+// store, under the token's id.
 type refreshClaims struct {
 	ID        string   `json:"jti"`
 	Subject   string   `json:"sub"`
@@ -143,7 +144,7 @@ type refreshClaims struct {
 	ExpiresAt int64    `json:"exp"`
 }
 
-// newRefresh prepares a refresh token of a login.
+// newRefresh creates a refresh token of a login, without storing it.
 func (s *Server) newRefresh(l login, jti string) *Refresh {
 	now := s.now()
 	return &Refresh{
@@ -159,11 +160,11 @@ func (s *Server) signRefresh(r *Refresh) (string, error) {
 	})
 }
 
-// issue answers a new login with an access token and, when the client may
-// refresh, a refresh token that is stored before anybody sees it.
+// issue returns an access token for a new login and, if the client may refresh,
+// a refresh token, which is stored first.
 func (s *Server) issue(ctx context.Context, l login) (*tokenResponse, error) {
-	// The first token of a login bears the id of the login, so that a code
-	// used twice can withdraw it.
+	// The first token of a login has the login's id, so that a second use of
+	// its code can revoke it.
 	if l.family == "" {
 		l.family = newID()
 	}
@@ -193,7 +194,7 @@ func (s *Server) issue(ctx context.Context, l login) (*tokenResponse, error) {
 func (s *Server) mintID(l login) (string, error) {
 	now := s.now()
 	claims := map[string]any{
-		// Marked, so that no API takes it for an access token.
+		// Marked, so that no API accepts it as an access token.
 		"token_use": token.UseID,
 		"iss":       s.issuer, "sub": l.user.ID, "aud": []string{l.client.ID}, "azp": l.client.ID, "cid": l.client.ID, "zid": ZoneID,
 		"iat": now.Unix(), "exp": now.Add(validity(l.client.AccessValidity, defaultAccessValidity)).Unix(),

@@ -22,7 +22,7 @@ type revocations struct {
 	now   func() time.Time
 
 	mu   sync.RWMutex
-	list map[revocationKey]time.Time // until when tokens are withdrawn, by issue
+	list map[revocationKey]time.Time // tokens issued until then are revoked
 }
 
 type revocationKey struct {
@@ -86,9 +86,9 @@ func (r *revocations) covers(c *token.Claims) bool {
 	return r.before(RevokeUser, c.UserID, c.IssuedAt) || r.before(RevokeClient, c.ClientID, c.IssuedAt)
 }
 
-// before compares in seconds, the precision of iat: a token that was issued in
-// the second of the revocation stays good, so that a login right after a
-// password change works.
+// before compares in seconds, the precision of iat. A token issued in the second
+// of the revocation stays valid, so that a login right after a password change
+// works.
 func (r *revocations) before(kind RevocationKind, subject string, issued int64) bool {
 	at, ok := r.list[revocationKey{kind, subject}]
 	return ok && subject != "" && issued < at.Unix()

@@ -123,7 +123,7 @@ func TestPasswordChangeEndsAllTokens(t *testing.T) {
 	a := f.want(f.password("eve", "old"), 200)
 	b := f.browser()
 	f.want(f.logIn(b, "eve", "old", ""), 303)
-	f.clock.advance(2 * time.Second)
+	f.clock.Advance(2 * time.Second)
 	f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
 	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
 	f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
@@ -220,7 +220,7 @@ func TestGroups(t *testing.T) {
 	f.wantError(create("two words"), 400, "invalid_scim_resource")
 	f.wantError(create("team.ghost", map[string]any{"value": "nobody"}), 400, "invalid_scim_resource")
 
-	// Members of a member are members: the user has both scopes, if the client may ask.
+	// Membership is transitive: the user has both scopes, if the client may request them.
 	f.want(f.client(map[string]any{
 		"client_id": "teamwork", "client_secret": "x", "authorized_grant_types": []string{"password"}, "scope": []string{"team.*"},
 	}), 201)
@@ -231,7 +231,7 @@ func TestGroups(t *testing.T) {
 	if got := scope(); got != "team.inner team.outer" {
 		t.Errorf("scope %q", got)
 	}
-	// A circle must not hang anything.
+	// Groups that contain each other must not cause an endless loop.
 	f.want(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": outer, "type": "GROUP"}, admin), 201)
 	if got := scope(); got != "team.inner team.outer" {
 		t.Errorf("scope %q", got)

@@ -56,9 +56,9 @@ func grantable(patterns []string, scope string) bool {
 	})
 }
 
-// clientScopes decides what a client gets for itself: what it asked for, and
-// all of its authorities when it asked for nothing. Asking for more than it
-// has is an error and grants nothing.
+// clientScopes returns the scopes of a client's own token: those it requests, or
+// all its authorities if it requests none. Requesting a scope that it does not
+// have is an error.
 func clientScopes(c *Client, requested []string) ([]string, error) {
 	have := slices.DeleteFunc(slices.Clone(c.Authorities), func(s string) bool { return s == "uaa.none" })
 	if len(requested) == 0 {
@@ -67,8 +67,8 @@ func clientScopes(c *Client, requested []string) ([]string, error) {
 	return pick(requested, func(s string) bool { return slices.Contains(have, s) })
 }
 
-// userScopes decides what a client gets on behalf of a user: what the client
-// may ask for, cut down to what the user has.
+// userScopes returns the scopes a client gets on behalf of a user: those the
+// client may request and the user has.
 func userScopes(c *Client, userGroups, requested []string) ([]string, error) {
 	if len(requested) > 0 {
 		if _, err := pick(requested, func(s string) bool { return grantable(c.Scopes, s) }); err != nil {

@@ -18,10 +18,10 @@ import (
 // Options configure the authorization server.
 type Options struct {
 	Store Store
-	// BaseURL is where clients find the server; the issuer is derived of it.
+	// BaseURL is the public URL of the server; the issuer is derived from it.
 	BaseURL string
 	Log     *slog.Logger
-	// Shared says that other server processes use the same store.
+	// Shared is set if other server processes use the same store.
 	Shared bool
 	// PasswordGrant allows users' passwords at the token endpoint, which
 	// `cf login` needs and RFC 9700 advises against.
@@ -29,11 +29,11 @@ type Options struct {
 	// RefreshGrace is how long a rotated refresh token still works; 0 means
 	// two minutes.
 	RefreshGrace time.Duration
-	// Registry takes the metrics; nil keeps them unregistered.
+	// Registry registers the metrics, if it is not nil.
 	Registry prometheus.Registerer
 	Limits   Limits
-	// Proxies are those in front of the server: what they say of a client's
-	// address counts when logins are limited.
+	// Proxies are the trusted proxies in front of the server. The client address
+	// in their headers is used to limit logins.
 	Proxies web.Proxies
 	Now     func() time.Time
 }
@@ -56,15 +56,15 @@ type Server struct {
 	warnProxy sync.Once
 	pages     *pages
 	verifier  *token.Verifier
-	// decoy is checked when there is no such user, so that the answer takes
-	// as long as for one that exists.
+	// decoy is checked when the user does not exist, so that the response takes
+	// as long as for an existing user.
 	decoy  string
 	part   background.Part
 	parts  *background.Group
 	minted *prometheus.CounterVec
 }
 
-// New returns a server; Start makes it ready.
+// New returns a server, which is ready after Start.
 func New(o Options) (*Server, error) {
 	if o.Store == nil || o.BaseURL == "" {
 		return nil, errors.New("auth: a store and a base URL are needed")
@@ -104,7 +104,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// sharedInterval is how often a server looks for what others changed.
+// sharedInterval is how often a server looks for changes of other servers.
 const sharedInterval = 2 * time.Second
 
 // Start loads keys and revocations and begins the background work.
@@ -125,10 +125,11 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the background work.
+// Stop stops the background work.
 func (s *Server) Stop() { s.part.Halt(s.parts.Stop) }
 
-// Verifier checks our tokens for an API that calls itself by one of audiences.
+// Verifier returns a verifier of the server's tokens for an API that accepts any
+// of the given audiences.
 func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifier.With(audiences...) }
 
 func (s *Server) purge(ctx context.Context) {
@@ -138,7 +139,7 @@ func (s *Server) purge(ctx context.Context) {
 	}
 }
 
-// refreshShared notices what other server processes changed.
+// refreshShared loads changes that other server processes made.
 func (s *Server) refreshShared(ctx context.Context) {
 	if err := errors.Join(s.revoked.load(ctx), s.keys.load(ctx)); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "reload keys and revocations failed", "error", err)

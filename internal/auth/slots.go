@@ -8,32 +8,31 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// turn says on whose behalf a hash is computed.
+// turn identifies the caller for which a hash is computed.
 type turn struct {
-	// from is the address that asks. Addresses take turns, so that one that
-	// sends many requests waits for itself and not in front of the others.
+	// from is the caller's address. Addresses take turns, so that one that
+	// sends many requests does not delay the others.
 	from string
-	// proven is for requests of callers who proved themselves: an address that
-	// the account has logged in from, or a valid token. They go first, and one
-	// slot is kept for them.
+	// proven is set for an address that the account has logged in from, and for
+	// a valid token. These requests go first, and one slot is reserved for them.
 	proven bool
 }
 
 const (
-	// maxWaitingEach bounds those of one address who wait for a slot and are not
+	// maxWaitingEach limits the waiting requests of one address that are not
 	// proven, and maxWaitingAll those of all addresses.
 	maxWaitingEach = 32
 	maxWaitingAll  = 512
 )
 
-// slots are the places where hashes are computed: each takes 19 MiB and a
-// processor, and strangers decide how often.
+// slots limits how many hashes are computed at once: each takes 19 MiB and a
+// processor, and unauthenticated requests cause them.
 type slots struct {
 	total int
 
 	mu        sync.Mutex
 	busy      int
-	strangers int // of the busy ones, those that are not proven
+	strangers int // the busy slots of requests that are not proven
 	proven    line
 	others    line
 }
@@ -129,8 +128,8 @@ func (s *slots) line(proven bool) *line {
 	return &s.others
 }
 
-// queue adds a waiter. When the line is full, the address that has the most in
-// it loses its newest one; reports false when that is the waiter's own.
+// queue adds a waiter. When the line is full, the newest waiter of the address
+// with the most waiters is rejected; queue reports false when that is w itself.
 func (s *slots) queue(w *waiter) bool {
 	l := s.line(w.proven)
 	own := len(l.byAddress[w.from])
@@ -167,8 +166,8 @@ func (l *line) add(w *waiter) {
 	l.size++
 }
 
-// take returns the first waiter of the address whose turn it is, and sends the
-// address to the end.
+// take removes and returns the first waiter of the address whose turn it is, and
+// moves the address to the end.
 func (l *line) take() *waiter {
 	address := l.order[0]
 	w := l.byAddress[address][0]
@@ -179,7 +178,7 @@ func (l *line) take() *waiter {
 	return w
 }
 
-// remove reports whether the waiter was still in the line.
+// remove removes a waiter and reports whether it was still in the line.
 func (l *line) remove(w *waiter) bool {
 	waiting := l.byAddress[w.from]
 	for i, one := range waiting {

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Addresses take turns, proven callers go first, and one slot is theirs.
+// Addresses take turns; proven callers go first and have a reserved slot.
 func TestSlotsAreFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestSlotsAreFair(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		// The second slot is not for strangers, however many they are.
+		// The second slot is reserved for proven callers, however many others wait.
 		for range maxWaitingEach {
 			wait(t.Context(), "flood", flood)
 		}
@@ -74,7 +74,7 @@ func TestSlotsAreFair(t *testing.T) {
 	})
 }
 
-// When too many wait in all, the address with the most loses.
+// When too many requests wait, one of the address with the most is rejected.
 func TestSlotsDropTheLongestLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,13 +34,13 @@ type Query struct {
 // Saving a code, session or refresh token whose user or client does not exist
 // returns ErrNotFound; deleting one that does not exist is not an error.
 type Store interface {
-	// Client returns ErrNotFound when there is none.
+	// Client returns ErrNotFound if the client does not exist.
 	Client(ctx context.Context, id string) (*Client, error)
 	Clients(ctx context.Context, q Query) (page []*Client, total int, err error)
-	// CreateClient returns ErrConflict when the id is taken.
+	// CreateClient returns ErrConflict if the id exists.
 	CreateClient(ctx context.Context, c *Client) error
-	// UpdateClient stores what change made of the client; an error of change
-	// is returned and nothing is stored.
+	// UpdateClient stores the client as changed by change. If change returns
+	// an error, UpdateClient returns it and stores nothing.
 	UpdateClient(ctx context.Context, id string, change func(*Client) error) (*Client, error)
 	// DeleteClient also removes the client's codes and refresh tokens.
 	DeleteClient(ctx context.Context, id string) (*Client, error)
@@ -67,15 +67,15 @@ type Store interface {
 	// UpdateGroup replaces the members too.
 	UpdateGroup(ctx context.Context, id string, change func(*Group) error) (*Group, error)
 	DeleteGroup(ctx context.Context, id string) (*Group, error)
-	// AddMember returns ErrConflict when the member is there already,
-	// ErrNotFound when there is no such group.
+	// AddMember returns ErrConflict if the group has the member already, and
+	// ErrNotFound if the group does not exist.
 	AddMember(ctx context.Context, groupID string, m Member) error
-	// RemoveMember returns ErrNotFound when it is no member.
+	// RemoveMember returns ErrNotFound if the group does not have the member.
 	RemoveMember(ctx context.Context, groupID, memberID string) error
 
 	SaveCode(ctx context.Context, c *Code) error
 	// TakeCode marks the code as used and returns it as it was before, so
-	// that the caller sees whether somebody took it first.
+	// that the caller sees whether it was used already.
 	TakeCode(ctx context.Context, hash string, now time.Time) (*Code, error)
 
 	SaveSession(ctx context.Context, s *Session) error
@@ -84,26 +84,26 @@ type Store interface {
 
 	SaveRefresh(ctx context.Context, r *Refresh) error
 	Refresh(ctx context.Context, id string) (*Refresh, error)
-	// RotateRefresh stores next and marks the refresh token id as rotated at
-	// now; it returns the state before. When it was rotated before, or with
-	// ErrNotFound when id or its family is gone, nothing is stored.
+	// RotateRefresh stores next, marks the refresh token id as rotated at now,
+	// and returns the state before. It stores nothing if the token was already
+	// rotated, or does not exist (ErrNotFound).
 	RotateRefresh(ctx context.Context, id string, now time.Time, next *Refresh) (*Refresh, error)
 	// DeleteFamily removes all refresh tokens of a login.
 	DeleteFamily(ctx context.Context, family string) error
 
-	// Revoke withdraws tokens; see Revocation.
+	// Revoke revokes tokens; see Revocation.
 	Revoke(ctx context.Context, r Revocation) error
-	// Revocations returns those that still matter at now.
+	// Revocations returns the revocations that have not expired at now.
 	Revocations(ctx context.Context, now time.Time) ([]Revocation, error)
 
 	// Keys returns all signing keys, newest first.
 	Keys(ctx context.Context) ([]*Key, error)
-	// AddKey stores a key. When onlyIfNone is set and a key exists already
-	// nothing happens: several servers may start at once.
+	// AddKey stores a key. If onlyIfNone is set and a key already exists, it
+	// does nothing: several servers may start at once.
 	AddKey(ctx context.Context, k *Key, onlyIfNone bool) error
 	DeleteKey(ctx context.Context, id string) error
 
-	// Purge removes what expired before now.
+	// Purge deletes everything that expired before now.
 	Purge(ctx context.Context, now time.Time) error
 }
 
@@ -115,16 +115,16 @@ type Code struct {
 	ClientID    string // empty for passcodes
 	UserID      string
 	Scopes      []string
-	RedirectURI string // as it stood in the request; empty when it did not
+	RedirectURI string // as given in the request, or empty
 	Challenge   string // PKCE, S256
 	Nonce       string
 	AuthTime    time.Time
 	Expires     time.Time
 	Used        time.Time // zero until taken
-	Family      string    // the login that was made of it
+	Family      string    // the login that redeemed it
 }
 
-// CodeKind says what a code is good for.
+// CodeKind is the purpose of a code.
 type CodeKind string
 
 // The kinds of code.
@@ -141,7 +141,7 @@ type Session struct {
 	Expires  time.Time
 }
 
-// Refresh is a refresh token. All that descend from one login are a family.
+// Refresh is a refresh token. All refresh tokens of one login are a family.
 type Refresh struct {
 	ID       string
 	Family   string
@@ -164,7 +164,7 @@ type Revocation struct {
 	Expires time.Time // when the last token concerned has expired anyway
 }
 
-// RevocationKind says what a revocation's subject is.
+// RevocationKind is the kind of a revocation's subject.
 type RevocationKind string
 
 // The kinds of revocation.

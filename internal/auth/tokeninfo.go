@@ -33,8 +33,8 @@ func (s *Server) getKey(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// rotateKeys is POST /token_keys/rotate: an extension of ours. Tokens signed
-// by the key before stay good.
+// rotateKeys is POST /token_keys/rotate, which UAA does not have. Tokens signed
+// with the previous key stay valid.
 func (s *Server) rotateKeys(w http.ResponseWriter, r *http.Request) error {
 	if err := s.keys.rotate(r.Context(), maxValidity); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (s *Server) rotateKeys(w http.ResponseWriter, r *http.Request) error {
 	return s.getKeys(w, r)
 }
 
-// resourceServer proves the caller of check_token and introspect: a client
-// with the authority uaa.resource, by its secret or by its own token.
+// resourceServer authenticates the caller of check_token and introspect: a client
+// with the authority uaa.resource, by its secret or its own token.
 func (s *Server) resourceServer(r *http.Request) error {
 	if raw, ok := web.BearerToken(r); ok {
 		claims, err := s.verifier.Verify(r.Context(), raw)
@@ -70,9 +70,8 @@ func (s *Server) resourceServer(r *http.Request) error {
 	return nil
 }
 
-// subjectAlive reports whether the user and client behind a token still exist:
-// what a resource server that asks us, rather than checking the signature,
-// wants to know.
+// subjectAlive reports whether the user and client of a token still exist, which
+// a resource server cannot tell from the signature.
 func (s *Server) subjectAlive(ctx context.Context, c *token.Claims) (bool, error) {
 	if c.UserID != "" {
 		if _, err := s.activeUser(ctx, c.UserID); fault.Is(err, fault.Unauthenticated) {
@@ -120,8 +119,8 @@ func (s *Server) checkToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// introspect is POST /introspect (RFC 7662): a token that is not good is an
-// answer, not an error.
+// introspect is POST /introspect (RFC 7662). An invalid token is not an error:
+// the response says that it is not active.
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err := s.resourceServer(r); err != nil {
 		return err

@@ -23,10 +23,7 @@ import (
 func TestServerHonoursTheServiceContract(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		d := dbtest.New(t, db.SQLite)
-		if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-			t.Fatal(err)
-		}
+		d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
 		s, err := auth.New(auth.Options{Store: authdb.New(d), BaseURL: "http://127.0.0.1", Shared: true})
 		if err != nil {
 			t.Fatal(err)
@@ -59,14 +56,14 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 		t.Fatal("the private key is shown")
 	}
 
-	// Another service sees the keys over HTTP only.
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
+	// Another service gets the keys only over HTTP.
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := remote.Verify(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 
 	f.wantError(f.call(http.MethodPost, "/token_keys/rotate", nil), 401, "unauthorized")
-	f.clock.advance(5 * time.Second)
+	f.clock.Advance(5 * time.Second)
 	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(old)), 200)
 	after := keys()
 	if len(after) != 2 || after[0]["kid"] == before[0]["kid"] || after[1]["kid"] != before[0]["kid"] {
@@ -81,10 +78,10 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 		}
 	}
 
-	// Keys go when no token of theirs can be alive.
-	f.clock.advance(91 * 24 * time.Hour)
+	// A key is deleted when all tokens signed with it have expired.
+	f.clock.Advance(91 * 24 * time.Hour)
 	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(f.admin())), 200)
-	f.clock.advance(5 * time.Second)
+	f.clock.Advance(5 * time.Second)
 	f.want(f.call(http.MethodPost, "/token_keys/rotate", nil, bearer(f.admin())), 200)
 	for _, k := range keys() {
 		if k["kid"] == before[0]["kid"] {
@@ -96,7 +93,7 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 func TestRemoteKeysNoticeRotation(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := remote.Verify(t.Context(), f.admin()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,19 +115,19 @@ func TestVerifierChecksIssuerAudienceExpiry(t *testing.T) {
 	if _, err := f.server.Verifier("cloud_controller").Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign audience: %v", err)
 	}
-	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.now})
+	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := other.Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign issuer: %v", err)
 	}
-	f.clock.advance(12*time.Hour + 29*time.Second)
+	f.clock.Advance(12*time.Hour + 29*time.Second)
 	if _, err := f.server.Verifier().Verify(t.Context(), tok); err != nil {
 		t.Errorf("within the allowed skew: %v", err)
 	}
-	f.clock.advance(2 * time.Second)
+	f.clock.Advance(2 * time.Second)
 	if _, err := f.server.Verifier().Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("expired: %v", err)
 	}
-	f.clock.advance(-13 * time.Hour)
+	f.clock.Advance(-13 * time.Hour)
 	if _, err := f.server.Verifier().Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("issued in the future: %v", err)
 	}
@@ -228,14 +225,14 @@ func TestRevoke(t *testing.T) {
 		f := setup(t)
 		id := f.user("eve", "pw")
 		a := f.want(f.password("eve", "pw"), 200)
-		f.clock.advance(2 * time.Second)
+		f.clock.Advance(2 * time.Second)
 		f.want(f.call(http.MethodGet, "/oauth/token/revoke/user/"+id, nil, bearer(f.admin())), 200)
 		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
 		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
 	})
 }
 
-// Nothing that proves somebody may be in the log, at any level.
+// No credential may be in the log, at any level.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

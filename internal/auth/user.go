@@ -2,7 +2,7 @@ package auth
 
 import "time"
 
-// OriginUAA is the identity provider of users whose password we keep.
+// OriginUAA is the identity provider of users whose password is stored here.
 const OriginUAA = "uaa"
 
 // ZoneID is the only identity zone.
@@ -29,8 +29,8 @@ type User struct {
 	Login           LoginState
 }
 
-// LoginState is what we remember of a user's logins. Changing it is no change
-// of the user: version and modification time stay.
+// LoginState holds the times of a user's logins. Changing it does not change the
+// user's version and modification time.
 type LoginState struct {
 	Last, Previous time.Time
 }
@@ -50,14 +50,14 @@ type Group struct {
 	Version     int
 }
 
-// Member belongs to a group.
+// Member is a user or group in a group.
 type Member struct {
 	ID     string
 	Type   MemberType
 	Origin string
 }
 
-// MemberType says what a member is.
+// MemberType tells users from groups.
 type MemberType string
 
 // The kinds of member.

@@ -11,7 +11,8 @@ import (
 	"ingot/internal/base/web"
 )
 
-// userBody is a user on the wire. Pointers tell what a PATCH left out.
+// userBody is the JSON representation of a user. A nil pointer is a field that a
+// PATCH does not change.
 type userBody struct {
 	ID         string    `json:"id"`
 	UserName   *string   `json:"userName"`
@@ -37,8 +38,8 @@ type email struct {
 	Primary bool   `json:"primary"`
 }
 
-// apply copies what the body says onto u. With all set, what it leaves out is
-// reset, as PUT demands.
+// apply copies the fields of the body to u. If all is set, missing fields are
+// reset, as PUT requires.
 func (b *userBody) apply(u *User, all bool) {
 	text := func(dest *string, src *string) {
 		if src != nil {
@@ -106,7 +107,7 @@ func userNotFound(id string) error {
 	return fault.New(fault.NotFound, "User %s does not exist", id).WithKind("scim_resource_not_found")
 }
 
-// body is how a user is shown: never with anything of the password.
+// body returns the JSON representation of a user, without the password.
 func (u *User) body(groups []*Group) map[string]any {
 	shown := make([]map[string]any, 0, len(groups)+len(defaultGroups))
 	for _, g := range groups {
@@ -171,8 +172,8 @@ func (s *Server) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// wanted reports whether a member is to be shown: large lists of addresses
-// need not pay for the groups.
+// wanted reports whether the response includes an attribute, so that a list of
+// addresses does not have to load the groups.
 func wanted(r *http.Request, member string) bool {
 	only := splitWords(r.URL.Query().Get("attributes"))
 	return len(only) == 0 || len(cut(map[string]any{member: nil}, only)) > 0
@@ -293,7 +294,7 @@ func (s *Server) changeUser(w http.ResponseWriter, r *http.Request, all bool) er
 	return s.writeUser(w, r, http.StatusOK, u)
 }
 
-// keepOwnLimits undoes what users may not change about themselves.
+// keepOwnLimits undoes changes that users may not make to themselves.
 func keepOwnLimits(u, before *User) {
 	u.UserName, u.Email, u.Origin, u.ExternalID = before.UserName, before.Email, before.Origin, before.ExternalID
 	u.Active, u.Verified = before.Active, before.Verified
@@ -320,8 +321,8 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// changePassword is PUT /Users/{id}/password. Users must know the old one.
-// All tokens of the user end.
+// changePassword is PUT /Users/{id}/password. Users have to give the old
+// password. It revokes all tokens of the user.
 func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	ctx, id := r.Context(), web.Param(r, "id")
 	self := isSelf(r)
@@ -346,7 +347,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if u.Origin != OriginUAA {
-		return invalidScim("The password of a user of origin %q is not kept here.", u.Origin)
+		return invalidScim("The password of a user of origin %q is not stored here.", u.Origin)
 	}
 	if self {
 		ok, err := s.guard.prove(ctx, userSubject(u), s.from(r), body.Old)
@@ -366,9 +367,9 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	was := u.PasswordHash
 	_, err = s.store.UpdateUser(ctx, id, func(u *User) error {
-		// Two changes at once: the second must not undo the first unseen.
+		// Of two concurrent changes the second must not overwrite the first.
 		if u.PasswordHash != was {
-			return fault.New(fault.Conflict, "The password was changed at the same time by somebody else.").WithKind("scim_resource_conflict")
+			return fault.New(fault.Conflict, "The password was changed by another request at the same time.").WithKind("scim_resource_conflict")
 		}
 		u.PasswordHash, u.PasswordChanged, u.Modified = hash, s.now(), s.now()
 		u.Version++
@@ -388,7 +389,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// userStatus and setUserStatus show and lift the lockout.
+// userStatus is GET /Users/{id}/status: whether the user is locked out.
 func (s *Server) userStatus(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	u, err := s.store.User(r.Context(), id)
@@ -402,6 +403,7 @@ func (s *Server) userStatus(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// setUserStatus is PATCH /Users/{id}/status: it unlocks the user.
 func (s *Server) setUserStatus(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	var body struct {

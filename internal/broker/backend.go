@@ -21,7 +21,7 @@ const local = "local"
 // backend creates instances and bindings on a kind of server. Each method can
 // be repeated after an interruption, and then completes the work.
 type backend interface {
-	// name is that of the server, in the records of its instances: local, or
+	// name identifies the server in the records of its instances: local, or
 	// HOST:PORT.
 	name() string
 	// up reports whether the server of the instance is running.
@@ -42,21 +42,21 @@ type backend interface {
 	unbind(ctx context.Context, i *instance, b *binding) error
 
 	// target is where the server listens; the zero value means that the instance
-	// has none of its own.
+	// has no server.
 	target(i *instance) endpoint
-	// capacity is how many connections the server takes from apps, so that some
-	// are left for its administrator.
+	// capacity is the maximum number of connections from apps, so that some are
+	// left for the administrator.
 	capacity(i *instance) int
-	// credentials are what an app is given; host and port are where it reaches
-	// the server.
+	// credentials returns the credentials for an app; at is where it reaches the
+	// server.
 	credentials(i *instance, b *binding, at endpoint, password string) map[string]any
 
 	start(ctx context.Context) error
 	stop()
 }
 
-// The connections of a server of ours that many instances share: of all, and of
-// apps. The rest is for the administrator, and for clients on loopback.
+// The maximum connections of a server that many instances share: of all clients,
+// and of apps. The rest is for the administrator, and for clients on loopback.
 const (
 	serverConnections = 500
 	appConnections    = 400

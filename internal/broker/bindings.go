@@ -14,7 +14,7 @@ func (b *Broker) password(i *instance, to *binding) string {
 	return b.secret.password("binding", i.ID, to.ID, to.Nonce)
 }
 
-// credentials are what a binding gives, and where its server is.
+// credentials returns the credentials of a binding and its server's endpoints.
 func (b *Broker) credentials(s backend, i *instance, to *binding) (map[string]any, []domain.Endpoint) {
 	at := b.forward.outside(s.target(i))
 	values := s.credentials(i, to, at, b.password(i, to))
@@ -68,27 +68,27 @@ func (a api) Bind(ctx context.Context, instanceID, id string, d domain.BindDetai
 	}
 	to.AppGUID, to.Params, to.Phase = app, d.RawParameters, creating
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.trouble("binding", i, err)
+		return none, a.b.internalError("binding", i, err)
 	}
 	err = s.ensure(op, i)
 	if err == nil {
 		err = s.bind(op, i, to, a.b.password(i, to))
 	}
 	if err != nil {
-		if undo := a.b.unmakeBinding(op, s, i, to); undo != nil {
+		if undo := a.b.removeBinding(op, s, i, to); undo != nil {
 			a.b.config.Log.Warn("clean up failed binding failed", "instance", i.ID, "binding", id, "error", undo)
 		}
-		return none, a.b.trouble("binding", i, err)
+		return none, a.b.internalError("binding", i, err)
 	}
 	to.Phase = ready
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.trouble("binding", i, err)
+		return none, a.b.internalError("binding", i, err)
 	}
 	values, at := a.b.credentials(s, i, to)
 	return domain.Binding{Credentials: values, Endpoints: at}, nil
 }
 
-// usable is an instance that is ready, and its server.
+// usable returns an instance that is ready, and its backend.
 func (b *Broker) usable(id string) (*instance, backend, error) {
 	i := b.state.get(id)
 	switch {
@@ -104,8 +104,8 @@ func (b *Broker) usable(id string) (*instance, backend, error) {
 	return i, s, nil
 }
 
-// unmakeBinding removes the user, then the record.
-func (b *Broker) unmakeBinding(ctx context.Context, s backend, i *instance, to *binding) error {
+// removeBinding deletes the user, then the record.
+func (b *Broker) removeBinding(ctx context.Context, s backend, i *instance, to *binding) error {
 	to.Phase = deleting
 	if err := b.state.save(i); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (b *Broker) unmakeBinding(ctx context.Context, s backend, i *instance, to *
 	return b.state.save(i)
 }
 
-// Unbind removes a binding's user.
+// Unbind deletes a binding and its user.
 func (a api) Unbind(ctx context.Context, instanceID, id string, d domain.UnbindDetails, _ bool) (domain.UnbindSpec, error) {
 	var none domain.UnbindSpec
 	op, end, err := a.b.begin(ctx, instanceID)
@@ -139,8 +139,8 @@ func (a api) Unbind(ctx context.Context, instanceID, id string, d domain.UnbindD
 	if err != nil {
 		return none, problem(http.StatusInternalServerError, "%w", err)
 	}
-	if err := a.b.unmakeBinding(op, s, i, i.Bindings[id]); err != nil {
-		return none, a.b.trouble("unbinding", i, err)
+	if err := a.b.removeBinding(op, s, i, i.Bindings[id]); err != nil {
+		return none, a.b.internalError("unbinding", i, err)
 	}
 	return none, nil
 }

@@ -18,44 +18,43 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// Config says what a broker offers and where it keeps it.
+// Config configures a broker.
 type Config struct {
-	// Dir is for the servers' data and the broker's records. Servers run as
-	// users of their own when we are root, so its parents have to let them
-	// through (o+x).
+	// Dir contains the servers' data and the broker's records. If Ingot runs as
+	// root, servers run as other users, which must be able to enter the parent
+	// directories (o+x).
 	Dir string
-	// Keys seal the secret that passwords are derived from.
+	// Keys encrypt the secret that passwords are derived from.
 	Keys *seal.Keyring
 	// Listen is the address of the broker's API; 127.0.0.1:0 if empty.
 	Listen string
-	// PostgresURL and MySQLURL name servers to use in place of our own, with a
-	// user who may create databases and users.
+	// PostgresURL and MySQLURL are external servers to use instead of starting
+	// one, with a user that may create databases and users.
 	PostgresURL, MySQLURL string
 	// Notifications is the notification service; nil means that it is not
 	// offered.
 	Notifications *NotificationService
-	// Without names offerings to leave out.
+	// Without lists offerings that are disabled.
 	Without []string
-	// Reach is how apps get to the servers; the zero value is for apps that
+	// Reach is how apps connect to the servers; the zero value is for apps that
 	// share this machine's loopback.
 	Reach Reach
 	Log   *slog.Logger
 }
 
-// Reach is how apps in containers get to servers on this machine.
+// Reach is how apps in containers connect to servers on this machine.
 type Reach struct {
-	// Host is this machine's address in their network. It is what credentials
-	// say.
+	// Host is this machine's address in their network. Credentials contain it.
 	Host netip.Addr
-	// From is their network. Nobody but them and this machine is let in by that
-	// address.
+	// From is their network. Host accepts connections only from there and from
+	// this machine.
 	From netip.Prefix
-	// Owner names the app of which an instance has an address; its connections
-	// are counted together. Nil or "" means that each address counts by itself.
+	// Owner returns the app whose instance has an address. Connections are
+	// counted per app, or per address if Owner is nil or returns "".
 	Owner func(netip.Addr) string
 }
 
-// Username is who the platform is to the broker.
+// Username is the platform's user name at the broker.
 const Username = "ingot"
 
 // Timing.
@@ -80,11 +79,11 @@ type Broker struct {
 	listener net.Listener
 	work     context.Context
 	spawn    func(func())
-	limit    func(*instance) int64 // the size of its plan; tests have less
-	closed   chan struct{}         // when no request is under way any more
+	limit    func(*instance) int64 // the size of its plan; smaller in tests
+	closed   chan struct{}         // closed when the last request has finished
 }
 
-// New reads the records and looks for servers. It starts nothing.
+// New reads the records and finds the installed servers. It starts nothing.
 func New(c Config) (*Broker, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -101,7 +100,7 @@ func New(c Config) (*Broker, error) {
 	}
 	c.Dir = dir
 	own := filepath.Join(c.Dir, "broker")
-	// Servers pass through the one, nobody looks into the other.
+	// Servers must be able to enter the first; only the broker reads the second.
 	if err := errors.Join(os.MkdirAll(c.Dir, 0o711), os.MkdirAll(own, 0o700)); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
@@ -121,8 +120,8 @@ func New(c Config) (*Broker, error) {
 	return b, nil
 }
 
-// findServers decides which servers there are. Our own stay in use for the
-// instances they have when a URL is given later.
+// findServers decides which servers to use. If a URL is given, servers that
+// Ingot runs itself are still used for the instances they have.
 func (b *Broker) findServers() error {
 	used := map[string]bool{} // offering and server
 	for _, i := range b.state.list() {
@@ -170,7 +169,7 @@ func (b *Broker) findServers() error {
 	)
 }
 
-// as turns a constructor of one kind into one of any.
+// as converts a constructor of one kind of backend to one of any kind.
 func as[T backend](f func() (T, error)) func() (backend, error) {
 	return func() (backend, error) { return f() }
 }
@@ -178,15 +177,15 @@ func as[T backend](f func() (T, error)) func() (backend, error) {
 // Missing returns the offerings that are not available, and why.
 func (b *Broker) Missing() map[string]error { return b.missing }
 
-// URL is where the API is, from Start on. It may change from start to start.
+// URL returns the URL of the API, after Start. It may change with every start.
 func (b *Broker) URL() string { return "http://" + b.listener.Addr().String() }
 
-// Password is that of Username. It stays the same.
+// Password returns the password of Username. It never changes.
 func (b *Broker) Password() string { return b.guard.password }
 
-// AdminURL is how the administrator of the server for new instances of an
-// offering logs in: for backups and measurements, never for an app. It is empty
-// for Redis, where each instance has its own.
+// AdminURL returns the administrator's URL of the server for new instances of an
+// offering: for backups and measurements, never for an app. It is empty for
+// Redis, where each instance has its own server.
 func (b *Broker) AdminURL(offering string) string {
 	for _, s := range b.backends[offering] {
 		if a, ok := s.(interface{ adminURL() string }); ok {
@@ -225,7 +224,7 @@ func (b *Broker) Start(ctx context.Context) error {
 			limit, cancel := context.WithTimeout(context.WithoutCancel(work), shutdownTime)
 			defer cancel()
 			if server.Shutdown(limit) != nil {
-				server.Close() //nolint:errcheck // it ends either way
+				server.Close() //nolint:errcheck // it is closed in any case
 			}
 		})
 		spawn(func() { b.finishAll(work) })
@@ -256,7 +255,7 @@ func (b *Broker) stopServers() {
 	wait.Wait()
 }
 
-// backendOf is the server that an instance is on.
+// backendOf returns the backend of an instance.
 func (b *Broker) backendOf(i *instance) (backend, error) {
 	for _, s := range b.backends[i.Offering] {
 		if s.name() == i.On {
@@ -269,10 +268,10 @@ func (b *Broker) backendOf(i *instance) (backend, error) {
 	return nil, fmt.Errorf("this instance is on the server %s, which is not the configured one", i.On)
 }
 
-// openWays lets apps in containers reach the servers of all instances. What
-// does not work, because a port is taken for example, is worth another try, but
-// is no reason not to start.
-func (b *Broker) openWays(ctx context.Context) (all bool) {
+// openListeners makes the servers of all instances reachable from containers, and
+// reports whether all succeeded. A failure, such as a port in use, is retried and
+// does not prevent the start.
+func (b *Broker) openListeners(ctx context.Context) (all bool) {
 	all = true
 	fail := func(err error) {
 		if err != nil && ctx.Err() == nil {
@@ -287,7 +286,7 @@ func (b *Broker) openWays(ctx context.Context) (all bool) {
 		}
 		if i := b.state.get(id); i != nil && i.Phase == ready {
 			if s, err := b.backendOf(i); err == nil {
-				fail(b.openWay(ctx, s, i))
+				fail(b.openListener(ctx, s, i))
 			}
 		}
 		release()
@@ -295,7 +294,7 @@ func (b *Broker) openWays(ctx context.Context) (all bool) {
 	return all
 }
 
-func (b *Broker) openWay(ctx context.Context, s backend, i *instance) error {
+func (b *Broker) openListener(ctx context.Context, s backend, i *instance) error {
 	at := s.target(i)
 	if at.port == 0 {
 		return nil

@@ -102,7 +102,7 @@ func TestEntrance(t *testing.T) {
 	if misses != 3 {
 		t.Errorf("%d misses were counted", misses)
 	}
-	c.do(http.StatusOK, http.MethodGet, "/v2/catalog", nil) // who knows does not wait
+	c.do(http.StatusOK, http.MethodGet, "/v2/catalog", nil) // the right password is not delayed
 	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", []int{1})
 	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": 1})
 	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": "a", "parameters": "b"})
@@ -166,7 +166,7 @@ func TestABrokenRecordIsSaid(t *testing.T) {
 	}
 }
 
-// Many at once: each request is answered, and nothing is made twice.
+// Concurrent requests: each gets a response, and nothing is created twice.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	b := sharedBroker(t)
@@ -202,8 +202,8 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// The way from containers is open to their network only, and ends with the
-// broker.
+// The forwarder accepts connections only from the containers' network, and stops
+// with the broker.
 func TestForwarder(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -259,7 +259,7 @@ func TestForwarder(t *testing.T) {
 	if text, _ := dial("127.0.0.200"); text != "" {
 		t.Errorf("from elsewhere: %q", text)
 	}
-	f.shut(server)
+	f.close(server)
 	if text, err := dial("127.0.0.10"); err == nil {
 		t.Errorf("after it was shut: %q", text)
 	}

@@ -17,18 +17,18 @@ const (
 	Notifications = "notifications"
 )
 
-// plan is a size. Its id never changes: platforms remember it.
+// plan is a plan of an offering. Its id never changes: platforms store it.
 type plan struct {
 	id, name    string
 	free        bool
 	usd         float64 // a month
 	connections int
 	bytes       int64
-	bullets     []string // in place of the above
-	authorities []string // of clients
+	bullets     []string // shown instead of connections and bytes
+	authorities []string // of OAuth clients
 }
 
-// offering is what is offered when there is a server for it.
+// offering is a service offering. It is in the catalog if it has a server.
 type offering struct {
 	id, name, title string
 	description     string
@@ -95,7 +95,7 @@ var offerings = []offering{
 			},
 			{
 				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a42", name: "critical", free: true, authorities: append(slices.Clone(senderAuthorities), "critical_notifications.write"),
-				bullets: []string{"register and send notifications", "own templates", "critical notifications, which nobody can unsubscribe from"},
+				bullets: []string{"register and send notifications", "own templates", "critical notifications, which users cannot unsubscribe from"},
 			},
 		},
 	},
@@ -104,7 +104,7 @@ var offerings = []offering{
 // senderAuthorities are those of a client that sends notifications.
 var senderAuthorities = []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read"}
 
-// What parameters may say. The first is the default.
+// The allowed values of parameters. The first is the default.
 var (
 	extensions    = []string{"btree_gin", "btree_gist", "citext", "fuzzystrmatch", "hstore", "intarray", "ltree", "pg_trgm", "pgcrypto", "unaccent", "uuid-ossp"}
 	characterSets = []string{"utf8mb4", "utf8mb3", "latin1", "ascii"}
@@ -136,14 +136,14 @@ func (o offering) plan(id string) (plan, bool) {
 	return plan{}, false
 }
 
-// planOf is the plan of an instance; its record was checked when it was made.
+// planOf returns the plan of an instance, which was validated when it was created.
 func planOf(i *instance) plan {
 	o, _ := offeringNamed(i.Offering)
 	p, _ := o.plan(i.PlanID)
 	return p
 }
 
-// service is the offering as the catalog shows it.
+// service returns the offering as shown in the catalog.
 func (o offering) service() domain.Service {
 	yes := true
 	s := domain.Service{
@@ -195,14 +195,15 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d MB", n/mib)
 }
 
-// parameters are those of a new instance, of whichever offering.
+// parameters are the parameters of a new instance, of all offerings.
 type parameters struct {
 	Extensions      []string `json:"extensions"`
 	CharacterSet    string   `json:"character_set"`
 	MaxmemoryPolicy string   `json:"maxmemory_policy"`
 }
 
-// readParameters checks what came against the properties of a schema, in words.
+// readParameters parses parameters and checks them against the properties of a
+// schema.
 func readParameters(raw json.RawMessage, allowed map[string]any) (parameters, error) {
 	var p parameters
 	if len(raw) == 0 || string(raw) == "null" {
@@ -210,15 +211,15 @@ func readParameters(raw json.RawMessage, allowed map[string]any) (parameters, er
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
-		return p, fmt.Errorf("parameters: an object is needed")
+		return p, fmt.Errorf("parameters must be a JSON object")
 	}
 	for name, value := range given {
 		if _, ok := allowed[name]; !ok {
-			known := "there are none here"
+			known := "none are supported"
 			if len(allowed) > 0 {
 				known = "known: " + strings.Join(sortedKeys(allowed), ", ")
 			}
-			return p, fmt.Errorf("parameters: %q is not known; %s", name, known)
+			return p, fmt.Errorf("unknown parameter %q; %s", name, known)
 		}
 		var ok bool
 		var words []string
@@ -234,7 +235,7 @@ func readParameters(raw json.RawMessage, allowed map[string]any) (parameters, er
 			ok = json.Unmarshal(value, &p.MaxmemoryPolicy) == nil && slices.Contains(evictions, p.MaxmemoryPolicy)
 		}
 		if !ok {
-			return p, fmt.Errorf("parameters: %s: possible are %s", name, strings.Join(words, ", "))
+			return p, fmt.Errorf("parameter %s must be one of %s", name, strings.Join(words, ", "))
 		}
 	}
 	return p, nil

@@ -7,19 +7,19 @@ import (
 	"ingot/internal/base/background"
 )
 
-// finishAll goes on with what a broker before us, or a server that died, left
-// unfinished, until nothing is. It also starts the servers of instances that are
-// there: their apps will not ask us first.
+// finishAll completes operations that were interrupted, because the broker or a
+// server was killed, and retries until it succeeds. It also starts the servers
+// of existing instances, because apps connect to them without asking the broker.
 func (b *Broker) finishAll(ctx context.Context) {
 	tick := time.NewTicker(retryInterval)
 	defer tick.Stop()
 	for first, open := true, false; ; first = false {
 		if !open {
-			open = b.openWays(ctx)
+			open = b.openListeners(ctx)
 		}
 		for _, i := range b.state.list() {
-			// One that makes trouble must not keep the others waiting.
-			background.Safely("service instance", func() { b.goOn(ctx, i, first) })
+			// A panic for one instance must not block the others.
+			background.Safely("service instance", func() { b.resume(ctx, i, first) })
 		}
 		select {
 		case <-ctx.Done():
@@ -29,8 +29,8 @@ func (b *Broker) finishAll(ctx context.Context) {
 	}
 }
 
-// goOn goes on with one instance.
-func (b *Broker) goOn(ctx context.Context, i *instance, first bool) {
+// resume starts the server of one instance and completes its operations.
+func (b *Broker) resume(ctx context.Context, i *instance, first bool) {
 	if first {
 		if _, err := b.backendOf(i); err != nil {
 			b.config.Log.Warn("service instance unavailable", "instance", i.ID, "reason", err)
@@ -56,7 +56,7 @@ func (b *Broker) wake(ctx context.Context, id string) {
 	}
 	s, err := b.backendOf(i)
 	if err != nil {
-		return // said at the start
+		return // logged at the start
 	}
 	if err := s.wake(ctx, i); err != nil && ctx.Err() == nil {
 		b.config.Log.Error("server of a service instance is not running", "instance", i.ID, "service", i.Offering, "error", err)
@@ -92,7 +92,7 @@ func (b *Broker) finish(ctx context.Context, id string) {
 	}
 	s, err := b.backendOf(i)
 	if err != nil {
-		return // said at the start
+		return // logged at the start
 	}
 	if err := b.finishOne(op, s, i); err != nil && ctx.Err() == nil {
 		b.config.Log.Warn("complete service instance failed, retrying", "instance", i.ID, "phase", string(i.Phase), "error", err)
@@ -106,20 +106,20 @@ func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
 		if err != nil {
 			return err
 		}
-		return b.make(ctx, s, i, params)
+		return b.provision(ctx, s, i, params)
 	}
 	if err := s.ensure(ctx, i); err != nil {
 		return err
 	}
 	if i.Phase != ready {
-		// Not answered yet: whoever asked for it takes it for failed, and asks
-		// again or deletes it.
+		// The request got no response, so the client treats it as failed and
+		// repeats it or deletes the instance.
 		i.Phase = deleting
-		return b.unmake(ctx, s, i)
+		return b.deprovision(ctx, s, i)
 	}
 	for _, to := range i.Bindings {
 		if to.Phase != ready {
-			if err := b.unmakeBinding(ctx, s, i, to); err != nil {
+			if err := b.removeBinding(ctx, s, i, to); err != nil {
 				return err
 			}
 		}
@@ -127,7 +127,7 @@ func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
 	return nil
 }
 
-// watchSizes looks at the sizes of all databases from time to time.
+// watchSizes checks the sizes of all databases periodically.
 func (b *Broker) watchSizes(ctx context.Context) {
 	tick := time.NewTicker(sizeInterval)
 	defer tick.Stop()
@@ -141,8 +141,8 @@ func (b *Broker) watchSizes(ctx context.Context) {
 	}
 }
 
-// checkSizes takes the right to write from instances that are over the size of
-// their plan, and gives it back to those that are below again.
+// checkSizes makes instances that exceed the size of their plan read-only, and
+// writable again when they are below it.
 func (b *Broker) checkSizes(ctx context.Context) {
 	for _, id := range b.state.ids() {
 		err := background.Do("service instance", func() error { return b.checkSize(ctx, id) })
@@ -166,7 +166,7 @@ func (b *Broker) checkSize(ctx context.Context, id string) error {
 	}
 	s, err := b.backendOf(i)
 	if err != nil || !s.up(i) {
-		return nil //nolint:nilerr // said at the start; what does not run does not grow
+		return nil //nolint:nilerr // logged at the start; a stopped server does not grow
 	}
 	size, err := s.size(op, i)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// tempDir is one that other users may pass through.
+// tempDir returns a directory that other users can enter.
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ingot-broker-")
@@ -45,7 +45,7 @@ func testKeys(t testing.TB) *seal.Keyring {
 	return keys
 }
 
-// testLog writes to the test's log, and remembers all, to look for secrets in.
+// testLog writes to the test's log, and records it to search for secrets.
 type testLog struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -68,7 +68,7 @@ func newLog() (*slog.Logger, *testLog) {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})), l
 }
 
-// started is a broker that runs until the end of the test.
+// started returns a broker that runs until the end of the test.
 func started(t testing.TB, c Config) *Broker {
 	t.Helper()
 	if c.Dir == "" {
@@ -97,7 +97,7 @@ func started(t testing.TB, c Config) *Broker {
 	return b
 }
 
-// client speaks to a broker as the platform does.
+// client calls a broker as the platform does.
 type client struct {
 	t        testing.TB
 	url      string
@@ -109,7 +109,7 @@ func clientOf(t testing.TB, b *Broker) *client {
 	return &client{t: t, url: b.URL(), user: Username, password: b.Password()}
 }
 
-// try sends a request. The error is that of the connection.
+// try sends a request. It returns an error only if the connection fails.
 func (c *client) try(method, path string, body any) (int, map[string]any, error) {
 	var content io.Reader
 	if body != nil {
@@ -173,7 +173,7 @@ func query(name, planName string) string {
 	return "?service_id=" + service + "&plan_id=" + planID
 }
 
-// made is an instance that is deleted at the end.
+// made creates an instance that is deleted at the end of the test.
 func (c *client) made(name, planName string) string {
 	c.t.Helper()
 	id := uuid.NewString()
@@ -181,7 +181,7 @@ func (c *client) made(name, planName string) string {
 	return id
 }
 
-// creds are credentials of a binding, as an app has them.
+// creds are the credentials of a binding, as an app gets them.
 type creds struct {
 	Host, Hostname, Database, Name, Username, Password, URI string
 	JDBC                                                    string `json:"jdbcUrl"`
@@ -218,7 +218,7 @@ func readCreds(t testing.TB, answer map[string]any) (c creds) {
 
 func (c creds) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }
 
-// shared is a broker that all tests may use which do not stop its servers.
+// shared is a broker for all tests that do not stop its servers.
 var shared struct {
 	sync.Mutex
 	broker *Broker

@@ -18,7 +18,7 @@ import (
 // testReach is a network of containers on loopback.
 var testReach = Reach{Host: netip.MustParseAddr("127.0.0.9"), From: netip.MustParsePrefix("127.0.0.8/29")}
 
-// notOwn says that no address is this machine's: on loopback all are.
+// notOwn treats no address as this machine's: on loopback all are.
 func notOwn(netip.Addr) bool { return false }
 
 func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
@@ -32,15 +32,15 @@ func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
 	return c
 }
 
-// TestForwarderFlood has one app that opens connections without end. Another one
-// is served all the time, and connections that stay silent end.
+// TestForwarderFlood has one app that opens connections endlessly. Another app is
+// served all the time, and connections that send nothing are closed.
 func TestForwarderFlood(t *testing.T) {
 	t.Parallel()
 	forwarderFlood(t, 100, 1)
 }
 
-// TestSoakForwarderFlood does it with many connections, again and again through
-// the same forwarder: what ended is forgotten.
+// TestSoakForwarderFlood does the same with many connections, repeatedly through
+// the same forwarder: closed connections are no longer counted.
 func TestSoakForwarderFlood(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("INGOT_SOAK") != "1" {
@@ -68,7 +68,7 @@ func forwarderFlood(t *testing.T, connections, rounds int) {
 	server := endpoint{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
 	reach := testReach
 	reach.Owner = func(a netip.Addr) string {
-		// Two instances are one app's.
+		// Two instances of one app.
 		if a.String() == "127.0.0.11" || a.String() == "127.0.0.12" {
 			return "greedy"
 		}
@@ -95,7 +95,7 @@ func forwarderFlood(t *testing.T, connections, rounds int) {
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
 				t.Fatalf("another app: %q, %v", got, err)
 			}
-			if n := f.ways[server].limiter.Open(); n > capacity {
+			if n := f.listeners[server].limiter.Open(); n > capacity {
 				t.Errorf("%d connections are open, and the server takes %d", n, capacity)
 			}
 			c.Close()
@@ -111,8 +111,8 @@ func forwarderFlood(t *testing.T, connections, rounds int) {
 	}
 }
 
-// TestUnfinishedLogins has one bound app that begins to log in to PostgreSQL
-// again and again and never does: others still log in.
+// TestUnfinishedLogins has one bound app that opens connections to PostgreSQL and
+// never completes a login: other apps can still log in.
 func TestUnfinishedLogins(t *testing.T) {
 	t.Parallel()
 	b, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), Reach: testReach, Without: []string{MySQL, Redis}})
@@ -152,9 +152,9 @@ func TestUnfinishedLogins(t *testing.T) {
 		if err != nil {
 			t.Fatalf("another app cannot log in: %v", err)
 		}
-		t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // nothing is left to lose
+		t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // the test is over
 	}
-	// Nor is the administrator locked out: a further binding is made.
+	// The administrator can still connect: another binding is created.
 	bound(t, c, "theirs", "another")
 	list, err := b.Endpoints(t.Context(), "modest")
 	if err != nil || len(list) != 1 || int(list[0].Port()) != theirs.port {
@@ -170,8 +170,8 @@ type login struct {
 	port                int
 }
 
-// bound makes an instance of PostgreSQL, if there is none of that name, and
-// binds an app to it.
+// bound creates an instance of PostgreSQL, unless it exists, and binds an app to
+// it.
 func bound(t *testing.T, c *client, instance, app string) login {
 	t.Helper()
 	o, _ := offeringNamed(Postgres)

@@ -18,40 +18,39 @@ import (
 	"ingot/internal/base/safedial"
 )
 
-// The bounds of connections through the forwarder. No plan allows more than 100
-// connections; a source gets a few more, for those that end while others begin.
+// Limits of connections through the forwarder. No plan allows more than 100
+// connections; a source gets a few more, because some are still closing when
+// others are opened.
 const (
 	sourceConnections = 120
-	// A client that says nothing for so long after it has connected does not
-	// want to log in.
+	// silentTime is how long a client may send nothing after it has connected.
 	silentTime = 15 * time.Second
-	// A connection that carries nothing in either direction for so long is
-	// closed.
+	// quietTime is how long a connection may be idle in both directions.
 	quietTime = 4 * time.Hour
 )
 
-// forwarder lets apps in containers, and this machine itself, reach servers on
-// loopback, on the same port of the address that the machine has in the
+// forwarder makes servers on loopback reachable for apps in containers, and for
+// this machine itself: on the same port of the machine's address in the
 // containers' network.
 type forwarder struct {
-	reach  Reach
-	log    *slog.Logger
-	own    func(netip.Addr) bool
-	all    *connlimit.Limiter // of all servers together, for the file descriptors
-	silent time.Duration
-	quiet  time.Duration
-	told   atomic.Int64
+	reach   Reach
+	log     *slog.Logger
+	own     func(netip.Addr) bool
+	all     *connlimit.Limiter // of all servers together, for the file descriptors
+	silent  time.Duration
+	quiet   time.Duration
+	lastLog atomic.Int64
 
-	mu      sync.Mutex
-	ways    map[endpoint]*way
-	far     map[endpoint][]netip.AddrPort // the addresses of servers elsewhere
-	conns   map[net.Conn]struct{}         // both ends of all connections
-	work    background.WaitGroup
-	stopped bool
+	mu        sync.Mutex
+	listeners map[endpoint]*listener
+	remote    map[endpoint][]netip.AddrPort // the addresses of servers elsewhere
+	conns     map[net.Conn]struct{}         // both ends of all connections
+	work      background.WaitGroup
+	stopped   bool
 }
 
-// way leads to one server on loopback.
-type way struct {
+// listener accepts connections for one server on loopback.
+type listener struct {
 	net.Listener
 	limiter *connlimit.Limiter
 }
@@ -59,12 +58,12 @@ type way struct {
 func newForwarder(reach Reach, log *slog.Logger) *forwarder {
 	return &forwarder{
 		reach: reach, log: log, own: safedial.Own, silent: silentTime, quiet: quietTime,
-		all:  connlimit.New(connlimit.Limits{Total: connlimit.Share(2)}),
-		ways: map[endpoint]*way{}, far: map[endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
+		all:       connlimit.New(connlimit.Limits{Total: connlimit.Share(2)}),
+		listeners: map[endpoint]*listener{}, remote: map[endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
 	}
 }
 
-// outside is where apps reach a server.
+// outside returns the address at which apps reach a server.
 func (f *forwarder) outside(server endpoint) endpoint {
 	if f.reach.Host.IsValid() && server.loopback() {
 		return endpoint{f.reach.Host.String(), server.port}
@@ -72,7 +71,7 @@ func (f *forwarder) outside(server endpoint) endpoint {
 	return server
 }
 
-// addresses are those of outside, for the firewall of an instance.
+// addresses resolves outside(server), for the firewall of an instance.
 func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.AddrPort, error) {
 	if !f.reach.Host.IsValid() {
 		return nil, nil
@@ -81,14 +80,14 @@ func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.Add
 		return []netip.AddrPort{netip.AddrPortFrom(f.reach.Host, uint16(server.port))}, nil
 	}
 	f.mu.Lock()
-	kept := f.far[server]
+	kept := f.remote[server]
 	f.mu.Unlock()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", server.host)
 	if err != nil {
 		if len(kept) > 0 {
 			return kept, nil
 		}
-		return nil, fmt.Errorf("the address of %s: %w", server.host, err)
+		return nil, fmt.Errorf("resolve %s: %w", server.host, err)
 	}
 	var list []netip.AddrPort
 	for _, a := range found {
@@ -96,48 +95,48 @@ func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.Add
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.far[server] = list
+	f.remote[server] = list
 	return list, nil
 }
 
-// open makes a way to a server that takes no more than so many connections,
-// unless there is one.
+// open starts a listener for a server, with a limit of connections, unless it
+// has one.
 func (f *forwarder) open(ctx context.Context, server endpoint, connections int) error {
 	if !f.reach.Host.IsValid() || !server.loopback() {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped || f.ways[server] != nil {
+	if f.stopped || f.listeners[server] != nil {
 		return nil
 	}
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", netip.AddrPortFrom(f.reach.Host, uint16(server.port)).String())
 	if err != nil {
-		return fmt.Errorf("a way from containers to %s: %w", server, err)
+		return fmt.Errorf("forward connections of containers to %s: %w", server, err)
 	}
-	w := &way{l, connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections})}
-	f.ways[server] = w
+	w := &listener{l, connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections})}
+	f.listeners[server] = w
 	f.work.Loop(context.WithoutCancel(ctx), "broker forward", func() { // until l is closed
 		connlimit.Accept(l, f.log, func(c net.Conn) { f.admit(c, server, w.limiter) })
 	})
 	return nil
 }
 
-// shut takes a way away again.
-func (f *forwarder) shut(server endpoint) {
+// close closes the listener of a server.
+func (f *forwarder) close(server endpoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l := f.ways[server]; l != nil {
+	if l := f.listeners[server]; l != nil {
 		l.Close()
-		delete(f.ways, server)
+		delete(f.listeners, server)
 	}
 }
 
 func (f *forwarder) stop() {
 	f.mu.Lock()
 	f.stopped = true
-	for _, l := range f.ways {
+	for _, l := range f.listeners {
 		l.Close()
 	}
 	for c := range f.conns {
@@ -147,26 +146,25 @@ func (f *forwarder) stop() {
 	f.work.Wait()
 }
 
-// admit lets a connection in if its source is one that may be here and has not
-// too many.
+// admit forwards a connection if its source is allowed and does not have too
+// many.
 func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limiter) {
 	source, ok := f.source(connlimit.Address(c.RemoteAddr()))
 	refuse := func(why string) {
 		c.Close()
-		if connlimit.LogDue(&f.told) {
+		if connlimit.LogDue(&f.lastLog) {
 			f.log.Warn("service connection rejected", "from", c.RemoteAddr().String(), "source", source, "why", why)
 		}
 	}
 	if !ok {
-		// A neighbour of this machine may address packets to an address that it
-		// has on another network.
-		refuse("it comes from outside of the containers' network")
+		// A machine on another network may send packets to this address.
+		refuse("not from the containers' network")
 		return
 	}
 	end := func() { c.Close() }
 	s := f.take(limiter, source, end)
 	if s == nil {
-		refuse("this source, or all together, have too many connections")
+		refuse("too many connections from this source or in total")
 		return
 	}
 	f.work.Go("broker connection", func() {
@@ -175,7 +173,7 @@ func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limite
 	})
 }
 
-// slots are the places of a connection: at its server, and among all.
+// slots are the slots of a connection: of its server's limit, and of the total.
 type slots [2]*connlimit.Slot
 
 func (f *forwarder) take(limiter *connlimit.Limiter, source string, end func()) *slots {
@@ -203,25 +201,25 @@ func (s *slots) release() {
 	}
 }
 
-// errCrowded is why a connection is refused.
-var errCrowded = errors.New("too many connections to the service are open")
+// errTooManyConnections means that a limit of connections is reached.
+var errTooManyConnections = errors.New("too many connections to the service")
 
-// dial connects to what instances reach at an address, counted as one of the
-// source's connections.
+// dial connects to the server that instances reach at an address. The connection
+// counts as one of the source.
 func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) (net.Conn, error) {
 	f.mu.Lock()
-	var to *way
+	var to *listener
 	var server endpoint
 	if at.Addr() == f.reach.Host {
 		server = endpoint{loopbackAddr.String(), int(at.Port())}
-		to = f.ways[server]
+		to = f.listeners[server]
 	}
 	f.mu.Unlock()
 	var dialer net.Dialer
 	if to == nil {
 		return dialer.DialContext(ctx, "tcp", at.String())
 	}
-	// It is known only after its place was taken.
+	// The connection is opened only after its slot was taken.
 	var mu sync.Mutex
 	var conn net.Conn
 	s := f.take(to.limiter, source, func() {
@@ -232,7 +230,7 @@ func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) 
 		}
 	})
 	if s == nil {
-		return nil, errCrowded
+		return nil, errTooManyConnections
 	}
 	c, err := dialer.DialContext(ctx, "tcp", server.String())
 	if err != nil {
@@ -245,7 +243,7 @@ func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) 
 	return &dialed{Conn: c, slots: s}, nil
 }
 
-// dialed gives its place back when it is closed.
+// dialed is a connection that releases its slots when it is closed.
 type dialed struct {
 	net.Conn
 	slots *slots
@@ -256,7 +254,7 @@ func (d *dialed) Close() error {
 	return d.Conn.Close()
 }
 
-// CloseWrite tells the server that no more comes.
+// CloseWrite closes the connection for writing.
 func (d *dialed) CloseWrite() error {
 	if half, ok := d.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -264,8 +262,8 @@ func (d *dialed) CloseWrite() error {
 	return d.Conn.Close()
 }
 
-// source names where a connection comes from: this machine, or an app with all
-// of its instances.
+// source returns the source that a connection is counted for: this machine, or
+// an app with all its instances.
 func (f *forwarder) source(from netip.Addr) (name string, ok bool) {
 	switch {
 	case f.own(from):
@@ -281,8 +279,8 @@ func (f *forwarder) source(from netip.Addr) (name string, ok bool) {
 	return from.String(), true
 }
 
-// connect passes bytes in both directions until both have ended, or nothing
-// passes for long.
+// connect copies bytes in both directions until both have ended, or the
+// connection is idle for too long.
 func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	defer app.Close()
 	if !f.track(app) {
@@ -292,7 +290,7 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	to, err := dialer.Dial("tcp", server.String()) //nolint:noctx // it has a timeout, and stop closes the other end
 	if err != nil {
-		return // the app sees its connection end, as it would without us
+		return // the app's connection is closed, as if the server had closed it
 	}
 	defer to.Close()
 	if !f.track(to) {
@@ -308,16 +306,16 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	both.Wait()
 }
 
-// passing is one connection while it is open.
+// passing is an open connection.
 type passing struct {
 	quiet       time.Duration
 	app, server net.Conn
 	timer       *time.Timer
-	spoke       atomic.Bool  // the client has said something
-	active      atomic.Int64 // when something last passed
+	spoke       atomic.Bool  // the client has sent something
+	active      atomic.Int64 // time of the last transfer
 }
 
-// begin starts the clock that closes a connection on which nothing happens.
+// begin starts the timer that closes an idle connection.
 func (p *passing) begin(silent time.Duration) {
 	p.active.Store(time.Now().UnixNano())
 	armed := make(chan struct{})
@@ -334,7 +332,7 @@ func (p *passing) begin(silent time.Duration) {
 	close(armed)
 }
 
-// pass copies until the end and passes the end on.
+// pass copies until the end of the input, then closes the other side for writing.
 func (p *passing) pass(to, from net.Conn, passed func()) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -374,9 +372,8 @@ func (f *forwarder) untrack(c net.Conn) {
 	delete(f.conns, c)
 }
 
-// Endpoints returns the addresses that instances of an app connect to for the
-// service instances it is bound to; none where apps share this machine's
-// network.
+// Endpoints returns the addresses of the service instances that an app is bound
+// to, or none if apps share this machine's network.
 func (b *Broker) Endpoints(ctx context.Context, app string) ([]netip.AddrPort, error) {
 	return b.endpoints(ctx, func(i *instance) bool {
 		for _, to := range i.Bindings {
@@ -410,7 +407,7 @@ func (b *Broker) endpoints(ctx context.Context, of func(*instance) bool) ([]neti
 		}
 		s, err := b.backendOf(i)
 		if err != nil {
-			continue // said at the start
+			continue // logged at the start
 		}
 		at := s.target(i)
 		if at.port == 0 {

@@ -18,9 +18,10 @@ import (
 
 const maxBody = 1 << 20
 
-// handler is the API: the library's, behind what it leaves to others.
+// handler returns the API: that of the library, with authentication, validation
+// and logging.
 func (b *Broker) handler() http.Handler {
-	// The library logs parameters; we log for ourselves.
+	// The library would log parameters; logged does not.
 	api := brokerapi.NewWithOptions(api{b}, slog.New(slog.DiscardHandler))
 	return b.logged(b.guard.wrap(versioned(checkedBody(api))))
 }
@@ -56,7 +57,7 @@ func (g *guard) knows(user, password string) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// slow waits the longer the more often somebody guessed.
+// slow delays the response, longer after each wrong password.
 func (g *guard) slow(ctx context.Context) {
 	select {
 	case g.turn <- struct{}{}:
@@ -74,21 +75,21 @@ func (g *guard) slow(ctx context.Context) {
 	}
 }
 
-// versioned refuses clients of another version of the API. The library does so
-// too, in a body that is not the API's.
+// versioned rejects clients of another version of the API. The library does so
+// too, but with a body that does not conform to the API.
 func versioned(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		version := r.Header.Get("X-Broker-API-Version")
 		major, minor, ok := strings.Cut(version, ".")
 		if major != "2" || !ok || strings.Trim(minor, "0123456789") != "" || minor == "" {
-			writeError(w, http.StatusPreconditionFailed, "the header X-Broker-API-Version has to be 2.x, such as 2.17")
+			writeError(w, http.StatusPreconditionFailed, "the header X-Broker-API-Version must be 2.x, such as 2.17")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// checkedBody sees that a body is one JSON object of a reasonable size.
+// checkedBody rejects a body that is not a JSON object or is too large.
 func checkedBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut && r.Method != http.MethodPatch {
@@ -102,20 +103,20 @@ func checkedBody(next http.Handler) http.Handler {
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(body, &object); err != nil || object == nil {
-			writeError(w, http.StatusBadRequest, "the body has to be a JSON object")
+			writeError(w, http.StatusBadRequest, "the body must be a JSON object")
 			return
 		}
 		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid"} {
 			var text string
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &text) != nil {
-				writeError(w, http.StatusBadRequest, name+" has to be a string")
+				writeError(w, http.StatusBadRequest, name+" must be a string")
 				return
 			}
 		}
 		for _, name := range []string{"context", "parameters", "bind_resource", "previous_values", "maintenance_info"} {
 			var fields map[string]json.RawMessage
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &fields) != nil {
-				writeError(w, http.StatusBadRequest, name+" has to be an object")
+				writeError(w, http.StatusBadRequest, name+" must be an object")
 				return
 			}
 		}
@@ -130,7 +131,7 @@ func writeError(w http.ResponseWriter, status int, description string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"description": description}) // nothing can be done when the client is gone
 }
 
-// logged writes a line a request, without what is in it.
+// logged logs each request, without its body.
 func (b *Broker) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()

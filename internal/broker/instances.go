@@ -13,11 +13,10 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 )
 
-// api is the broker as the library calls it.
+// api implements the interface of the broker library.
 type api struct{ b *Broker }
 
-// Services is the catalog: what there are servers for, and what there are
-// instances of.
+// Services returns the catalog: the offerings that have a server or an instance.
 func (a api) Services(context.Context) ([]domain.Service, error) {
 	used := map[string]bool{}
 	for _, i := range a.b.state.list() {
@@ -32,25 +31,25 @@ func (a api) Services(context.Context) ([]domain.Service, error) {
 	return list, nil
 }
 
-// problem is an error of the API with a status.
+// problem returns an API error with a status.
 func problem(status int, format string, args ...any) error {
 	return apiresponses.NewFailureResponse(fmt.Errorf(format, args...), status, "refused")
 }
 
-// trouble is a failure on our side: the reason goes to the log, because it may
-// tell more than a user should know.
-func (b *Broker) trouble(doing string, i *instance, err error) error {
+// internalError logs a failure of the broker or a server and returns an error
+// without the cause, which is not for users.
+func (b *Broker) internalError(doing string, i *instance, err error) error {
 	b.config.Log.Error("service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
 	return problem(http.StatusInternalServerError, "%s failed on the %s server; try again, or ask the operator to check the log", doing, i.Offering)
 }
 
-// operation is the context of one: it goes on when the caller has left, so that
-// nothing is half done because of an impatient client.
+// operation returns the context of an operation. It is not canceled when the
+// client disconnects, so that no operation stops halfway.
 func (b *Broker) operation(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), operationTime)
 }
 
-// begin is operation with the instance acquired.
+// begin is like operation, and acquires the instance.
 func (b *Broker) begin(ctx context.Context, id string) (context.Context, func(), error) {
 	op, cancel := b.operation(ctx)
 	release, err := b.state.acquire(op, id)
@@ -74,7 +73,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return canonical(a) == canonical(b)
 }
 
-// Provision makes an instance.
+// Provision creates an instance.
 func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool) (domain.ProvisionedServiceSpec, error) {
 	var none domain.ProvisionedServiceSpec
 	o, p, err := planByID(d.ServiceID, d.PlanID)
@@ -108,7 +107,7 @@ func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails
 	if i == nil {
 		servers := a.b.backends[o.name]
 		if len(servers) == 0 {
-			return none, problem(http.StatusInternalServerError, "%s is not offered any more: %w", o.name, a.b.missing[o.name])
+			return none, problem(http.StatusInternalServerError, "%s is no longer offered: %w", o.name, a.b.missing[o.name])
 		}
 		i = &instance{ID: id, On: servers[0].name(), CreatedAt: time.Now().UTC(), Bindings: map[string]*binding{}}
 	}
@@ -119,49 +118,49 @@ func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails
 	}
 	if o.name == Redis && i.Port == 0 {
 		if i.Port, err = freePort(a.b.config.Reach.Host); err != nil {
-			return none, a.b.trouble("creating the instance", i, err)
+			return none, a.b.internalError("creating the instance", i, err)
 		}
 	}
-	// Only what takes long is worth asking for twice.
+	// Only starting a server takes long enough to poll for.
 	i.Async = async && !s.up(i)
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.trouble("creating the instance", i, err)
+		return none, a.b.internalError("creating the instance", i, err)
 	}
 	if i.Async {
 		a.b.spawn(func() { a.b.finish(a.b.work, id) })
 		return domain.ProvisionedServiceSpec{IsAsync: true, OperationData: "create"}, nil
 	}
-	if err := a.b.make(op, s, i, params); err != nil {
-		return none, a.b.trouble("creating the instance", i, err)
+	if err := a.b.provision(op, s, i, params); err != nil {
+		return none, a.b.internalError("creating the instance", i, err)
 	}
 	return domain.ProvisionedServiceSpec{}, nil
 }
 
-// make creates what an instance stands for. When that fails, what was made of it
-// goes again; if that fails too, the record stays and the next try finds it.
-func (b *Broker) make(ctx context.Context, s backend, i *instance, params parameters) error {
+// provision creates an instance on its server. If that fails, it removes what
+// was created; if that fails too, the record stays for the next attempt.
+func (b *Broker) provision(ctx context.Context, s backend, i *instance, params parameters) error {
 	err := s.ensure(ctx, i)
 	if err == nil {
 		err = s.create(ctx, i, params)
 	}
 	if err == nil {
-		err = b.openWay(ctx, s, i)
+		err = b.openListener(ctx, s, i)
 	}
 	if err != nil {
-		return errors.Join(err, b.unmake(ctx, s, i))
+		return errors.Join(err, b.deprovision(ctx, s, i))
 	}
 	i.Phase = ready
 	return b.state.save(i)
 }
 
-// unmake removes all of an instance, and its record; or keeps that as a failed
-// one for who asks for the last operation.
-func (b *Broker) unmake(ctx context.Context, s backend, i *instance) error {
+// deprovision removes an instance from its server, and its record. The record of
+// a failed asynchronous creation stays, as failed, for the last operation.
+func (b *Broker) deprovision(ctx context.Context, s backend, i *instance) error {
 	if err := s.drop(ctx, i); err != nil {
 		return fmt.Errorf("and cleaning up: %w", err)
 	}
 	if i.Offering == Redis {
-		b.forward.shut(s.target(i))
+		b.forward.close(s.target(i))
 	}
 	if i.Phase == creating && i.Async {
 		i.Phase, i.Failure = failed, "the server could not be started or did not create it; the operator's log says why"
@@ -170,7 +169,7 @@ func (b *Broker) unmake(ctx context.Context, s backend, i *instance) error {
 	return b.state.remove(i.ID)
 }
 
-// Deprovision removes an instance.
+// Deprovision deletes an instance.
 func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, _ bool) (domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
 	op, end, err := a.b.begin(ctx, id)
@@ -191,13 +190,13 @@ func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDet
 	}
 	i.Phase, i.Async = deleting, false
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.trouble("deleting the instance", i, err)
+		return none, a.b.internalError("deleting the instance", i, err)
 	}
 	if err := s.ensure(op, i); err != nil {
-		return none, a.b.trouble("deleting the instance", i, err)
+		return none, a.b.internalError("deleting the instance", i, err)
 	}
-	if err := a.b.unmake(op, s, i); err != nil {
-		return none, a.b.trouble("deleting the instance", i, err)
+	if err := a.b.deprovision(op, s, i); err != nil {
+		return none, a.b.internalError("deleting the instance", i, err)
 	}
 	return none, nil
 }
@@ -278,22 +277,22 @@ func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bo
 		return none, problem(http.StatusInternalServerError, "%w", err)
 	}
 	if err := s.ensure(op, i); err != nil {
-		return none, a.b.trouble("changing the plan", i, err)
+		return none, a.b.internalError("changing the plan", i, err)
 	}
 	size, err := s.size(op, i)
 	if err != nil {
-		return none, a.b.trouble("changing the plan", i, err)
+		return none, a.b.internalError("changing the plan", i, err)
 	}
 	if size > p.bytes {
 		return none, problem(http.StatusUnprocessableEntity, "the instance has %s of data, and plan %s allows %s: delete some first", sizeText(size), p.name, sizeText(p.bytes))
 	}
 	i.PlanID, i.Over = p.id, false
-	// The record first: limits are applied again whenever sizes are looked at.
+	// The record first: limits are applied again when sizes are checked.
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.trouble("changing the plan", i, err)
+		return none, a.b.internalError("changing the plan", i, err)
 	}
 	if err := s.resize(op, i); err != nil {
-		return none, a.b.trouble("changing the plan", i, err)
+		return none, a.b.internalError("changing the plan", i, err)
 	}
 	return none, nil
 }

@@ -28,8 +28,8 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// victimVariable makes the test binary a broker on the directory it names, to
-// be killed. The key comes in another.
+// victimVariable is an environment variable with a directory; it makes the test
+// binary run a broker there, to be killed. The key is in another variable.
 const (
 	victimVariable = "INGOT_BROKER_TEST_VICTIM"
 	keyVariable    = "INGOT_BROKER_TEST_KEY"
@@ -54,7 +54,7 @@ func victim() {
 	fail(err)
 	fail(b.Start(context.Background()))
 	fmt.Fprintln(os.Stdout, b.URL())
-	_, _ = io.Copy(io.Discard, os.Stdin) // until told to end
+	_, _ = io.Copy(io.Discard, os.Stdin) // until stdin is closed
 	b.Stop()
 	os.Exit(0)
 }
@@ -121,7 +121,7 @@ func (w *world) killServer(name string) {
 	}
 }
 
-// call asks whichever broker there is now. Status 0 means that it did not say.
+// call sends a request to the current broker. Status 0 means no response.
 func (w *world) call(method, path string, body any) (int, map[string]any) {
 	w.mu.RLock()
 	c := &client{t: w.t, url: w.url, user: Username, password: w.s.password("api")}
@@ -133,7 +133,7 @@ func (w *world) call(method, path string, body any) (int, map[string]any) {
 	return status, answer
 }
 
-// insist asks until the answer is one of these.
+// insist repeats a request until the status is one of these.
 func (w *world) insist(method, path string, body any, want ...int) (answer map[string]any) {
 	var status int
 	var last map[string]any
@@ -152,8 +152,8 @@ func (w *world) insist(method, path string, body any, want ...int) (answer map[s
 	}
 }
 
-// lives makes, binds, unbinds and deletes instances until told to end, as an
-// impatient platform: what was not answered well is taken back.
+// lives creates, binds, unbinds and deletes instances until ctx is done, as an
+// impatient platform: it deletes what it got no good response for.
 func (w *world) lives(ctx context.Context, name string, count *atomic.Int64) {
 	for ctx.Err() == nil {
 		id, bid := uuid.NewString(), uuid.NewString()
@@ -178,7 +178,7 @@ func (w *world) lives(ctx context.Context, name string, count *atomic.Int64) {
 			continue
 		}
 		status, answer := w.call(http.MethodPut, bindingPath(id, bid), bindBody(name, "small", "a"))
-		if status == 0 { // a platform may ask again, too
+		if status == 0 { // a platform may also repeat the request
 			answer = w.insist(http.MethodPut, bindingPath(id, bid), bindBody(name, "small", "a"), http.StatusCreated, http.StatusOK)
 			status = http.StatusOK
 		}
@@ -192,7 +192,7 @@ func (w *world) lives(ctx context.Context, name string, count *atomic.Int64) {
 	}
 }
 
-// settled polls an operation to its end; no instance stays in progress.
+// settled polls an operation until it ends; no instance stays in progress.
 func (w *world) settled(ctx context.Context, path string) bool {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -212,7 +212,7 @@ func (w *world) settled(ctx context.Context, path string) bool {
 	}
 }
 
-// keeper is an instance that stays, and that somebody writes to.
+// keeper is an instance that is never deleted, with a client that writes to it.
 type keeper struct {
 	name, id, driver, dsn string
 	creds                 creds
@@ -230,7 +230,7 @@ func (w *world) keep(name string) *keeper {
 	return k
 }
 
-// write inserts numbers until told to end, and remembers which were committed.
+// write inserts numbers until ctx is done, and records which were committed.
 func (k *keeper) write(ctx context.Context, t *testing.T) {
 	db, err := sql.Open(k.driver, k.dsn)
 	if err != nil {
@@ -286,8 +286,8 @@ func (k *keeper) check(t *testing.T) {
 	t.Logf("%s: %d committed rows are there", k.name, len(k.acked))
 }
 
-// Kill -9 of the broker or of a database, in the middle of everything: nothing
-// is left over and nothing is lost.
+// Kill -9 of the broker or a database at any time leaves nothing over and loses
+// no data.
 func TestSoakKills(t *testing.T) {
 	t.Parallel()
 	kills := 6
@@ -340,7 +340,7 @@ func TestSoakKills(t *testing.T) {
 		case 2:
 			w.killServer(MySQL)
 		}
-		// Now and then all works in between.
+		// Sometimes let everything run undisturbed.
 		if n%4 == 3 {
 			began := count.Load()
 			eventually(t, "lives go on", func() bool { return count.Load() > began+1 })
@@ -357,8 +357,8 @@ func TestSoakKills(t *testing.T) {
 	w.nothingIsLeft(nil)
 }
 
-// nothingIsLeft compares what is on the servers and in the records with what
-// should be.
+// nothingIsLeft compares the content of the servers and the records with what is
+// expected.
 func (w *world) nothingIsLeft(keepers []*keeper) {
 	w.t.Helper()
 	var want, users []string
@@ -400,7 +400,7 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	}
 }
 
-// onServers lists what the administrators see.
+// onServers lists the databases and users on the servers.
 func (w *world) onServers() (databases, users []string, err error) {
 	list := func(db *sql.DB, into *[]string, name, query string) {
 		rows, queryErr := db.QueryContext(context.Background(), query)

@@ -19,22 +19,23 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// mariadb makes databases on a MariaDB server.
+// mariadb is the backend for databases on a MariaDB server.
 //
-// A database has an owner, an account that is locked: views, triggers and
-// routines are handed to it when the user that defined them goes, because they
-// run with the rights of whoever defined them.
+// A database has an owner, which is a locked account. Views, triggers and
+// routines are transferred to it when the user that defined them is deleted,
+// because they run with the rights of their definer.
 type mariadb struct {
 	label     string
 	connector driver.Connector
 	admins    string // the administrator's URL
 	admin     *sql.DB
-	daemon    *daemon.Daemon // nil when the server is somebody else's
+	daemon    *daemon.Daemon // nil for an external server
 	at        endpoint
-	mine      bool
+	managed   bool
 }
 
-// externalMySQL uses a server by its URL, mysql://USER:PASSWORD@HOST:PORT.
+// externalMySQL returns a backend for the server at a URL,
+// mysql://USER:PASSWORD@HOST:PORT.
 func externalMySQL(address string) (*mariadb, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" || u.Hostname() == "" || u.User == nil {
@@ -62,12 +63,12 @@ func newMariaDB(label string, at endpoint, user, password string) (*mariadb, err
 	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/")}, nil
 }
 
-// silent is the driver's log: what fails is returned as well.
+// silent discards the driver's log, because errors are returned as well.
 type silent struct{}
 
 func (silent) Print(...any) {}
 
-// localMySQL is a server of our own, started on first use.
+// localMySQL returns a backend for a server that is started on first use.
 func (c Config) localMySQL(s secret) (*mariadb, error) {
 	program, install, err := daemon.MariaDB()
 	if err != nil {
@@ -87,7 +88,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.mine = true
+	m.managed = true
 	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
 	m.daemon = daemon.New(daemon.Spec{
 		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
@@ -103,7 +104,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 			if err := daemon.MakeDir(filepath.Join(dir, "none"), owner); err != nil {
 				return err
 			}
-			err := makeWhole(dir, data, func(fresh string) error {
+			err := createAtomically(dir, data, func(fresh string) error {
 				return daemon.Run(daemon.Command(ctx, owner, dir, nil, install, "--no-defaults", "--datadir="+fresh,
 					"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"))
 			})
@@ -117,8 +118,8 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	return m, nil
 }
 
-// socketPath is in the directory, unless that is too long for a socket's name;
-// nobody uses it.
+// socketPath returns a path in dir, unless it is too long for a socket. The
+// socket is not used.
 func socketPath(dir string) string {
 	if path := filepath.Join(dir, "socket"); len(path) < 100 {
 		return path
@@ -126,8 +127,8 @@ func socketPath(dir string) string {
 	return filepath.Join(os.TempDir(), "ingot-mariadb-"+hash(dir)[:8])
 }
 
-// firstStatements run at every start: the administrator is there, and the
-// accounts that a new server has, without a password, are not.
+// firstStatements returns SQL to run at every start: it creates the administrator
+// and deletes the accounts without a password that a new server has.
 func firstStatements(password string) string {
 	admin := "'" + adminUser + "'@'127.0.0.1'"
 	statements := []string{
@@ -147,7 +148,7 @@ func (m *mariadb) capacity(*instance) int    { return appConnections }
 func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
 
 func (m *mariadb) start(ctx context.Context) error {
-	m.admin = few(sql.OpenDB(m.connector))
+	m.admin = limitConnections(sql.OpenDB(m.connector))
 	if m.daemon == nil {
 		return nil
 	}
@@ -197,20 +198,20 @@ func (m *mariadb) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// account is a user from anywhere; names are letters and digits.
+// account returns an account for any host. Names need no escaping.
 func account(name string) string { return "'" + name + "'@'%'" }
 
-// The rights on a database: all of them, or what an app over its size needs to
-// get below it again. It cannot give them to itself.
+// The privileges on a database: all, or those an app over its size needs to
+// delete data. It cannot grant itself more.
 const (
 	allRights  = "ALL PRIVILEGES"
 	overRights = "SELECT, DELETE, DROP, LOCK TABLES, SHOW VIEW, EXECUTE"
 )
 
-// grant gives an account its rights on the database, and no others.
+// grant sets the privileges of an account on the database.
 func (m *mariadb) grant(ctx context.Context, i *instance, name string) error {
 	if i.Over {
-		// Revoking is an error when there is nothing to revoke.
+		// REVOKE fails if there is nothing to revoke.
 		if err := m.exec(ctx, "GRANT SELECT ON `"+i.database()+"`.* TO "+account(name),
 			"REVOKE ALL PRIVILEGES ON `"+i.database()+"`.* FROM "+account(name)); err != nil {
 			return err
@@ -234,7 +235,7 @@ func (m *mariadb) create(ctx context.Context, i *instance, p parameters) error {
 
 func (m *mariadb) drop(ctx context.Context, i *instance) error {
 	for _, b := range i.Bindings {
-		if err := m.lockOut(ctx, i, b); err != nil {
+		if err := m.lockUser(ctx, i, b); err != nil {
 			return err
 		}
 		if err := m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b))); err != nil {
@@ -244,8 +245,8 @@ func (m *mariadb) drop(ctx context.Context, i *instance) error {
 	return m.exec(ctx, "DROP DATABASE IF EXISTS `"+i.database()+"`", "DROP USER IF EXISTS "+account(i.owner()))
 }
 
-// resize sets the rights. The limit of connections is one of users, not of
-// databases, and each binding has the plan's.
+// resize sets the privileges. MariaDB limits connections per user, not per
+// database, so each binding has the plan's limit.
 func (m *mariadb) resize(ctx context.Context, i *instance) error {
 	if err := m.grant(ctx, i, i.owner()); err != nil {
 		return err
@@ -257,7 +258,7 @@ func (m *mariadb) resize(ctx context.Context, i *instance) error {
 		if err := m.grant(ctx, i, i.user(b)); err != nil {
 			return err
 		}
-		// Connections keep the rights they began with.
+		// Open connections keep their privileges.
 		if err := m.exec(ctx, "KILL USER "+account(i.user(b))); err != nil {
 			return err
 		}
@@ -280,16 +281,16 @@ func (m *mariadb) bind(ctx context.Context, i *instance, b *binding, password st
 	return m.grant(ctx, i, i.user(b))
 }
 
-// lockOut sees that a user is not there any more and cannot come back.
-func (m *mariadb) lockOut(ctx context.Context, i *instance, b *binding) error {
+// lockUser prevents a user from logging in and closes its connections.
+func (m *mariadb) lockUser(ctx context.Context, i *instance, b *binding) error {
 	return m.exec(ctx, "ALTER USER IF EXISTS "+account(i.user(b))+" ACCOUNT LOCK", "KILL USER "+account(i.user(b)))
 }
 
 func (m *mariadb) unbind(ctx context.Context, i *instance, b *binding) error {
-	if err := m.lockOut(ctx, i, b); err != nil {
+	if err := m.lockUser(ctx, i, b); err != nil {
 		return err
 	}
-	if err := m.inherit(ctx, i, b); err != nil {
+	if err := m.transferDefinitions(ctx, i, b); err != nil {
 		return err
 	}
 	return m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b)))

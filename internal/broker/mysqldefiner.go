@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// definition is something in a database that runs with the rights of the user
-// who defined it.
+// definition is a database object that runs with the rights of the user that
+// defined it.
 type definition struct {
 	kind, name string
 	column     string // of SHOW CREATE, with the statement
 }
 
-// inherit hands what a user defined to the instance's owner. Otherwise it would
-// fail, when used, with the user gone.
-func (m *mariadb) inherit(ctx context.Context, i *instance, b *binding) error {
+// transferDefinitions makes the instance's owner the definer of a user's objects,
+// which could not be used any more after the user is deleted.
+func (m *mariadb) transferDefinitions(ctx context.Context, i *instance, b *binding) error {
 	conn, err := m.admin.Conn(ctx)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m *mariadb) inherit(ctx context.Context, i *instance, b *binding) error {
 			return err
 		}
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SET sql_mode = @old_mode") //nolint:errcheck // the connection is worth nothing then
+	defer conn.ExecContext(context.WithoutCancel(ctx), "SET sql_mode = @old_mode") //nolint:errcheck // the connection is broken then
 	for _, d := range list {
 		if err := m.redefine(ctx, conn, i, b, d); err != nil {
 			return fmt.Errorf("%s %s: %w", d.kind, d.name, err)
@@ -68,7 +68,7 @@ func definitions(ctx context.Context, conn *sql.Conn, i *instance, b *binding) (
 	return list, rows.Err()
 }
 
-// redefine makes it again as it is, in the name of the owner.
+// redefine creates an object again, with the owner as definer.
 func (m *mariadb) redefine(ctx context.Context, conn *sql.Conn, i *instance, b *binding, d definition) error {
 	name := "`" + strings.ReplaceAll(d.name, "`", "``") + "`"
 	columns, err := showCreate(ctx, conn, d.kind, name)

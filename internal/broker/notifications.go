@@ -5,29 +5,28 @@ import (
 	"errors"
 )
 
-// NotificationService is where bindings of notifications lead, and who makes
-// their clients.
+// NotificationService is the notification service that bindings give access to.
 type NotificationService struct {
 	URL     string // of the notification service, as apps reach it
 	AuthURL string // of the authorization server
 	Clients Clients
 }
 
-// Clients are the OAuth clients of the authorization server. Both methods may be
-// called again.
+// Clients manages OAuth clients of the authorization server. Both methods are
+// idempotent.
 type Clients interface {
-	// EnsureClient makes a client that acts for itself with exactly these
-	// authorities.
+	// EnsureClient creates or updates a client with exactly these authorities.
 	EnsureClient(ctx context.Context, id, secret string, authorities []string) error
-	// RemoveClient deletes a client and withdraws its tokens; none is no error.
+	// RemoveClient deletes a client and revokes its tokens. It is not an error
+	// if the client does not exist.
 	RemoveClient(ctx context.Context, id string) error
 }
 
-// errNoClients is why notifications are not offered.
-var errNoClients = errors.New("the authorization server is not this server's own, so that no clients can be made there")
+// errNoClients is the reason why notifications are not offered.
+var errNoClients = errors.New("the authorization server is external, so no clients can be created there")
 
-// notifications makes an OAuth client for every binding. An instance is nothing
-// but its plan.
+// notifications creates an OAuth client for every binding. An instance has only
+// a plan.
 type notifications struct {
 	NotificationService
 	secret secret
@@ -66,7 +65,7 @@ func (n *notifications) resize(ctx context.Context, i *instance) error {
 
 func (n *notifications) size(context.Context, *instance) (int64, error) { return 0, nil }
 
-// client is the id of a binding's client.
+// client returns the id of a binding's client.
 func (n *notifications) client(i *instance, b *binding) string {
 	return "notifications-" + hash("binding", i.ID, b.ID)
 }
@@ -79,7 +78,7 @@ func (n *notifications) unbind(ctx context.Context, i *instance, b *binding) err
 	return n.Clients.RemoveClient(ctx, n.client(i, b))
 }
 
-// target is none: the platform's own port is open to all instances.
+// target returns no endpoint: the platform's own port is open to all instances.
 func (n *notifications) target(*instance) endpoint { return endpoint{} }
 func (n *notifications) capacity(*instance) int    { return 0 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clients stands in for the authorization server.
+// clients is a fake authorization server.
 type clients struct {
 	mu   sync.Mutex
 	all  map[string][]string // authorities by id
@@ -24,7 +24,7 @@ func newClients() *clients { return &clients{all: map[string][]string{}, keys: m
 func (c *clients) EnsureClient(_ context.Context, id, secret string, authorities []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all[id], c.keys[id] = authorities, secret // also when the answer is lost
+	c.all[id], c.keys[id] = authorities, secret // also when the response is lost
 	return c.fail
 }
 
@@ -56,8 +56,8 @@ func bindBodyOf(plan int, app string) map[string]any {
 	}
 }
 
-// TestNotifications follows a binding through its life: a client with the
-// authorities of the plan, which goes with the binding or the instance.
+// TestNotifications tests a binding: it has a client with the authorities of the
+// plan, which is deleted with the binding or the instance.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	made := newClients()
@@ -83,7 +83,7 @@ func TestNotifications(t *testing.T) {
 	if !slices.Equal(made.all[id], plain) || made.keys[id] != values["client_secret"] || len(made.all) != 1 {
 		t.Errorf("clients: %v", made.all)
 	}
-	// The other plan adds one authority, and takes it again.
+	// The other plan adds one authority; changing back removes it.
 	critical := bindBodyOf(1, "a")
 	want(http.MethodPatch, "/v2/service_instances/mail", critical, http.StatusOK)
 	if !slices.Equal(made.all[id], append(slices.Clone(plain), "critical_notifications.write")) || made.keys[id] != values["client_secret"] {
@@ -104,8 +104,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// TestNotificationsKilled stops in the middle of a binding, with the client made
-// and nobody told: the next broker removes it.
+// TestNotificationsKilled stops while binding, after the client was created and
+// before the response: the next broker deletes it.
 func TestNotificationsKilled(t *testing.T) {
 	t.Parallel()
 	made := newClients()
@@ -137,8 +137,8 @@ func TestNotificationsKilled(t *testing.T) {
 	}
 }
 
-// TestNotificationsFail has an authorization server that fails after the work
-// was done: the client goes again.
+// TestNotificationsFail has an authorization server that fails after it created
+// the client: the client is deleted.
 func TestNotificationsFail(t *testing.T) {
 	t.Parallel()
 	made := newClients()

@@ -14,22 +14,22 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// postgres makes databases on a PostgreSQL server.
+// postgres is the backend for databases on a PostgreSQL server.
 //
-// A database belongs to the administrator, who sets its limits. All that is in
-// it belongs to a role that cannot log in. The user of a binding is a member of
-// that role and becomes it on connecting, so that what one binding creates is
-// the next one's too. Nobody else may connect to the database.
+// A database belongs to the administrator, who sets its limits. Everything in it
+// belongs to a role that cannot log in. The user of a binding is a member of that
+// role and switches to it on connecting, so that all bindings own what one of
+// them creates. No other user may connect to the database.
 type postgres struct {
-	label  string
-	config *pgx.ConnConfig // of the administrator
-	admin  *sql.DB
-	daemon *daemon.Daemon // nil when the server is somebody else's
-	at     endpoint
-	mine   bool // the server holds nothing but what we put there
+	label   string
+	config  *pgx.ConnConfig // of the administrator
+	admin   *sql.DB
+	daemon  *daemon.Daemon // nil for an external server
+	at      endpoint
+	managed bool // the server is run by Ingot alone
 }
 
-// externalPostgres uses a server by its URL.
+// externalPostgres returns a backend for the server at a URL.
 func externalPostgres(address string) (*postgres, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -54,15 +54,15 @@ func (p *postgres) capacity(*instance) int    { return appConnections }
 func (p *postgres) up(*instance) bool         { return p.daemon == nil || p.daemon.Up() }
 
 func (p *postgres) start(ctx context.Context) error {
-	p.admin = few(stdlib.OpenDB(*p.config))
+	p.admin = limitConnections(stdlib.OpenDB(*p.config))
 	if p.daemon == nil {
 		return nil
 	}
 	return p.daemon.Start(ctx)
 }
 
-// few bounds an administrator's connections.
-func few(db *sql.DB) *sql.DB {
+// limitConnections limits an administrator's connections.
+func limitConnections(db *sql.DB) *sql.DB {
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(2)
 	db.SetConnMaxIdleTime(idleTime)
@@ -92,7 +92,7 @@ func (p *postgres) ensure(ctx context.Context, _ *instance) error {
 	return p.admin.PingContext(ctx)
 }
 
-// quote is for names. All of ours are letters and digits anyway.
+// quote quotes an identifier.
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 // exec runs statements on the administrator's database, one by one.
@@ -129,27 +129,27 @@ func (p *postgres) hasDatabase(ctx context.Context, i *instance) (bool, error) {
 
 func (p *postgres) create(ctx context.Context, i *instance, params parameters) error {
 	owner, database := quote(i.owner()), quote(i.database())
-	there, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.owner())
+	found, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.owner())
 	if err != nil {
 		return err
 	}
-	if !there {
+	if !found {
 		if err := p.exec(ctx, "CREATE ROLE "+owner+" NOLOGIN"); err != nil {
 			return err
 		}
 	}
-	if !p.mine { // where we are no superuser, only members may give things to a role
+	if !p.managed { // without superuser rights, only members may give objects to a role
 		if err := p.exec(ctx, "GRANT "+owner+" TO CURRENT_USER"); err != nil {
 			return err
 		}
 	}
-	if there, err = p.hasDatabase(ctx, i); err != nil {
+	if found, err = p.hasDatabase(ctx, i); err != nil {
 		return err
 	}
-	if !there {
-		// Nobody gets in before the rights are set. Only superusers would.
+	if !found {
+		// Only superusers may connect before the rights are set.
 		limit := 0
-		if !p.mine {
+		if !p.managed {
 			limit = -1
 		}
 		if err := p.exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' CONNECTION LIMIT %d", database, limit)); err != nil {
@@ -187,9 +187,9 @@ func inTx(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 }
 
 func (p *postgres) drop(ctx context.Context, i *instance) error {
-	// First nobody may come back.
+	// First prevent new connections.
 	for _, b := range i.Bindings {
-		if err := p.lockOut(ctx, i, b); err != nil {
+		if err := p.lockUser(ctx, i, b); err != nil {
 			return err
 		}
 	}
@@ -204,11 +204,11 @@ func (p *postgres) drop(ctx context.Context, i *instance) error {
 	return p.exec(ctx, "DROP ROLE IF EXISTS "+quote(i.owner()))
 }
 
-// resize sets the limit of connections, and whether there may be writes.
+// resize sets the limit of connections, and whether the database is read-only.
 //
 // An app can turn default_transaction_read_only off for its session: PostgreSQL
-// has no quota, and an app that is over its size has to be able to delete. What
-// writes on against it is stopped by nothing but the operator.
+// has no quotas, and an app over its size has to be able to delete data. Only the
+// operator can stop an app that keeps writing this way.
 func (p *postgres) resize(ctx context.Context, i *instance) error {
 	database := quote(i.database())
 	readOnly := "ALTER DATABASE " + database + " RESET default_transaction_read_only"
@@ -236,12 +236,12 @@ func (p *postgres) bind(ctx context.Context, i *instance, b *binding, password s
 		return err
 	}
 	user, owner := quote(i.user(b)), quote(i.owner())
-	there, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
+	found, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
 	if err != nil {
 		return err
 	}
 	verb := "CREATE"
-	if there {
+	if found {
 		verb = "ALTER"
 	}
 	tx, err := p.admin.BeginTx(ctx, nil)
@@ -261,16 +261,16 @@ func (p *postgres) bind(ctx context.Context, i *instance, b *binding, password s
 	return tx.Commit()
 }
 
-// lockOut sees that a user is not there any more and cannot come back.
-func (p *postgres) lockOut(ctx context.Context, i *instance, b *binding) error {
-	there, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
-	if err != nil || !there {
+// lockUser prevents a user from logging in and closes its connections.
+func (p *postgres) lockUser(ctx context.Context, i *instance, b *binding) error {
+	found, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
+	if err != nil || !found {
 		return err
 	}
 	if err := p.exec(ctx, "ALTER ROLE "+quote(i.user(b))+" NOLOGIN"); err != nil {
 		return err
 	}
-	if !p.mine { // only members may end its connections and take what it owns
+	if !p.managed { // only members may close its connections and take over its objects
 		if err := p.exec(ctx, "GRANT "+quote(i.user(b))+" TO CURRENT_USER"); err != nil {
 			return err
 		}
@@ -280,11 +280,11 @@ func (p *postgres) lockOut(ctx context.Context, i *instance, b *binding) error {
 }
 
 func (p *postgres) unbind(ctx context.Context, i *instance, b *binding) error {
-	if err := p.lockOut(ctx, i, b); err != nil {
+	if err := p.lockUser(ctx, i, b); err != nil {
 		return err
 	}
-	there, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
-	if err != nil || !there {
+	found, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.user(b))
+	if err != nil || !found {
 		return err
 	}
 	user := quote(i.user(b))
@@ -296,7 +296,7 @@ func (p *postgres) unbind(ctx context.Context, i *instance, b *binding) error {
 		return p.exec(ctx, "DROP ROLE IF EXISTS "+user)
 	}
 	return p.inside(ctx, i, func(conn *pgx.Conn) error {
-		// What it made as itself, and not as the owner, goes to the owner.
+		// Objects it created under its own name are given to the owner.
 		return inTx(ctx, conn, "REASSIGN OWNED BY "+user+" TO "+quote(i.owner()), "DROP OWNED BY "+user, "DROP ROLE "+user)
 	})
 }
@@ -305,16 +305,16 @@ func (p *postgres) credentials(i *instance, b *binding, at endpoint, password st
 	user, database := i.user(b), i.database()
 	uri := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: at.String(), Path: "/" + database}
 	query := url.Values{"user": {user}, "password": {password}}
-	if p.mine {
-		// The server speaks no TLS: nobody is between it and the app.
+	if p.managed {
+		// The server has no TLS: traffic to it does not leave the machine.
 		uri.RawQuery = "sslmode=disable"
 		query.Set("sslmode", "disable")
 	}
 	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:postgresql://%s/%s?%s", at, database, query.Encode()))
 }
 
-// credentials are those of every kind, with the other names that libraries look
-// for.
+// credentials returns the credentials of any kind of server, with the names that
+// various libraries expect.
 func credentials(at endpoint, database, user, password, uri, jdbc string) map[string]any {
 	return map[string]any{
 		"host": at.host, "hostname": at.host, "port": at.port, "database": database, "name": database,

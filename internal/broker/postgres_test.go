@@ -52,7 +52,7 @@ func TestPostgresBindingsShareWhatTheyMake(t *testing.T) {
 	}
 	one, two := pg(t, first), pg(t, second)
 	mustExec(t, one, "CREATE TABLE t (n int)", "INSERT INTO t VALUES (1)", "CREATE SCHEMA s", "CREATE TABLE s.u (n serial)")
-	// Also as itself, and not as the owner.
+	// Also under its own name, not as the owner.
 	mustExec(t, one, "RESET ROLE", "SET ROLE NONE", "CREATE TABLE mine (n int)", "INSERT INTO mine VALUES (2)")
 	mustExec(t, two, "INSERT INTO t VALUES (2)", "ALTER TABLE t ADD COLUMN m int", "DROP TABLE s.u")
 	c.unbind(Postgres, id, firstID)
@@ -67,7 +67,7 @@ func TestPostgresBindingsShareWhatTheyMake(t *testing.T) {
 		t.Errorf("%d rows, %v; want 3", rows, err)
 	}
 	mustExec(t, two, "ALTER TABLE mine ADD COLUMN m int")
-	// The same id again is another binding.
+	// The same id used again is a new binding.
 	again := readCreds(t, c.do(http.StatusCreated, http.MethodPut, bindingPath(id, firstID), bindBody(Postgres, "small", "app")))
 	if again.Password == first.Password {
 		t.Error("a new binding has the old password")
@@ -118,7 +118,7 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), strings.Replace(mine.URI, "/"+mine.Database, "/"+theirs.Database, 1)); err == nil {
 		t.Error("connects to the other database after all")
 	}
-	// The limit of connections is the plan's.
+	// The connection limit is that of the plan.
 	var open int
 	for range 25 {
 		conn, err := pgx.Connect(t.Context(), mine.URI)
@@ -128,7 +128,7 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 		open++
 		t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // ended by the server
 	}
-	if open != 19 { // and the one above
+	if open != 19 { // plus the one above
 		t.Errorf("%d more connections, want 19", open)
 	}
 	for _, secret := range []string{mine.Password, theirs.Password, b.Password(), b.secret.password("admin", Postgres)} {
@@ -196,7 +196,7 @@ func TestPostgresSize(t *testing.T) {
 	c.deprovision(Postgres, "small", id)
 }
 
-// A server that dies comes back, with all that was committed. So does a broker.
+// A killed server restarts with all committed data. So does a broker.
 func TestPostgresComesBack(t *testing.T) {
 	t.Parallel()
 	config := Config{Dir: tempDir(t), Keys: testKeys(t), Without: []string{MySQL, Redis}}
@@ -250,13 +250,13 @@ func TestPostgresComesBack(t *testing.T) {
 	c.deprovision(Postgres, "small", id)
 }
 
-// Another broker uses the shared one's server as somebody else's.
+// Another broker uses the server of the shared one as an external server.
 func TestPostgresByURL(t *testing.T) {
 	t.Parallel()
 	b := sharedBroker(t)
 	need(t, b, Postgres)
 	c := clientOf(t, b)
-	// A user who is no superuser, as with a provider of databases.
+	// A user that is not a superuser, as in a hosted database.
 	id := c.made(Postgres, "small")
 	p := b.backends[Postgres][0].(*postgres)
 	if err := p.exec(t.Context(), "CREATE ROLE provider LOGIN CREATEDB CREATEROLE PASSWORD 'pw'", "GRANT CONNECT ON DATABASE postgres TO provider"); err != nil {

@@ -18,10 +18,10 @@ import (
 const (
 	adminUser = "ingotadmin"
 	idleTime  = 30 * time.Second
-	newData   = "new-" // what directories are called until they are whole
+	newData   = "new-" // prefix of directories that are not complete
 )
 
-// localPostgres is a server of our own, started on first use.
+// localPostgres returns a backend for a server that is started on first use.
 func (c Config) localPostgres(s secret) (*postgres, error) {
 	dir := filepath.Join(c.Dir, Postgres)
 	data := filepath.Join(dir, "data")
@@ -45,12 +45,12 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	}
 	config.Password = password
 	p := newPostgres(local, config, at)
-	p.mine = true
+	p.managed = true
 	args := []string{"-D", data}
 	for _, setting := range []string{
 		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
 		"max_connections=" + strconv.Itoa(serverConnections), "superuser_reserved_connections=10",
-		// Who does not log in makes room soon.
+		// Close connections that do not log in.
 		"authentication_timeout=15s", "shared_buffers=64MB", "jit=off",
 		"password_encryption=scram-sha-256", "log_min_messages=warning",
 		// A statement that fails must not leave its text in the log.
@@ -62,23 +62,22 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 		Name: "PostgreSQL", Dir: dir, Owner: owner, Program: filepath.Join(bin, "postgres"), Args: args,
 		Data: data, PIDFile: filepath.Join(data, "postmaster.pid"), Stop: syscall.SIGINT, Log: c.Log,
 		Prepare: func(ctx context.Context) error { return initPostgres(ctx, bin, dir, data, password, owner) },
-		Answers: func(ctx context.Context) error { return p.settle(ctx) },
+		Answers: func(ctx context.Context) error { return p.revokePublic(ctx) },
 	})
 	return p, nil
 }
 
-// initPostgres makes the data directory under another name, so that it is whole
-// or not there.
+// initPostgres creates the data directory atomically.
 func initPostgres(ctx context.Context, bin, dir, data, password string, owner *syscall.Credential) error {
-	return makeWhole(dir, data, func(fresh string) error {
-		// A file of ours in a directory of theirs: read, then gone with it.
+	return createAtomically(dir, data, func(fresh string) error {
+		// initdb reads the password from a file, which is deleted afterwards.
 		passwordFile := fresh + "-password"
 		if err := daemon.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
 			return err
 		}
 		defer os.Remove(passwordFile)
 		var err error
-		// C.UTF-8 knows letters of all languages, but not every system has it.
+		// C.UTF-8 supports the characters of all languages, but some systems lack it.
 		for _, locale := range []string{"C.UTF-8", "C"} {
 			err = daemon.Run(daemon.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"),
 				"-D", fresh, "-U", adminUser, "--pwfile", passwordFile, "-E", "UTF8", "--locale", locale, "-A", "scram-sha-256"))
@@ -93,9 +92,9 @@ func initPostgres(ctx context.Context, bin, dir, data, password string, owner *s
 	})
 }
 
-// makeWhole calls f with the name of a directory to make, which becomes data
-// when f is done. What was left unfinished before is removed.
-func makeWhole(dir, data string, f func(fresh string) error) error {
+// createAtomically calls f with the name of a directory to create, and renames
+// it to data when f succeeds. It removes incomplete directories of earlier calls.
+func createAtomically(dir, data string, f func(fresh string) error) error {
 	if _, err := os.Stat(data); err == nil {
 		return nil
 	}
@@ -115,14 +114,14 @@ func makeWhole(dir, data string, f func(fresh string) error) error {
 	return daemon.SyncDir(dir)
 }
 
-// settle asks for an answer, and closes the databases that come with a server
-// to everybody else.
-func (p *postgres) settle(ctx context.Context) error {
+// revokePublic checks that the server responds, and revokes the access of other
+// users to the databases of a new server.
+func (p *postgres) revokePublic(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, p.config)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // everything is committed
 	var open bool
 	err = conn.QueryRow(ctx, "SELECT has_database_privilege('public', 'postgres', 'CONNECT') OR has_database_privilege('public', 'template1', 'CONNECT')").Scan(&open)
 	if err != nil || !open {

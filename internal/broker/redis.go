@@ -20,9 +20,9 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// redisServers makes instances of Redis: a server each. Users of one server can
-// be kept from the values of others, but not from listing the names of all keys,
-// and the limit of memory is the server's.
+// redisServers is the backend for Redis: one server per instance. Users of one
+// server can be denied the values of others, but not a list of all key names, and
+// the memory limit applies to a whole server.
 type redisServers struct {
 	dir     string
 	program string
@@ -41,9 +41,9 @@ type redisServer struct {
 	admin  *redis.Client
 }
 
-// redisRights are all but those of administrators, and those that reach beyond
-// the data. Redis calls some dangerous only because they are slow: an app may be
-// slow on a server of its own.
+// redisRights allow all commands except those of administrators and those that
+// affect more than data. Redis calls some commands dangerous only because they
+// are slow, which does no harm on a server of its own.
 const redisRights = "~* &* +@all -@admin -@dangerous +keys +sort +sort_ro +flushdb +flushall +info +role"
 
 func (c Config) localRedis(s secret) (*redisServers, error) {
@@ -55,7 +55,7 @@ func (c Config) localRedis(s secret) (*redisServers, error) {
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(quiet{}) // what fails is returned as well
+	redis.SetLogger(quiet{}) // errors are returned as well
 	return &redisServers{
 		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, log: c.Log,
 		running: map[string]*redisServer{},
@@ -83,7 +83,7 @@ func (r *redisServers) stop() {
 }
 
 func (s *redisServer) stop() {
-	s.admin.Close() //nolint:errcheck // nothing is left to lose
+	s.admin.Close() //nolint:errcheck // no command is pending
 	s.daemon.Stop()
 }
 
@@ -91,7 +91,7 @@ func (r *redisServers) target(i *instance) endpoint {
 	return endpoint{loopbackAddr.String(), i.Port}
 }
 
-// redisReserved are connections that are left for the administrator.
+// redisReserved is the number of connections reserved for the administrator.
 const redisReserved = 16
 
 func (r *redisServers) capacity(i *instance) int { return planOf(i).connections }
@@ -105,7 +105,7 @@ func (r *redisServers) up(i *instance) bool {
 	return s != nil && s.daemon.Up()
 }
 
-// server returns the instance's server, under supervision.
+// server returns the instance's server. It starts to supervise it if necessary.
 func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 				return err
 			}
 			if _, err := os.Stat(users); err == nil {
-				return nil // as the last change of bindings left it
+				return nil // it has the current bindings
 			}
 			return r.writeUsers(snapshot)
 		},
@@ -170,7 +170,7 @@ func (r *redisServers) wake(ctx context.Context, i *instance) error {
 
 func (r *redisServers) ensure(ctx context.Context, i *instance) error {
 	if i.Port == 0 {
-		return nil // not even begun
+		return nil // creation has not begun
 	}
 	s, err := r.server(ctx, i)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *redisServers) ensure(ctx context.Context, i *instance) error {
 	return s.daemon.Ensure(ctx)
 }
 
-// create needs a port in the record, which was saved before.
+// create requires that the record has a port.
 func (r *redisServers) create(ctx context.Context, i *instance, _ parameters) error {
 	return r.ensure(ctx, i)
 }
@@ -199,13 +199,13 @@ func (r *redisServers) drop(ctx context.Context, i *instance) error {
 	return os.RemoveAll(dir)
 }
 
-// resize has nothing to do: there is one plan, and Redis itself refuses writes
+// resize does nothing: there is only one plan, and Redis itself rejects writes
 // beyond its memory.
 func (r *redisServers) resize(context.Context, *instance) error { return nil }
 
 func (r *redisServers) size(context.Context, *instance) (int64, error) { return 0, nil }
 
-// writeUsers writes the file that the server reads its users from.
+// writeUsers writes the server's ACL file.
 func (r *redisServers) writeUsers(i *instance) error {
 	lines := []string{
 		"user default off nopass sanitize-payload resetchannels -@all",
@@ -220,8 +220,8 @@ func (r *redisServers) writeUsers(i *instance) error {
 	return daemon.WriteFile(filepath.Join(r.instanceDir(i), "users"), []byte(strings.Join(lines, "\n")+"\n"), r.owner)
 }
 
-// bind writes the file first: the server that is killed before it hears of the
-// change reads it when it comes back.
+// bind writes the file first: a server that is killed before it gets the command
+// reads the file when it starts again.
 func (r *redisServers) bind(ctx context.Context, i *instance, b *binding, password string) error {
 	s, err := r.server(ctx, i)
 	if err != nil {
@@ -245,7 +245,8 @@ func (r *redisServers) unbind(ctx context.Context, i *instance, b *binding) erro
 	if err := r.writeUsers(i); err != nil {
 		return err
 	}
-	return s.admin.Do(ctx, "ACL", "DELUSER", i.user(b)).Err() // its connections end too
+	return s.admin.Do(ctx, "ACL", "DELUSER", i.user(b)).Err() // closes its connections too
+
 }
 
 func (r *redisServers) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {

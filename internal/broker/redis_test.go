@@ -67,7 +67,8 @@ func TestRedis(t *testing.T) {
 	if err := one.Ping(t.Context()).Err(); err == nil {
 		t.Error("a connection of a binding that was removed lives on")
 	}
-	// It dies and comes back, with its users and data.
+	// A killed server restarts with its users and data.
+
 	servers := b.backends[Redis][0].(*redisServers)
 	servers.mu.Lock()
 	daemon := servers.running[id].daemon

@@ -4,7 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // the form in which MariaDB keeps passwords
+	"crypto/sha1" //nolint:gosec // the form in which MariaDB stores passwords
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -18,14 +18,14 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// secret is what all passwords of the broker are derived from. It is kept
-// sealed, and nothing derived from it is kept at all.
+// secret is the key that all passwords of the broker are derived from. It is
+// stored encrypted; the passwords are not stored at all.
 type secret []byte
 
 const secretAAD = "broker/secret"
 
-// loadSecret reads the secret, or makes one. It is sealed again when the newest
-// key is another.
+// loadSecret reads the secret, or creates one. It encrypts it again if there is
+// a newer key.
 func loadSecret(path string, keys *seal.Keyring) (secret, error) {
 	content, err := os.ReadFile(path)
 	var s []byte
@@ -47,7 +47,7 @@ func loadSecret(path string, keys *seal.Keyring) (secret, error) {
 	return s, daemon.WriteFile(path, []byte(keys.Seal(s, secretAAD)+"\n"), nil)
 }
 
-// password derives one, of 43 letters that need no quoting anywhere.
+// password derives a password of 43 characters that need no quoting anywhere.
 func (s secret) password(purpose ...string) string {
 	mac := hmac.New(sha256.New, s)
 	mac.Write([]byte(strings.Join(purpose, "\x00")))
@@ -60,10 +60,10 @@ func newNonce() string {
 	return hex.EncodeToString(b)
 }
 
-// Servers are given passwords in the form they keep them, so that no password
-// gets into a server's log.
+// Servers get passwords in the form they store them, so that no password appears
+// in a server's log.
 
-// scram is what PostgreSQL keeps of a password.
+// scram returns the form in which PostgreSQL stores a password.
 func scram(password string) (string, error) {
 	const rounds = 4096
 	salt := make([]byte, 16)
@@ -82,14 +82,14 @@ func scram(password string) (string, error) {
 	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, text(salt), text(stored[:]), text(sign("Server Key"))), nil
 }
 
-// native is what MariaDB keeps of a password.
+// native returns the form in which MariaDB stores a password.
 func native(password string) string {
 	once := sha1.Sum([]byte(password)) //nolint:gosec // MariaDB's form; the password has 256 random bits
 	twice := sha1.Sum(once[:])         //nolint:gosec // the same
 	return "*" + strings.ToUpper(hex.EncodeToString(twice[:]))
 }
 
-// hashed is what Redis keeps of a password.
+// hashed returns the form in which Redis stores a password.
 func hashed(password string) string {
 	sum := sha256.Sum256([]byte(password))
 	return hex.EncodeToString(sum[:])

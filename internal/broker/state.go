@@ -19,17 +19,17 @@ import (
 	"ingot/internal/base/daemon"
 )
 
-// phase is how far the making of an instance or a binding has come.
+// phase is the state of an instance or a binding.
 type phase string
 
 const (
-	creating phase = "creating" // wanted; some of it may be there
+	creating phase = "creating" // parts of it may exist on the server
 	ready    phase = "ready"
-	failed   phase = "failed" // could not be made; nothing of it is there
+	failed   phase = "failed" // creation failed; nothing of it exists
 	deleting phase = "deleting"
 )
 
-// instance is what the broker remembers of a service instance.
+// instance is the record of a service instance.
 type instance struct {
 	ID        string          `json:"id"`
 	Offering  string          `json:"offering"` // its name
@@ -37,7 +37,7 @@ type instance struct {
 	On        string          `json:"on"` // the server it is on; see backend.name
 	Port      int             `json:"port,omitempty"`
 	Phase     phase           `json:"phase"`
-	Async     bool            `json:"async,omitempty"` // somebody asks for the last operation
+	Async     bool            `json:"async,omitempty"` // the client polls the last operation
 	Failure   string          `json:"failure,omitempty"`
 	Params    json.RawMessage `json:"parameters,omitempty"`
 	Over      bool            `json:"over,omitempty"` // over the size of its plan
@@ -46,8 +46,8 @@ type instance struct {
 	Bindings map[string]*binding `json:"bindings,omitempty"`
 }
 
-// binding is what the broker remembers of a binding. Its password is derived
-// from the id and the nonce.
+// binding is the record of a binding. Its password is derived from the id and
+// the nonce.
 type binding struct {
 	ID        string          `json:"id"`
 	Nonce     string          `json:"nonce"`
@@ -57,7 +57,7 @@ type binding struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// The names on a server are hashes of ids: ids may be anything, names not.
+// The names on a server are hashes of ids, because ids may have any characters.
 
 func (i *instance) hash() string     { return hash("instance", i.ID) }
 func (i *instance) database() string { return "db" + i.hash() }
@@ -65,7 +65,7 @@ func (i *instance) owner() string    { return "own" + i.hash() }
 
 func (i *instance) user(b *binding) string { return "u" + hash("binding", i.ID, b.ID) }
 
-// clone is a copy that can be changed and saved while others read.
+// clone returns a copy that can be changed and saved while others read.
 func (i *instance) clone() *instance {
 	c := *i
 	c.Bindings = make(map[string]*binding, len(i.Bindings))
@@ -81,7 +81,7 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// state is all instances, each in a file of its own.
+// state stores all instances, each in its own file.
 type state struct {
 	dir string
 
@@ -107,7 +107,7 @@ func openState(dir string) (*state, error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), ".new-") {
-			os.Remove(path) // never got its name
+			os.Remove(path) // an interrupted write
 			continue
 		}
 		if !strings.HasSuffix(e.Name(), ".json") {
@@ -119,15 +119,15 @@ func openState(dir string) (*state, error) {
 		}
 		i := &instance{}
 		if err := json.Unmarshal(content, i); err != nil || i.ID == "" {
-			return nil, fmt.Errorf("%s is not a record of a service instance (%w): put it back from a backup, or move it away to forget the instance", path, err)
+			return nil, fmt.Errorf("%s is not a record of a service instance (%w): restore it from a backup, or move it away to forget the instance", path, err)
 		}
 		s.all[i.ID] = i
 	}
 	return s, nil
 }
 
-// acquire waits until nobody else works on the instance. The function gives it
-// back.
+// acquire locks the instance, waiting until no other operation holds it. The
+// returned function unlocks it.
 func (s *state) acquire(ctx context.Context, id string) (release func(), err error) {
 	s.mu.Lock()
 	l := s.locks[id]
@@ -153,7 +153,7 @@ func (s *state) acquire(ctx context.Context, id string) (release func(), err err
 	}
 }
 
-// get returns a copy of the record, nil when there is none.
+// get returns a copy of the record, or nil if it does not exist.
 func (s *state) get(id string) *instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,14 +179,14 @@ func (s *state) list() []*instance {
 	return list
 }
 
-// save makes the record durable before it returns. The instance is acquired.
+// save writes the record to disk. The caller must have acquired the instance.
 func (s *state) save(i *instance) error {
 	content, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := daemon.WriteFile(s.path(i.ID), append(content, '\n'), nil); err != nil {
-		return fmt.Errorf("the record of the service instance: %w", err)
+		return fmt.Errorf("write the record of the service instance: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *state) save(i *instance) error {
 	return nil
 }
 
-// remove forgets an instance of which nothing is left.
+// remove deletes the record of an instance.
 func (s *state) remove(id string) error {
 	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -121,13 +121,29 @@ type Sidecar struct {
 	Origin       string // user, buildpack
 }
 
+// PackageState is how far the source of an app has been uploaded.
+//
+//	AWAITING_UPLOAD ◀──▶ PROCESSING_UPLOAD ──▶ READY ◀── COPYING
+//	                             └──────────▶ FAILED
+type PackageState string
+
+// The states of a package. A copy of another package is copying until its files
+// are stored.
+const (
+	PackageAwaitingUpload   PackageState = "AWAITING_UPLOAD"
+	PackageProcessingUpload PackageState = "PROCESSING_UPLOAD"
+	PackageCopying          PackageState = "COPYING"
+	PackageReady            PackageState = "READY"
+	PackageFailed           PackageState = "FAILED"
+)
+
 // Package is the source of an app.
 type Package struct {
 	Resource
 	Metadata
 	AppGUID  string
 	Type     string // bits, docker
-	State    string
+	State    PackageState
 	Error    string
 	Checksum string // SHA-256
 	Image    string
@@ -135,15 +151,14 @@ type Package struct {
 	Password string // encrypted
 }
 
-// The states of packages and droplets.
+// BuildState is how far a build is.
+type BuildState string
+
+// The states of a build.
 const (
-	AwaitingUpload   = "AWAITING_UPLOAD"
-	ProcessingUpload = "PROCESSING_UPLOAD"
-	Ready            = "READY"
-	Failed           = "FAILED"
-	Copying          = "COPYING"
-	Staging          = "STAGING"
-	Staged           = "STAGED"
+	BuildStaging BuildState = "STAGING"
+	BuildStaged  BuildState = "STAGED"
+	BuildFailed  BuildState = "FAILED"
 )
 
 // Build makes a droplet of a package.
@@ -153,7 +168,7 @@ type Build struct {
 	AppGUID     string
 	PackageGUID string
 	DropletGUID string
-	State       string // STAGING, STAGED, FAILED
+	State       BuildState
 	Error       string
 	Lifecycle   Lifecycle
 	MemoryMB    int
@@ -164,6 +179,18 @@ type Build struct {
 	CreatorMail string
 }
 
+// DropletState reports whether a droplet can be run.
+type DropletState string
+
+// The states of a droplet. Those that a build makes are staged from the start;
+// those that users upload or copy become so once their file is stored.
+const (
+	DropletAwaitingUpload DropletState = "AWAITING_UPLOAD"
+	DropletCopying        DropletState = "COPYING"
+	DropletStaged         DropletState = "STAGED"
+	DropletFailed         DropletState = "FAILED"
+)
+
 // Droplet is a runnable app.
 type Droplet struct {
 	Resource
@@ -171,7 +198,7 @@ type Droplet struct {
 	AppGUID           string
 	PackageGUID       string
 	BuildGUID         string
-	State             string
+	State             DropletState
 	Error             string
 	Lifecycle         string
 	Checksum          string // SHA-256

@@ -2,7 +2,6 @@ package platform
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,22 +11,74 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// CheckAppName says what is wrong with the name of an app.
-func CheckAppName(name string) error {
+// maxName is how many characters most names may have.
+const maxName = 255
+
+// nameProblem returns what is wrong with a name that a user chose, "" if nothing
+// is. What counts as blank differs.
+func nameProblem(name string, blank bool) string {
 	switch {
-	case strings.TrimSpace(name) == "":
-		return fault.Invalid("Name can't be blank")
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case blank:
+		return "Name can't be blank"
+	case utf8.RuneCountInString(name) > maxName:
+		return "Name is too long (maximum is 255 characters)"
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return fault.Invalid("Name must not contain control characters")
+		return "Name must not contain control characters"
+	}
+	return ""
+}
+
+// CheckAppName returns an error if an app cannot have the name.
+func CheckAppName(name string) error {
+	if problem := nameProblem(name, strings.TrimSpace(name) == ""); problem != "" {
+		return fault.Invalid(problem)
+	}
+	return nil
+}
+
+// CheckTenantName returns an error if an organization or space cannot have the
+// name.
+func CheckTenantName(name string) error {
+	switch {
+	case name == "":
+		return fault.Invalid("Name is too short (minimum is 1 character)")
+	case utf8.RuneCountInString(name) > maxName:
+		return fault.Invalid("Name is too long (maximum is 255 characters)")
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fault.Invalid("Name must not contain escaped characters")
+	}
+	return nil
+}
+
+// CheckPackageUpload refuses a second upload to a package.
+func CheckPackageUpload(pkg *Package) error {
+	if pkg.State != PackageAwaitingUpload {
+		return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
+	}
+	return nil
+}
+
+var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
+
+// CheckBuildpackName returns an error if a buildpack cannot have the name.
+func CheckBuildpackName(name string) error {
+	if !buildpackName.MatchString(name) {
+		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
+	}
+	return nil
+}
+
+// CheckBuildpackUpload refuses uploads to a locked buildpack.
+func CheckBuildpackUpload(bp *Buildpack) error {
+	if bp.Locked {
+		return fault.New(fault.Unprocessable, "The buildpack is locked")
 	}
 	return nil
 }
 
 var envName = regexp.MustCompile(`^[^=\x00]+$`)
 
-// CheckEnv says what is wrong with environment variables a user sets.
+// CheckEnv returns an error if a user cannot set these environment variables.
 func CheckEnv(env map[string]string) error {
 	var problems []string
 	for name := range env {
@@ -46,16 +97,12 @@ func CheckEnv(env map[string]string) error {
 	return fault.Invalid(problems...)
 }
 
-// CheckSidecar says what is wrong with a sidecar by itself.
+// CheckSidecar returns an error if a sidecar is wrong by itself, whatever else the
+// app has.
 func CheckSidecar(s *Sidecar) error {
 	var problems []string
-	switch {
-	case s.Name == "":
-		problems = append(problems, "Name can't be blank")
-	case len([]rune(s.Name)) > 255:
-		problems = append(problems, "Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(s.Name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		problems = append(problems, "Name must not contain control characters")
+	if problem := nameProblem(s.Name, s.Name == ""); problem != "" {
+		problems = append(problems, problem)
 	}
 	switch {
 	case s.Command == "":
@@ -80,12 +127,13 @@ func CheckSidecar(s *Sidecar) error {
 	return fault.Invalid(problems...)
 }
 
-// ValidEndpoint reports whether an http check can ask for it.
+// ValidEndpoint reports whether an http check can request the path.
 func ValidEndpoint(path string) bool {
 	return strings.HasPrefix(path, "/") && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// CheckHealth says what is wrong with a health or readiness check.
+// CheckHealth returns an error if a health or readiness check is invalid. What
+// names the check in messages.
 func CheckHealth(h HealthCheck, what string) error {
 	var problems []string
 	if !slices.Contains([]CheckType{CheckPort, CheckProcess, CheckHTTP}, h.Type) {
@@ -104,14 +152,14 @@ func CheckHealth(h HealthCheck, what string) error {
 }
 
 const (
-	// maxTaskName is how many bytes the name of a task may have: with what is
-	// put before it, it is the source of lines, which the log bounds.
+	// maxTaskName is how many bytes the name of a task may have. With a prefix it
+	// is the source of log lines, whose length the log limits.
 	maxTaskName = 255
 	// maxCommand is how long the command of a task may be.
 	maxCommand = 4096
 )
 
-// CheckTask says what is wrong with a task by itself.
+// CheckTask returns an error if a task is invalid, whatever the app has.
 func CheckTask(t *Task) error {
 	var problems []string
 	add := func(wrong bool, format string, args ...any) {
@@ -132,7 +180,7 @@ func CheckTask(t *Task) error {
 	return fault.Invalid(problems...)
 }
 
-// CheckQuota says what is wrong with the name and the limits of a quota.
+// CheckQuota returns an error if the name or the limits of a quota are invalid.
 func CheckQuota(name string, l Limits) error {
 	var problems []string
 	add := func(wrong bool, problem string) {
@@ -156,29 +204,4 @@ func CheckQuota(name string, l Limits) error {
 	add(l.LogRate != nil && *l.LogRate < 0, "Apps Log rate limit in bytes per second must be greater than or equal to 0")
 	add(l.Routes != nil && l.ReservedPorts != nil && *l.ReservedPorts > *l.Routes, "Routes Total reserved ports must be less than or equal to total routes")
 	return fault.Invalid(problems...)
-}
-
-// CheckServiceURL says what is wrong with an address of a user-provided
-// service; empty ones are allowed.
-func CheckServiceURL(name, text string, schemes ...string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name, strings.Join(schemes, ":// or ")+"://"))
-	}
-	return nil
-}
-
-// CheckBindingName says what is wrong with the name of a binding; it may be
-// empty.
-func CheckBindingName(name string) error {
-	switch {
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fault.Invalid("Name must not contain control characters")
-	}
-	return nil
 }

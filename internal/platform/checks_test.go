@@ -31,6 +31,38 @@ func TestCheckAppName(t *testing.T) {
 	}
 }
 
+func TestCheckTenantName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"org": "", " ": "", strings.Repeat("é", 255): "",
+		"": "Name is too short", strings.Repeat("a", 256): "Name is too long", "a\x00b": "escaped characters", "a\u0085": "escaped characters",
+	} {
+		refuses(t, name, CheckTenantName(name), want)
+	}
+}
+
+func TestCheckUploads(t *testing.T) {
+	t.Parallel()
+	for _, state := range []PackageState{PackageAwaitingUpload, PackageProcessingUpload, PackageCopying, PackageReady, PackageFailed} {
+		err := CheckPackageUpload(&Package{State: state})
+		if got, want := fault.Is(err, fault.BadRequest), state != PackageAwaitingUpload; got != want {
+			t.Errorf("upload to a package that is %s: got %v, want refused %v", state, err, want)
+		}
+	}
+	refuses(t, "locked", CheckBuildpackUpload(&Buildpack{Locked: true}), "The buildpack is locked")
+	refuses(t, "unlocked", CheckBuildpackUpload(&Buildpack{State: BuildpackReady}), "")
+}
+
+func TestCheckBuildpackName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"go_buildpack": "", "my-pack": "", strings.Repeat("b", 250): "",
+		"": "Name can only contain", strings.Repeat("b", 251): "Name can only contain", "a b": "Name can only contain", "https://x": "Name can only contain", "a\n": "Name can only contain",
+	} {
+		refuses(t, name, CheckBuildpackName(name), want)
+	}
+}
+
 func TestCheckEnv(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -95,16 +127,6 @@ func TestCheckQuota(t *testing.T) {
 		{"q", Limits{Routes: n(1), ReservedPorts: n(2)}, "less than or equal to total routes"},
 	} {
 		refuses(t, x.want, CheckQuota(x.name, x.limits), x.want)
-	}
-}
-
-func TestCheckServiceURL(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"": "", "https://example.org/log": "", "syslog://example.org:514": "",
-		"http://example.org": "Drain must be an address that begins with https:// or syslog://", "https://": "Drain", "example.org": "Drain", "://": "Drain",
-	} {
-		refuses(t, text, CheckServiceURL("Drain", text, "https", "syslog"), want)
 	}
 }
 

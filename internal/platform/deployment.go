@@ -2,23 +2,36 @@ package platform
 
 import "time"
 
+// DeploymentStrategy is how a deployment replaces instances.
+type DeploymentStrategy string
+
 // The strategies of deployments.
 const (
-	StrategyRolling = "rolling"
-	StrategyCanary  = "canary"
+	StrategyRolling DeploymentStrategy = "rolling"
+	StrategyCanary  DeploymentStrategy = "canary"
 )
 
-// The status of a deployment, and the reasons for it.
-const (
-	DeploymentActive    = "ACTIVE"
-	DeploymentFinalized = "FINALIZED"
+// DeploymentStatus reports whether a deployment is going on.
+type DeploymentStatus string
 
-	ReasonDeploying  = "DEPLOYING"
-	ReasonPaused     = "PAUSED"
-	ReasonCanceling  = "CANCELING"
-	ReasonDeployed   = "DEPLOYED"
-	ReasonCanceled   = "CANCELED"
-	ReasonSuperseded = "SUPERSEDED"
+// The statuses of a deployment.
+const (
+	DeploymentActive    DeploymentStatus = "ACTIVE"
+	DeploymentFinalized DeploymentStatus = "FINALIZED"
+)
+
+// DeploymentReason explains the status of a deployment.
+type DeploymentReason string
+
+// The first three reasons belong to active deployments, the others to finalized
+// ones.
+const (
+	ReasonDeploying  DeploymentReason = "DEPLOYING"
+	ReasonPaused     DeploymentReason = "PAUSED"
+	ReasonCanceling  DeploymentReason = "CANCELING"
+	ReasonDeployed   DeploymentReason = "DEPLOYED"
+	ReasonCanceled   DeploymentReason = "CANCELED"
+	ReasonSuperseded DeploymentReason = "SUPERSEDED"
 )
 
 // Deployment replaces the instances of an app's web process bit by bit. From
@@ -28,9 +41,9 @@ type Deployment struct {
 	Resource
 	Metadata
 	AppGUID             string
-	Strategy            string
-	Status              string // ACTIVE, FINALIZED
-	Reason              string
+	Strategy            DeploymentStrategy
+	Status              DeploymentStatus
+	Reason              DeploymentReason
 	LastChange          time.Time
 	DropletGUID         string
 	PreviousDropletGUID string

@@ -120,7 +120,16 @@ type Destination struct {
 	Protocol    string
 }
 
-// Buildpack makes droplets of packages.
+// BuildpackState reports whether a buildpack can be used.
+type BuildpackState string
+
+// The states of a buildpack.
+const (
+	BuildpackAwaitingUpload BuildpackState = "AWAITING_UPLOAD"
+	BuildpackReady          BuildpackState = "READY"
+)
+
+// Buildpack makes droplets from packages.
 type Buildpack struct {
 	Resource
 	Metadata
@@ -129,7 +138,7 @@ type Buildpack struct {
 	Position  int
 	Enabled   bool
 	Locked    bool
-	State     string // AWAITING_UPLOAD, READY
+	State     BuildpackState
 	Filename  string
 	Lifecycle string
 	Bundled   bool // comes with ingot; has no blob

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/base/programtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
@@ -31,7 +31,7 @@ func enginesIn(t *testing.T) (o engines, set func(script string)) {
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // for another user's processes
 		t.Fatal(err)
 	}
-	programs := programtest.Dir(t)
+	programs := testkit.Programs(t)
 	o = engines{dir: &dataDir{path: dir}, log: slog.New(slog.DiscardHandler)}
 	initProgram, _ := enginePrograms(programs)
 	runc := filepath.Join(dir, "runc")
@@ -64,7 +64,7 @@ func enginesIn(t *testing.T) (o engines, set func(script string)) {
 // workingRunc is a runc that works; the test is skipped where containers do not.
 func workingRunc(t *testing.T) string {
 	t.Helper()
-	if err := TryContainers(t.Context(), programtest.Dir(t)); err != nil {
+	if err := TryContainers(t.Context(), testkit.Programs(t)); err != nil {
 		containertest.Missing(t, err)
 	}
 	path, err := exec.LookPath("runc")

@@ -121,7 +121,7 @@ func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, n
 	if notifications {
 		server = web.NewServer(l, web.Pipeline(b.front.notifications(), web.FormatNotifications, log), log)
 	} else {
-		express := router.NewExpress(l)
+		express := router.NewFastPath(l)
 		b.expresses = append(b.expresses, express)
 		server = web.NewServer(express, web.Pipeline(b.front, web.FormatV3, log), log)
 	}

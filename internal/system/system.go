@@ -62,7 +62,7 @@ var _ background.Service = (*System)(nil)
 type frontend struct {
 	health    *health.Readiness
 	front     *front
-	express   *router.Express
+	express   *router.FastPath
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
@@ -75,7 +75,7 @@ type frontend struct {
 
 	public, notifications net.Listener
 	// The servers for instances, beside public and notifications.
-	expresses []*router.Express
+	expresses []*router.FastPath
 	servers   []*web.Server
 	// owner returns the app of an instance's address; nil until the engine is open.
 	owner atomic.Pointer[func(netip.Addr) (string, bool)]
@@ -176,7 +176,7 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 
 	b.public, b.notifications = ports.public, ports.notifications
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
-	b.express = router.NewExpress(ports.public)
+	b.express = router.NewFastPath(ports.public)
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
@@ -193,7 +193,7 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 			parts = append(parts, server)
 		}
 		stopTogether(parts...)
-		for _, express := range append([]*router.Express{b.express}, b.expresses...) {
+		for _, express := range append([]*router.FastPath{b.express}, b.expresses...) {
 			express.Drain()
 		}
 	}, nil
@@ -291,7 +291,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
 		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
-		for _, express := range append([]*router.Express{b.express}, b.expresses...) {
+		for _, express := range append([]*router.FastPath{b.express}, b.expresses...) {
 			express.Use(r.proxy, func(host string) bool { return b.front.target(host) != targetApp })
 		}
 	}

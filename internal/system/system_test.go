@@ -18,7 +18,7 @@ import (
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
-	"ingot/internal/base/programtest"
+	"ingot/internal/base/testkit"
 )
 
 // testConfig is a server of its own for one test.
@@ -27,7 +27,7 @@ func testConfig(t *testing.T) Config {
 	c := DefaultConfig()
 	// What runs apps is tested elsewhere; a trial container for each server
 	// here would only take time.
-	c.Engine, c.Programs = "process", programtest.Dir(t)
+	c.Engine, c.Programs = "process", testkit.Programs(t)
 	c.DataDir = filepath.Join(t.TempDir(), "data")
 	c.Listen, c.NotificationsListen, c.AdminListen, c.SSHListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	return c

@@ -17,13 +17,10 @@ import (
 	"ingot/internal/base/seal"
 )
 
-// open gives a test an empty store.
+// open returns an empty store.
 func open(t *testing.T, dialect db.Dialect) (*authdb.Store, *db.DB) {
 	t.Helper()
-	d := dbtest.New(t, dialect)
-	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, dialect, authdb.Migrations)
 	return authdb.New(d), d
 }
 
@@ -41,7 +38,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestMigrateAgain sees that a second start finds nothing to do.
+// TestMigrateAgain checks that a second migration changes nothing.
 func TestMigrateAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -53,8 +50,8 @@ func TestMigrateAgain(t *testing.T) {
 	})
 }
 
-// TestKeysAreSealed sees that a private key is not readable in the database,
-// and is sealed anew when the server's key is exchanged.
+// TestKeysAreSealed checks that a private key is encrypted in the database, and
+// encrypted again when the server's key is rotated.
 func TestKeysAreSealed(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range dbtest.Dialects {
@@ -119,7 +116,7 @@ func openWith(t *testing.T, address, keys string) *db.DB {
 	return d
 }
 
-// TestPurgeMany sees that Purge goes on after its first batch.
+// TestPurgeMany checks that Purge continues after its first batch.
 func TestPurgeMany(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range dbtest.Dialects {

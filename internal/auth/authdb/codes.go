@@ -21,8 +21,8 @@ func scanCode(s db.Scanner) (*auth.Code, error) {
 	return &c, err
 }
 
-// SaveCode implements auth.Store. It is ErrNotFound when the user, or the
-// client that is named, is gone. A code that was taken stays taken.
+// SaveCode implements auth.Store. It returns ErrNotFound if the user or the
+// client does not exist. A used code stays used.
 func (s *Store) SaveCode(ctx context.Context, c *auth.Code) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		if err := mustExist(tx, "auth_users", c.UserID); err != nil {
@@ -62,7 +62,8 @@ func scanSession(s db.Scanner) (*auth.Session, error) {
 	return &v, err
 }
 
-// SaveSession implements auth.Store. It is ErrNotFound when the user is gone.
+// SaveSession implements auth.Store. It returns ErrNotFound if the user does not
+// exist.
 func (s *Store) SaveSession(ctx context.Context, v *auth.Session) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		if err := mustExist(tx, "auth_users", v.UserID); err != nil {

@@ -8,7 +8,7 @@
 // Where the contract of auth.Store leaves a choice, this implementation does the
 // following:
 //
-//   - Names are compared with ASCII letters folded to lower case, and otherwise
+//   - Names are compared with A to Z folded to lower case, and otherwise
 //     exactly. Group names are unique in this sense too.
 //   - Text that no database can store (a NUL byte, or invalid UTF-8) matches
 //     nothing: looking it up returns ErrNotFound, filtering by it a

@@ -17,7 +17,7 @@ const (
 	memberColumns = "group_id, member_id, member_type, origin"
 )
 
-// chunk bounds the rows or ids of one statement.
+// chunk is the maximum of rows or ids in one statement.
 const chunk = 500
 
 var groups = listing[*auth.Group]{
@@ -86,8 +86,8 @@ func readMembers(tx *db.Tx, groups []*auth.Group) error {
 	return nil
 }
 
-// replaceMembers makes a group's members be want, whatever they were. It
-// writes only what differs: a group may have very many.
+// replaceMembers sets a group's members to want. It writes only the differences:
+// a group may have very many members.
 func replaceMembers(tx *db.Tx, groupID string, have, want []auth.Member) error {
 	had := make(map[string]auth.Member, len(have))
 	for _, m := range have {
@@ -148,7 +148,7 @@ func (s *Store) Groups(ctx context.Context, q auth.Query) (page []*auth.Group, t
 	return page, total, nil
 }
 
-// CreateGroup implements auth.Store. The id and the name must be free.
+// CreateGroup implements auth.Store. The id and the name must not exist yet.
 func (s *Store) CreateGroup(ctx context.Context, g *auth.Group) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(insert("auth_groups", groupColumns+", "+groupKey), groupValues(g)...); err != nil {
@@ -178,8 +178,8 @@ func (s *Store) UpdateGroup(ctx context.Context, id string, change func(*auth.Gr
 	})
 }
 
-// DeleteGroup implements auth.Store. The group also leaves those it is a
-// member of.
+// DeleteGroup implements auth.Store. The group is also removed from the groups
+// it is a member of.
 func (s *Store) DeleteGroup(ctx context.Context, id string) (*auth.Group, error) {
 	return update(ctx, s, func(tx *db.Tx) (*auth.Group, error) {
 		g, err := group(tx, id)
@@ -223,7 +223,7 @@ func (s *Store) GroupsOf(ctx context.Context, memberID string) ([]*auth.Group, e
 }
 
 // GroupsOfAll implements auth.Store. Members of no group are not in the map;
-// groups come by name.
+// groups are sorted by name.
 func (s *Store) GroupsOfAll(ctx context.Context, memberIDs []string) (map[string][]*auth.Group, error) {
 	ids := make([]any, 0, len(memberIDs))
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(memberIDs))) {
@@ -246,8 +246,8 @@ func (s *Store) GroupsOfAll(ctx context.Context, memberIDs []string) (map[string
 	})
 }
 
-// groupsOf climbs from n members to all groups above them. UNION drops what
-// was reached before, so it ends even if groups contain each other.
+// groupsOf is a query for all groups that contain n members, directly or not.
+// UNION drops duplicates, so it terminates even if groups contain each other.
 func groupsOf(n int) string {
 	return `WITH RECURSIVE above (member_id, group_id) AS (
 			SELECT member_id, group_id FROM auth_members WHERE member_id IN (` + marks(n) + `)

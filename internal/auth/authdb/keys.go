@@ -27,7 +27,7 @@ func (s *Store) Keys(ctx context.Context) ([]*auth.Key, error) {
 	})
 }
 
-// AddKey implements auth.Store. It is ErrConflict when the id is taken.
+// AddKey implements auth.Store. It returns ErrConflict if the id exists.
 func (s *Store) AddKey(ctx context.Context, k *auth.Key, onlyIfNone bool) error {
 	err := s.write(ctx, func(tx *db.Tx) error {
 		if onlyIfNone {

@@ -20,21 +20,21 @@ type attribute struct {
 	kind   kind
 }
 
-// kind says what a column holds.
+// kind is the type of a column.
 type kind int
 
 const (
-	exact   kind = iota // text, compared as it is
-	folded              // text in lower case: the filter's must be lowered, too
+	exact   kind = iota // text, compared exactly
+	folded              // text in lower case: that of the filter is lowered, too
 	boolean             //
 	instant             // a time
-	number              // a whole number; filters have no such kind
+	number              // an integer; not available in filters
 )
 
-// attributes are those of one noun, by lower-case name.
+// attributes are those of one resource type, by lower-case name.
 type attributes map[string]attribute
 
-// listing is how one noun is listed.
+// listing defines the list of one resource type.
 type listing[T any] struct {
 	table   string // with the columns id and created_at
 	columns string
@@ -65,8 +65,8 @@ func (l *listing[T]) queries(q auth.Query) (page, count statement, err error) {
 	return page, statement{"SELECT COUNT(*) FROM " + l.table + where, args}, nil
 }
 
-// page reads the page that q selects, and counts all that match, as far as that
-// is asked for.
+// page reads the page that q selects, and counts all matches unless q says not
+// to.
 func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err error) {
 	size := q.Count
 	if q.Uncounted && size > 0 {
@@ -81,7 +81,7 @@ func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err err
 		if err != nil {
 			return nil, 0, err
 		}
-		// The end of the list is in sight, so there is no need to count.
+		// The page reaches the end of the list, so the total is known.
 		skipped := max(q.Start, 1) - 1
 		if n := len(page); n < q.Count && (n > 0 || skipped == 0) {
 			return page, skipped + n, nil
@@ -94,7 +94,7 @@ func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err err
 	return page, total, err
 }
 
-// list is page in a transaction of its own.
+// list runs page in its own transaction.
 func (l *listing[T]) list(ctx context.Context, s *Store, q auth.Query) (page []T, total int, err error) {
 	err = s.db.View(ctx, func(tx *db.Tx) (err error) {
 		page, total, err = l.page(tx, q)
@@ -106,9 +106,9 @@ func (l *listing[T]) list(ctx context.Context, s *Store, q auth.Query) (page []T
 	return page, total, nil
 }
 
-// order is the ORDER BY clause. The id makes it total, so that pages neither
-// overlap nor leave gaps. Where NULL sorts is PostgreSQL's default, for which
-// both engines can use an index.
+// order returns the ORDER BY clause. The id makes the order total, so that pages
+// neither overlap nor leave gaps. NULL is sorted as PostgreSQL does by default,
+// for which both engines can use an index.
 func (a attributes) order(q auth.Query) (string, error) {
 	column := "created_at"
 	if q.SortBy != "" {
@@ -135,7 +135,7 @@ func (a attributes) unknown(name string) error {
 	return &scim.AttributeError{Attr: name, Known: slices.Sorted(maps.Keys(a))}
 }
 
-// where is the WHERE clause of a filter, or nothing.
+// where returns the WHERE clause of a filter, or nothing.
 func (a attributes) where(filter scim.Expr) (string, []any, error) {
 	if filter == nil {
 		return "", nil, nil
@@ -151,14 +151,14 @@ func (a attributes) where(filter scim.Expr) (string, []any, error) {
 	return " WHERE " + condition, args, nil
 }
 
-// schema is for filters that were prepared.
+// schema returns the schema for prepared filters.
 func (a attributes) schema() scim.Schema {
 	s := make(scim.Schema, len(a))
 	for name, attr := range a {
 		column := scim.Column{SQL: attr.column}
 		switch attr.kind {
 		case exact, folded:
-			// Not TextFold: that would ask for LOWER(column), which has no index.
+			// Not TextFold: that would use LOWER(column), which has no index.
 			column.Kind = scim.Text
 		case boolean:
 			column.Kind = scim.Bool
@@ -172,7 +172,7 @@ func (a attributes) schema() scim.Schema {
 	return s
 }
 
-// prepare puts the values of a filter into the form that the columns have.
+// prepare converts the values of a filter to the form of the columns.
 func (a attributes) prepare(e scim.Expr) (scim.Expr, error) {
 	both := func(left, right scim.Expr) (l, r scim.Expr, err error) {
 		if l, err = a.prepare(left); err != nil {

@@ -19,7 +19,7 @@ var series = map[db.Dialect]string{
 	db.Postgres: `(SELECT n FROM generate_series(1, CAST(? AS BIGINT)) AS g (n)) AS s`,
 }
 
-// populate stores n users, and makes the planner know them.
+// populate stores n users and updates the planner's statistics.
 func populate(t testing.TB, d *db.DB, n int) {
 	t.Helper()
 	if err := d.Migrate(t.Context(), Migrations); err != nil {
@@ -41,8 +41,8 @@ func populate(t testing.TB, d *db.DB, n int) {
 	}
 }
 
-// TestPlans sees that lists of users stay fast when there are many: that the
-// engines find the index made for each.
+// TestPlans checks that lists of many users stay fast: that the engines use the
+// index made for each.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,7 +95,7 @@ func filter(t testing.TB, text string) scim.Expr {
 	return e
 }
 
-// explain returns how an engine means to run a query.
+// explain returns an engine's query plan.
 func explain(t testing.TB, d *db.DB, s statement) string {
 	t.Helper()
 	var lines []string

@@ -9,11 +9,11 @@ import (
 	"ingot/internal/base/db"
 )
 
-// purgeBatch bounds the rows of one transaction, so that logins need not wait
+// purgeBatch limits the rows of one transaction, so that logins do not wait long
 // for it.
 const purgeBatch = 500
 
-// perishable are the tables with expires_at, and their primary keys.
+// perishable lists the tables with expires_at, and their primary keys.
 var perishable = []struct{ table, key string }{
 	{"auth_codes", "hash"},
 	{"auth_sessions", "hash"},
@@ -21,8 +21,8 @@ var perishable = []struct{ table, key string }{
 	{"auth_revocations", "kind, subject"},
 }
 
-// Purge implements auth.Store. When it is interrupted, the batches that were
-// done stay done.
+// Purge implements auth.Store. When it is interrupted, finished batches stay
+// deleted.
 func (s *Store) Purge(ctx context.Context, now time.Time) error {
 	for _, p := range perishable {
 		query := fmt.Sprintf("DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE expires_at < ? ORDER BY expires_at LIMIT ?)",
@@ -40,7 +40,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// remove deletes what may be there.
+// remove deletes rows; it is not an error if there are none.
 func (s *Store) remove(ctx context.Context, query, key string) error {
 	err := s.write(ctx, func(tx *db.Tx) error { return exec(tx, key, query) })
 	if errors.Is(err, db.ErrText) {

@@ -29,8 +29,8 @@ func refresh(tx *db.Tx, id string) (*auth.Refresh, error) {
 	return one(tx, scanRefresh, "SELECT "+refreshColumns+" FROM auth_refresh_tokens WHERE id = ?", id)
 }
 
-// SaveRefresh implements auth.Store. It is ErrNotFound when the user or the
-// client is gone. A token that was rotated stays rotated.
+// SaveRefresh implements auth.Store. It returns ErrNotFound if the user or the
+// client does not exist. A rotated token stays rotated.
 func (s *Store) SaveRefresh(ctx context.Context, r *auth.Refresh) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		if err := mustExist(tx, "auth_users", r.UserID); err != nil {

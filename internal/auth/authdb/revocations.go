@@ -8,8 +8,8 @@ import (
 	"ingot/internal/base/db"
 )
 
-// Revoke implements auth.Store. Of two revocations of the same subject the
-// later moments hold.
+// Revoke implements auth.Store. A second revocation of the same subject can only
+// move the times to later.
 func (s *Store) Revoke(ctx context.Context, r auth.Revocation) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO auth_revocations (kind, subject, before_at, expires_at) VALUES (?, ?, ?, ?)

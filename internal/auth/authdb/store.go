@@ -34,7 +34,7 @@ func New(d *db.DB) *Store { return &Store{d} }
 func mustSub(f fs.FS, dir string) fs.FS {
 	sub, err := fs.Sub(f, dir)
 	if err != nil {
-		panic(err) // the folder is named wrongly
+		panic(err) // the folder is embedded above
 	}
 	return sub
 }
@@ -106,18 +106,18 @@ func set(columns string) string {
 	return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
 }
 
-// marks is the placeholders of n values: "?, ?".
+// marks returns the placeholders of n values: "?, ?".
 func marks(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }
 
-// insert is a statement for one row of all columns in the list.
+// insert returns a statement that inserts a row with the given columns.
 func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks(strings.Count(columns, ",")+1) + ")"
 }
 
-// lower is the text by which names are compared. Only A to Z are lowered, as
-// in filters.
+// lower returns the form in which names are compared. Only A to Z are lowered,
+// as in filters.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -127,7 +127,7 @@ func lower(s string) string {
 	}, s)
 }
 
-// orNull is how text that may be absent is stored.
+// orNull returns the stored form of optional text: NULL if it is empty.
 func orNull(s string) any {
 	if s == "" {
 		return nil
@@ -164,7 +164,7 @@ func (m moment) Scan(src any) error {
 	return nil
 }
 
-// stored is how a list is stored.
+// stored returns the stored form of a list.
 func stored(list []string) db.JSON[[]string] {
 	if list == nil {
 		list = []string{}
@@ -187,7 +187,7 @@ func (l list) Scan(src any) error {
 	return nil
 }
 
-// more is the inverse of storing a map as db.JSON: an empty one is nil.
+// more decodes a map stored as db.JSON: an empty one is nil.
 type more struct{ to *map[string]json.RawMessage }
 
 func (m more) Scan(src any) error {

@@ -43,7 +43,8 @@ var users = listing[*auth.User]{
 	},
 }
 
-// optional are the columns of attributes that may be absent, of all nouns.
+// optional lists the columns of attributes that may be absent, of all resource
+// types.
 var optional = map[string]bool{
 	"external_id": true, "given_name": true, "family_name": true, "email_key": true, "phone": true, "description": true,
 }
@@ -89,8 +90,9 @@ func (s *Store) Users(ctx context.Context, q auth.Query) ([]*auth.User, int, err
 	return users.list(ctx, s, q)
 }
 
-// CreateUser implements auth.Store. The id, and the name in its origin, must
-// be free.
+// CreateUser implements auth.Store. The id, and the name in its origin, must not
+// exist yet.
+
 func (s *Store) CreateUser(ctx context.Context, u *auth.User) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("auth_users", userColumns+", "+userKeys), userValues(u)...)

@@ -55,7 +55,7 @@ func StoreConformance(t *testing.T, open func(t *testing.T) auth.Store) {
 // base is a moment whose nanoseconds are all different.
 var base = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 
-// racers is how many goroutines meet in a race.
+// racers is the number of goroutines in a race.
 const racers = 6
 
 func newClient(id string) *auth.Client {
@@ -85,7 +85,7 @@ func newRefresh(id, family, user, client string) *auth.Refresh {
 	}
 }
 
-// must ends the test on an error.
+// must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -93,7 +93,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// refused ends the test unless the error is the wanted one.
+// refused fails the test unless the error is the wanted one.
 func refused(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -101,8 +101,8 @@ func refused(t *testing.T, err, want error) {
 	}
 }
 
-// same ends the test unless both are alike. Times are alike when they are the
-// same moment; an empty list is like none.
+// same fails the test unless both values are equal. Times are equal if they are
+// the same moment; an empty list equals nil.
 func same[T any](t *testing.T, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -110,8 +110,8 @@ func same[T any](t *testing.T, got, want T) {
 	}
 }
 
-// atOnce runs f in as many goroutines as there are racers and returns what
-// each returned.
+// atOnce runs f in as many goroutines as there are racers and returns their
+// results.
 func atOnce[T any](f func(i int) T) []T {
 	results := make([]T, racers)
 	start := make(chan struct{})
@@ -127,7 +127,7 @@ func atOnce[T any](f func(i int) T) []T {
 	return results
 }
 
-// oneWins ends the test unless one error is nil and all others are lost.
+// oneWins fails the test unless one error is nil and all others are lost.
 func oneWins(t *testing.T, errs []error, lost error) {
 	t.Helper()
 	won := 0

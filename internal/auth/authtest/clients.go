@@ -69,7 +69,7 @@ func testClients(t *testing.T, s auth.Store) {
 		t.Parallel()
 		must(t, s.CreateClient(t.Context(), newClient("twice")))
 		refused(t, s.CreateClient(t.Context(), newClient("twice")), auth.ErrConflict)
-		must(t, s.CreateClient(t.Context(), newClient("TWICE"))) // ids mind case
+		must(t, s.CreateClient(t.Context(), newClient("TWICE"))) // ids are case-sensitive
 	})
 	t.Run("ErrNotFound", func(t *testing.T) {
 		t.Parallel()
@@ -168,8 +168,8 @@ func testClientList(t *testing.T, s auth.Store) {
 	})
 }
 
-// wantAttribute ends the test unless the error says that there is no such
-// attribute.
+// wantAttribute fails the test unless the error says that the attribute does not
+// exist.
 func wantAttribute(t *testing.T, err error, name string) {
 	t.Helper()
 	var unknown *scim.AttributeError

@@ -31,7 +31,7 @@ func testGroups(t *testing.T, s auth.Store) {
 	})
 	t.Run("MembersAreASet", func(t *testing.T) {
 		t.Parallel()
-		// Of the same id twice the first counts.
+		// If an id is given twice, the first member is stored.
 		must(t, s.CreateGroup(t.Context(), newGroup("set", "set", userMember("a"), groupMember("a"))))
 		got, err := s.Group(t.Context(), "set")
 		must(t, err)
@@ -73,7 +73,7 @@ func testGroups(t *testing.T, s auth.Store) {
 		change := func(g *auth.Group) error {
 			g.ID = "must not move"
 			g.Name, g.Description, g.Version, g.Modified = want.Name, want.Description, want.Version, want.Modified
-			// In place, as a caller may: the store must not take its own list for the old one.
+			// In place, as a caller may: the store must not use this slice as the old list.
 			g.Members = append(g.Members[:0], want.Members...)
 			return nil
 		}
@@ -131,7 +131,7 @@ func testGroups(t *testing.T, s auth.Store) {
 		of, err := s.GroupsOf(ctx, "someone")
 		must(t, err)
 		same(t, of, nil)
-		// Made anew, it begins empty.
+		// A group created again is empty.
 		must(t, s.CreateGroup(ctx, newGroup("delete", "delete")))
 		got, err = s.Group(ctx, "delete")
 		must(t, err)

@@ -37,7 +37,7 @@ func testRevocations(t *testing.T, s auth.Store) {
 		t.Errorf("a zero time became %v", got)
 	}
 
-	// Of two the later moments hold, each for itself.
+	// A second revocation can only move each time to later.
 	user.Before, user.Expires = base.Add(5), base.Add(-5)
 	must(t, s.Revoke(ctx, user))
 	user.Before, user.Expires = base.Add(-5), base.Add(5)

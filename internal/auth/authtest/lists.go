@@ -13,8 +13,8 @@ import (
 	"ingot/internal/auth/scim"
 )
 
-// crowd stores users with few different values, many absent ones, and ids that
-// are in another order than their creation.
+// crowd stores users with few different values, many absent ones, and ids in
+// another order than that of creation.
 func crowd(t *testing.T, s auth.Store) []*auth.User {
 	t.Helper()
 	pick := func(i int, values ...string) string { return values[i%len(values)] }
@@ -82,7 +82,7 @@ func matching(t *testing.T, all []*auth.User, filter scim.Expr) []string {
 	return ids
 }
 
-// selects ends the test unless a filter selects the same users as it does in
+// selects fails the test unless a filter selects the same users as it does in
 // memory.
 func selects(t *testing.T, s auth.Store, all []*auth.User, filter scim.Expr) {
 	t.Helper()
@@ -92,7 +92,7 @@ func selects(t *testing.T, s auth.Store, all []*auth.User, filter scim.Expr) {
 	}
 	same(t, userIDs(page), matching(t, all, filter))
 	same(t, total, len(page))
-	// Counting must agree with listing, also when it cannot be read off the page.
+	// The count must agree with the list, also when the page does not show it.
 	_, total, err = s.Users(t.Context(), auth.Query{Filter: filter, Start: 1, Count: 1})
 	must(t, err)
 	same(t, total, len(page))
@@ -103,7 +103,7 @@ func testUserFilters(t *testing.T, s auth.Store) {
 	t.Run("Operators", func(t *testing.T) {
 		t.Parallel()
 		texts := []string{"", "A", "anna1", "ANNA15", "Ç", "ä@x.org", "Ä@X.ORG", "x_1", "x%1", "%", "_", "meier", "Meier", "1", "uaa", "07-1", "~"}
-		// Aliases differ in nothing but their name, so they are not all tried.
+		// Aliases differ only in their name, so they are not all tested.
 		for _, attr := range []string{"id", "username", "emails.value", "origin", "externalid", "name.familyname", "name.givenname", "phonenumbers.value"} {
 			selects(t, s, all, scim.Compare{Attr: attr, Op: scim.Pr})
 			selects(t, s, all, scim.Compare{Attr: attr, Op: scim.Eq})
@@ -218,7 +218,7 @@ func testUserOrder(t *testing.T, s auth.Store) {
 				once := pages(t, s, query, len(all))
 				same(t, len(once), len(all))
 				for i := 1; i < len(once); i++ {
-					// Equal keys come by id, so that the order is a total one.
+					// Equal keys are sorted by id, so that the order is total.
 					order := cmp.Or(compare(once[i-1], once[i]), cmp.Compare(once[i-1].ID, once[i].ID))
 					if down {
 						order = -order
@@ -227,7 +227,7 @@ func testUserOrder(t *testing.T, s auth.Store) {
 						t.Fatalf("%s comes before %s", once[i-1].ID, once[i].ID)
 					}
 				}
-				// Cut into pages it is the same, although many keys are equal.
+				// Pages give the same list, although many keys are equal.
 				same(t, userIDs(pages(t, s, query, 5)), userIDs(once))
 			})
 		}
@@ -243,7 +243,7 @@ func testUserOrder(t *testing.T, s auth.Store) {
 	})
 	t.Run("FromIDToID", func(t *testing.T) {
 		t.Parallel()
-		// The way through a list of any length: from the last id on.
+		// How a client reads a list of any length: by filtering on the last id.
 		var ids []string
 		for last := ""; ; {
 			page, _, err := s.Users(t.Context(), auth.Query{
@@ -300,7 +300,7 @@ func compareAttribute(a, b any) int {
 func pages(t *testing.T, s auth.Store, q auth.Query, size int) []*auth.User {
 	t.Helper()
 	var all []*auth.User
-	q.Uncounted = size%2 == 0 // both ways show the same list
+	q.Uncounted = size%2 == 0 // both give the same list
 	for {
 		q.Start, q.Count = len(all)+1, size
 		page, total, err := s.Users(t.Context(), q)

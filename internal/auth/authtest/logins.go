@@ -33,7 +33,7 @@ func testCodes(t *testing.T, s auth.Store) {
 		must(t, err)
 		same(t, got, &full)
 
-		// Taken again, it shows when it was taken first.
+		// The second time, TakeCode returns when the code was first used.
 		want := full
 		want.Used = base.Add(time.Second)
 		for range 2 {
@@ -41,7 +41,7 @@ func testCodes(t *testing.T, s auth.Store) {
 			must(t, err)
 			same(t, got, &want)
 		}
-		// And it cannot be made good again.
+		// Saving it again does not make it unused.
 		must(t, s.SaveCode(t.Context(), &full))
 		got, err = s.TakeCode(t.Context(), "full", base.Add(time.Hour))
 		must(t, err)
@@ -138,7 +138,7 @@ func testRefresh(t *testing.T, s auth.Store) {
 		same(t, got, second)
 		_, err = s.Refresh(ctx, third.ID)
 		refused(t, err, auth.ErrNotFound)
-		// And it cannot be made good again.
+		// Saving it again does not make it valid.
 		must(t, s.SaveRefresh(ctx, first))
 		got, err = s.Refresh(ctx, "1")
 		must(t, err)
@@ -259,8 +259,8 @@ func testRefreshRaces(t *testing.T, s auth.Store) {
 	})
 }
 
-// testDeletions sees that who is deleted leaves nothing behind, and takes
-// nothing from others along.
+// testDeletions checks that deleting a user or client deletes all its logins and
+// none of others.
 func testDeletions(t *testing.T, s auth.Store) {
 	people(t, s)
 	ctx := t.Context()

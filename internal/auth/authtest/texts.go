@@ -10,8 +10,8 @@ import (
 	"ingot/internal/auth/scim"
 )
 
-// hostile are texts that mean something to some database, driver or display.
-// No two differ in the case of ASCII letters only.
+// hostile are texts with a special meaning to some database, driver or display.
+// No two differ only in the case of A to Z.
 var hostile = []string{
 	`'; DROP TABLE auth_users; --`, `" OR "1"="1`, `' OR 1=1 --`, `a''b`, `/* x`, `--`,
 	`100%`, `%`, `_`, `a_c`, `abc`, `\`, `\%`, `a\\b`, `?`, `??`, `$1`, `:name`, `@name`, `{"json":[1]}`, `%!s(MISSING)`,
@@ -77,8 +77,8 @@ func testHostileText(t *testing.T, s auth.Store) {
 	})
 }
 
-// testImpossibleText is about text that some databases cannot hold: it is
-// stored as it is or refused, but never cut short or taken for another.
+// testImpossibleText is about text that some databases cannot store: it is
+// stored unchanged or rejected, but never truncated or confused with another.
 func testImpossibleText(t *testing.T, s auth.Store) {
 	must(t, s.CreateUser(t.Context(), newUser("a", "a")))
 	must(t, s.CreateUser(t.Context(), newUser("ab", "ab")))
@@ -133,7 +133,7 @@ func testImpossibleText(t *testing.T, s auth.Store) {
 	}
 }
 
-// testCanceled sees that no method works for a caller who has left.
+// testCanceled checks that no method works with a canceled context.
 func testCanceled(t *testing.T, s auth.Store) {
 	must(t, s.CreateUser(t.Context(), newUser("u", "u")))
 	must(t, s.CreateClient(t.Context(), newClient("c")))

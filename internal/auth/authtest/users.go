@@ -111,7 +111,8 @@ func testUsers(t *testing.T, s auth.Store) {
 		must(t, err)
 		same(t, got, &want)
 
-		// The old name is free, the new one is not.
+		// The old name can be used again, the new one cannot.
+
 		_, err = s.UpdateUser(ctx, "update", func(u *auth.User) error {
 			u.UserName = "Emilia"
 			return nil

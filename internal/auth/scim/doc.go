@@ -35,7 +35,7 @@
 //   - SQLite connections need `PRAGMA case_sensitive_like=ON`, or "co", "sw"
 //     and "ew" ignore case on [Text] columns.
 //   - PostgreSQL text columns need COLLATE "C", in the table's definition or in
-//     [Column].SQL. Otherwise LOWER also folds letters outside ASCII, which
+//     [Column].SQL. Otherwise LOWER also folds characters outside ASCII, which
 //     SQLite does not, and "gt", "ge", "lt" and "le" follow the database's locale.
 //
 // It must not import a database driver: it produces text and arguments and

@@ -94,8 +94,8 @@ func opNamed(name string) (Op, bool) {
 	return 0, false
 }
 
-// How tightly each kind of node binds; a child that binds less tightly than its
-// place demands is printed in parentheses.
+// How tightly each kind of node binds. A child that binds less tightly than its
+// parent requires is printed in parentheses.
 const (
 	bindOr = iota
 	bindAnd
@@ -108,12 +108,12 @@ func format(e Expr) string {
 	return b.String()
 }
 
-func writeExpr(b *strings.Builder, e Expr, place int) {
+func writeExpr(b *strings.Builder, e Expr, parent int) {
 	switch e := e.(type) {
 	case Or:
-		writeChain(b, e.Left, " or ", e.Right, bindOr, place)
+		writeChain(b, e.Left, " or ", e.Right, bindOr, parent)
 	case And:
-		writeChain(b, e.Left, " and ", e.Right, bindAnd, place)
+		writeChain(b, e.Left, " and ", e.Right, bindAnd, parent)
 	case Not:
 		b.WriteString("not (")
 		writeExpr(b, e.X, bindOr)
@@ -133,8 +133,8 @@ func writeExpr(b *strings.Builder, e Expr, place int) {
 
 // writeChain prints a two-sided node. Chains lean left when parsed, so only the
 // right side must bind tighter than the node itself.
-func writeChain(b *strings.Builder, left Expr, word string, right Expr, bind, place int) {
-	if bind < place {
+func writeChain(b *strings.Builder, left Expr, word string, right Expr, bind, parent int) {
+	if bind < parent {
 		b.WriteByte('(')
 		defer b.WriteByte(')')
 	}

@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/daemon"
+	"ingot/internal/base/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,20 +58,6 @@ func starts(t *testing.T, s daemon.Spec) []string {
 		t.Fatal(err)
 	}
 	return strings.Fields(string(text))
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(60 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 60 s: %s", what)
-		}
-	}
 }
 
 func TestHonoursTheContract(t *testing.T) {
@@ -119,7 +105,7 @@ func TestIsStartedAgain(t *testing.T) {
 		if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "another start", func() bool { return len(starts(t, s)) == n && d.Up() })
+		testkit.Eventually(t, "another start", func() bool { return len(starts(t, s)) == n && d.Up() })
 	}
 }
 
@@ -149,7 +135,7 @@ func TestEndsWhatIsLeftOver(t *testing.T) {
 			}
 			ended := make(chan struct{})
 			go func() { defer close(ended); _ = old.Wait() }()
-			eventually(t, "the first runs", func() bool { return s.Answers(t.Context()) == nil })
+			testkit.Eventually(t, "the first runs", func() bool { return s.Answers(t.Context()) == nil })
 			switch how {
 			case "without pid file":
 				if err := os.Remove(s.PIDFile); err != nil {
@@ -186,7 +172,7 @@ func TestEnsureSaysWhy(t *testing.T) {
 	if err := d.Ensure(t.Context()); !errors.Is(err, why) {
 		t.Errorf("%v, want %v", err, why)
 	}
-	eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
+	testkit.Eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
 	s = spec(t)
 	s.Args = []string{"-c", "echo broken >&2; exit 3", s.Data}
 	if err := started(t, s).Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
@@ -264,7 +250,7 @@ func TestEndBelow(t *testing.T) {
 		ended = make(chan struct{})
 		go func() { defer close(ended); _ = cmd.Wait() }()
 		t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-		eventually(t, "it runs", func() bool { return s.Answers(t.Context()) == nil })
+		testkit.Eventually(t, "it runs", func() bool { return s.Answers(t.Context()) == nil })
 		return ended
 	}
 	gone := begin(s, "redis-server")

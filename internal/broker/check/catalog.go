@@ -68,7 +68,7 @@ type schema struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// subject is a plan that is tried.
+// subject is the plan under test.
 type subject struct {
 	service service
 	plan    plan
@@ -94,7 +94,7 @@ func (s subject) updateable() bool {
 }
 
 func (r *runner) all() {
-	r.entrance()
+	r.access()
 	services := r.catalog()
 	for _, s := range r.choose(services) {
 		if r.ctx.Err() != nil {
@@ -107,41 +107,41 @@ func (r *runner) all() {
 
 func catalogCall() call { return call{method: http.MethodGet, path: "/v2/catalog"} }
 
-// entrance checks who is let in.
-func (r *runner) entrance() {
+// access checks authentication and the API version.
+func (r *runner) access() {
 	none, wrong, old := "", "wrong-"+newID(), "1.0"
 	if r.o.Username == "" && r.o.Password == "" {
-		r.check(secAuth, "requests without credentials are refused", func(p *probe) { p.skip("no credentials were given, so none are expected") })
+		r.check(secAuth, "requests without credentials are rejected", func(p *probe) { p.skip("no credentials were given, so none are expected") })
 	} else {
-		r.check(secAuth, "requests without credentials are refused", func(p *probe) {
+		r.check(secAuth, "requests without credentials are rejected", func(p *probe) {
 			c := catalogCall()
 			c.user, c.password = &none, &none
 			if a := p.do(c); a.status != http.StatusUnauthorized {
 				p.fail("status %d, want 401 Unauthorized", a.status)
 			}
 		})
-		r.check(secAuth, "a wrong password is refused", func(p *probe) {
+		r.check(secAuth, "a wrong password is rejected", func(p *probe) {
 			c := catalogCall()
 			c.password = &wrong
 			if a := p.do(c); a.status != http.StatusUnauthorized {
 				p.fail("status %d, want 401 Unauthorized", a.status)
 			}
 		})
-		r.check(secAuth, "a wrong password is refused for changes", func(p *probe) {
+		r.check(secAuth, "a wrong password is rejected for changes", func(p *probe) {
 			c := call{method: http.MethodDelete, path: "/v2/service_instances/" + newID(), query: url.Values{"service_id": {"x"}, "plan_id": {"x"}}, password: &wrong}
 			if a := p.do(c); a.status != http.StatusUnauthorized {
 				p.fail("status %d, want 401 Unauthorized", a.status)
 			}
 		})
 	}
-	r.check(secVersion, "a version that is not 2.x is refused", func(p *probe) {
+	r.check(secVersion, "a version that is not 2.x is rejected", func(p *probe) {
 		c := catalogCall()
 		c.version = &old
 		if a := p.do(c); a.status != http.StatusPreconditionFailed {
-			p.warn("status %d; 412 Precondition Failed would tell the platform", a.status)
+			p.warn("status %d, want 412 Precondition Failed", a.status)
 		}
 	})
-	r.check(secVersion, "a request without the header is refused", func(p *probe) {
+	r.check(secVersion, "a request without the header is rejected", func(p *probe) {
 		c := catalogCall()
 		c.version = &none
 		if a := p.do(c); a.status != http.StatusPreconditionFailed && a.status != http.StatusBadRequest {
@@ -152,7 +152,7 @@ func (r *runner) entrance() {
 		c, id := catalogCall(), newID()
 		c.header = http.Header{http.CanonicalHeaderKey(identityHeader): {id}}
 		if a := p.do(c); a.header.Get(identityHeader) != id {
-			p.warn("%s is %q, sent was %q", identityHeader, a.header.Get(identityHeader), id)
+			p.warn("%s is %q, want %q", identityHeader, a.header.Get(identityHeader), id)
 		}
 	})
 	r.check(secOrigin, "a malformed identity does not break the broker", func(p *probe) {
@@ -164,7 +164,7 @@ func (r *runner) entrance() {
 	})
 }
 
-// catalog checks what is offered, and returns it.
+// catalog checks the catalog and returns it.
 func (r *runner) catalog() []service {
 	var list []service
 	ok := r.check(secCatalog, "the catalog is a list of services", func(p *probe) {
@@ -178,7 +178,7 @@ func (r *runner) catalog() []service {
 			p.fail("a field has the wrong type: %v", err)
 		}
 		if list = c.Services; len(raw) == 0 {
-			p.warn("the catalog is empty: there is nothing to try")
+			p.warn("the catalog is empty: there is nothing to test")
 		}
 	})
 	r.check(secContent, "the catalog is sent as application/json", func(p *probe) {
@@ -189,11 +189,11 @@ func (r *runner) catalog() []service {
 	if !ok || len(list) == 0 {
 		return nil
 	}
-	r.check(secCatalog, "services have what is required, and unique names and ids", func(p *probe) {
+	r.check(secCatalog, "services have all required fields, and unique names and ids", func(p *probe) {
 		p.do(catalogCall())
 		checkServices(p, list)
 	})
-	r.check(secCatalog, "plans have what is required, and unique names and ids", func(p *probe) {
+	r.check(secCatalog, "plans have all required fields, and unique names and ids", func(p *probe) {
 		p.do(catalogCall())
 		checkPlans(p, list)
 	})
@@ -205,7 +205,7 @@ func (r *runner) catalog() []service {
 		a := p.want(p.do(catalogCall()), http.StatusOK)
 		var c struct{ Services []service }
 		if err := json.Unmarshal(a.text, &c); err != nil || !slices.Equal(allIDs(c.Services), allIDs(list)) {
-			p.fail("a second request for the catalog shows other ids")
+			p.fail("a second request for the catalog returns other ids")
 		}
 	})
 	return list
@@ -256,7 +256,7 @@ func checkPlans(p *probe, list []service) {
 			case !friendly.MatchString(one.Name):
 				p.warn("plan %q of %q: the name is hard to type", one.Name, s.Name)
 			case one.MaxPolling != nil && *one.MaxPolling <= 0:
-				p.fail("plan %q of %q: maximum_polling_duration has to be positive", one.Name, s.Name)
+				p.fail("plan %q of %q: maximum_polling_duration must be positive", one.Name, s.Name)
 			}
 			if len(one.MaintenanceInfo) > 0 && string(one.MaintenanceInfo) != "null" {
 				var info struct{ Version string }
@@ -292,7 +292,7 @@ func checkSchemas(p *probe, list []service) {
 		}
 	}
 	if !found {
-		p.skip("there are no schemas")
+		p.skip("the catalog has no schemas")
 	}
 }
 
@@ -308,7 +308,7 @@ func allIDs(list []service) []string {
 	return ids
 }
 
-// choose picks the plans to try.
+// choose returns the plans to test.
 func (r *runner) choose(list []service) []subject {
 	var chosen []subject
 	for _, s := range list {
@@ -330,9 +330,9 @@ func (r *runner) choose(list []service) []subject {
 		chosen = append(chosen, sub)
 	}
 	if len(chosen) == 0 {
-		r.check(secCatalog, "there is something to try", func(p *probe) {
+		r.check(secCatalog, "the service and plan exist", func(p *probe) {
 			if r.o.Service == "" && r.o.Plan == "" {
-				p.skip("the catalog could not be used")
+				p.skip("the catalog is not valid")
 			}
 			p.fail("no service %q with a plan %q is offered", r.o.Service, r.o.Plan)
 		})

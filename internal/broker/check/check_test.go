@@ -55,7 +55,7 @@ func TestGoodBrokersPass(t *testing.T) {
 	}
 }
 
-// Each fault that a broker can have is found, by the check that is about it.
+// Each fault of a broker is found by the check for it.
 func TestEachFaultIsFound(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -64,19 +64,19 @@ func TestEachFaultIsFound(t *testing.T) {
 		found string
 	}{
 		{"no auth", false, "without credentials"},
-		{"any password", false, "wrong password is refused"},
-		{"any password for changes", false, "wrong password is refused for changes"},
+		{"any password", false, "wrong password is rejected"},
+		{"any password for changes", false, "wrong password is rejected for changes"},
 		{"broken by identity", false, "malformed identity"},
 		{"catalog is a list", false, "the catalog is a list of services"},
 		{"catalog text port", false, "the catalog is a list of services"},
-		{"catalog no bindable", false, "services have what is required"},
-		{"catalog same service", false, "services have what is required"},
-		{"catalog no plans", false, "services have what is required"},
-		{"catalog bad permission", false, "services have what is required"},
-		{"catalog no description", false, "plans have what is required"},
-		{"catalog same plan id", false, "plans have what is required"},
-		{"catalog bad maintenance", false, "plans have what is required"},
-		{"catalog bad polling", false, "plans have what is required"},
+		{"catalog no bindable", false, "services have all required"},
+		{"catalog same service", false, "services have all required"},
+		{"catalog no plans", false, "services have all required"},
+		{"catalog bad permission", false, "services have all required"},
+		{"catalog no description", false, "plans have all required"},
+		{"catalog same plan id", false, "plans have all required"},
+		{"catalog bad maintenance", false, "plans have all required"},
+		{"catalog bad polling", false, "plans have all required"},
 		{"catalog bad schema", false, "schemas are JSON schemas"},
 		{"catalog new ids", false, "ids stay the same"},
 		{"provision bad json", false, "Provisioning/a body that is not JSON"},
@@ -84,46 +84,46 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"provision no plan", false, "Provisioning/a request without plan_id"},
 		{"provision unknown service", false, "an unknown service_id"},
 		{"provision unknown plan", false, "an unknown plan_id"},
-		{"provision 200", false, "made at once (201)"},
-		{"provision no body", false, "made at once (201)"},
-		{"provision dashboard", false, "made at once (201)"},
-		{"provision again 201", false, "the same request again is answered with 200"},
+		{"provision 200", false, "created synchronously (201)"},
+		{"provision no body", false, "created synchronously (201)"},
+		{"provision dashboard", false, "created synchronously (201)"},
+		{"provision again 201", false, "a repeated request is answered with 200"},
 		{"provision no conflict", false, "Provisioning/the same id with other attributes"},
-		{"async without error", true, "asynchrony is demanded"},
-		{"async unwanted", true, "made at once (201)"},
-		{"async again 200", true, "the same request while in progress"},
-		{"async other operation", true, "the same request while in progress"},
-		{"async blocked", true, "refuses other operations"},
-		{"async bound", true, "refuses other operations"},
-		{"async state", true, "made with accepts_incomplete=true"},
-		{"async fails", true, "made with accepts_incomplete=true"},
+		{"async without error", true, "an asynchronous request is required"},
+		{"async unwanted", true, "created synchronously (201)"},
+		{"async again 200", true, "a repeated request while in progress"},
+		{"async other operation", true, "a repeated request while in progress"},
+		{"async blocked", true, "rejects other operations"},
+		{"async bound", true, "rejects other operations"},
+		{"async state", true, "created with accepts_incomplete=true"},
+		{"async fails", true, "created with accepts_incomplete=true"},
 		{"poll unknown", false, "no operation that succeeded"},
 		{"fetch missing", false, "an instance can be fetched"},
 		{"fetch other plan", false, "an instance can be fetched"},
 		{"fetch unknown", false, "an unknown instance is not found"},
-		{"fetch deleted", false, "an instance that was removed is not found"},
+		{"fetch deleted", false, "a deleted instance is not found"},
 		{"bind bad json", false, "Binding/a body that is not JSON"},
 		{"bind no service", false, "Binding/a request without service_id"},
 		{"bind no plan", false, "Binding/a request without plan_id"},
 		{"bind unknown", false, "a binding of an unknown instance"},
-		{"bind text", false, "a binding is made"},
-		{"bind 200", false, "a binding is made"},
+		{"bind text", false, "a binding is created"},
+		{"bind 200", false, "a binding is created"},
 		{"bind again 201", false, "200 and the same credentials"},
 		{"bind again other", false, "200 and the same credentials"},
 		{"bind no conflict", false, "Binding/the same id with other attributes"},
 		{"bind fetch other", false, "a binding can be fetched"},
 		{"bind fetch unknown", false, "an unknown binding is not found"},
-		{"update unknown plan", false, "an unknown plan is refused"},
+		{"update unknown plan", false, "an unknown plan is rejected"},
 		{"update no service", false, "Updating a Service Instance/a request without service_id"},
 		{"update nothing", false, "the plan can be changed"},
 		{"unbind no service", false, "Unbinding/a request without service_id"},
-		{"unbind again 200", false, "a binding that was removed is gone"},
+		{"unbind again 200", false, "a deleted binding is gone"},
 		{"unbind unknown 404", false, "an unknown binding is gone"},
-		{"unbind fails", false, "a binding is removed"},
+		{"unbind fails", false, "a binding is deleted"},
 		{"delete no service", false, "Deprovisioning/a request without service_id"},
-		{"delete again 200", false, "an instance that was removed is gone"},
+		{"delete again 200", false, "a deleted instance is gone"},
 		{"delete unknown 404", false, "an unknown instance is gone"},
-		{"delete fails", false, "an instance is removed"},
+		{"delete fails", false, "an instance is deleted"},
 		{"empty description", false, "Provisioning/a request without service_id"},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestEachFaultIsFound(t *testing.T) {
 	}
 }
 
-// What is only recommended does not fail, but is said.
+// A recommendation that is not followed is a warning, not a failure.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	for fault, found := range map[string]string{
@@ -168,7 +168,7 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	r := run(t, &toy{fault: "provision again 201"})
 	out := text(r)
-	for _, want := range []string{"FAIL  the same request again is answered with 200", "> PUT /v2/service_instances/", "< 201 Created", "want 200 OK", "does NOT conform"} {
+	for _, want := range []string{"FAIL  a repeated request is answered with 200", "> PUT /v2/service_instances/", "< 201 Created", "want 200 OK", "does NOT conform"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}

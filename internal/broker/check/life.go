@@ -59,7 +59,7 @@ func (s subject) remove(path string) call {
 	return async(call{method: http.MethodDelete, path: path, query: s.query()})
 }
 
-// life tries one plan from its beginning to its end.
+// life tests the whole life cycle of an instance of one plan.
 func (r *runner) life(s subject) {
 	r.refusals(s)
 	id := newID()
@@ -71,12 +71,12 @@ func (r *runner) life(s subject) {
 		r.bindings(s, id)
 		r.update(s, id)
 	} else {
-		// Whatever it left behind is asked to go.
-		r.check(secDelete, "what a failed request left is removed", func(p *probe) { p.gone(s, instancePath(id)) })
+		// The failed request may have created something.
+		r.check(secDelete, "what a failed request created is deleted", func(p *probe) { p.gone(s, instancePath(id)) })
 	}
 }
 
-// refusals sends what must not be accepted.
+// refusals sends requests that must be rejected.
 func (r *runner) refusals(s subject) {
 	refused := func(name string, body any) {
 		r.check(secProvision, name, func(p *probe) {
@@ -85,24 +85,24 @@ func (r *runner) refusals(s subject) {
 			p.want(p.do(async(put(instancePath(id), body))), http.StatusBadRequest)
 		})
 	}
-	refused("a body that is not JSON is refused with 400", `{"service_id":`)
-	refused("a request without service_id is refused with 400", without(s.body(), "service_id"))
-	refused("a request without plan_id is refused with 400", without(s.body(), "plan_id"))
-	refused("an unknown service_id is refused with 400", with(s.body(), "service_id", newID()))
-	refused("an unknown plan_id is refused with 400", with(s.body(), "plan_id", newID()))
+	refused("a body that is not JSON is rejected with 400", `{"service_id":`)
+	refused("a request without service_id is rejected with 400", without(s.body(), "service_id"))
+	refused("a request without plan_id is rejected with 400", without(s.body(), "plan_id"))
+	refused("an unknown service_id is rejected with 400", with(s.body(), "service_id", newID()))
+	refused("an unknown plan_id is rejected with 400", with(s.body(), "plan_id", newID()))
 	r.check(secDelete, "an unknown instance is gone (410)", func(p *probe) {
 		p.want(p.do(s.remove(instancePath(newID()))), http.StatusGone)
 	})
-	r.check(secDelete, "a request without service_id is refused with 400", func(p *probe) {
+	r.check(secDelete, "a request without service_id is rejected with 400", func(p *probe) {
 		p.want(p.do(call{method: http.MethodDelete, path: instancePath(newID()), query: url.Values{"plan_id": {s.plan.ID}}}), http.StatusBadRequest)
 	})
 	r.check(secPoll, "an unknown instance has no operation that succeeded", func(p *probe) {
 		if a := p.do(call{method: http.MethodGet, path: instancePath(newID()) + "/last_operation", query: s.query()}); a.status < http.StatusBadRequest {
-			p.fail("status %d for an instance that never was", a.status)
+			p.fail("status %d for an instance that never existed", a.status)
 		}
 	})
 	if s.bindable() {
-		r.check(secBind, "a binding of an unknown instance is refused", func(p *probe) {
+		r.check(secBind, "a binding of an unknown instance is rejected", func(p *probe) {
 			a := p.do(async(put(bindingPath(newID(), newID()), s.bindBody("check-app"))))
 			if a.status < http.StatusBadRequest || a.status >= http.StatusInternalServerError {
 				p.fail("status %d, want one of 4xx", a.status)
@@ -114,7 +114,7 @@ func (r *runner) refusals(s subject) {
 	}
 }
 
-// undo removes what should not have been made, and says nothing about it.
+// undo removes what a failed check created, without recording the requests.
 func (p *probe) undo(s subject, path string) {
 	n, outcome := len(p.result.Exchanges), p.result
 	if outcome.Outcome == Pass {
@@ -133,11 +133,11 @@ func (p *probe) undo(s subject, path string) {
 	}
 }
 
-// provision makes an instance: at once if the broker does so, else not.
+// provision creates an instance, synchronously if the broker supports it.
 func (r *runner) provision(s subject, id string) bool {
 	var needsAsync bool
 	made := false
-	r.check(secProvision, "an instance is made at once (201), or asynchrony is demanded (422 AsyncRequired)", func(p *probe) {
+	r.check(secProvision, "an instance is created synchronously (201), or an asynchronous request is required (422 AsyncRequired)", func(p *probe) {
 		a := p.want(p.do(put(instancePath(id), s.body())), http.StatusCreated, http.StatusUnprocessableEntity)
 		if a.status == http.StatusUnprocessableEntity {
 			if a.string("error") != "AsyncRequired" {
@@ -149,19 +149,19 @@ func (r *runner) provision(s subject, id string) bool {
 		checkDashboard(p, a)
 		made = true
 	})
-	// The other way is tried with the same instance where it is needed, or else
-	// with one of its own.
+	// The asynchronous request is for the same instance if the synchronous one
+	// was rejected, otherwise for another.
 	second := id
 	if !needsAsync {
 		second = newID()
 	}
 	inProgress := false
-	ok := r.check(secProvision, "an instance is made with accepts_incomplete=true (201, or 202 and polling)", func(p *probe) {
+	ok := r.check(secProvision, "an instance is created with accepts_incomplete=true (201, or 202 and polling)", func(p *probe) {
 		a := p.want(p.do(async(put(instancePath(second), s.body()))), http.StatusCreated, http.StatusAccepted)
 		checkDashboard(p, a)
 		if a.status == http.StatusCreated {
 			if needsAsync {
-				p.fail("201, after asynchrony was demanded")
+				p.fail("status 201, although the synchronous request got AsyncRequired")
 			}
 			return
 		}
@@ -172,12 +172,12 @@ func (r *runner) provision(s subject, id string) bool {
 		}
 	})
 	if !inProgress {
-		r.check(secBlock, "an instance in progress refuses other operations (422 ConcurrencyError)", func(p *probe) { p.skip("no operation was in progress") })
+		r.check(secBlock, "an instance in progress rejects other operations (422 ConcurrencyError)", func(p *probe) { p.skip("no operation was in progress") })
 	}
 	if needsAsync {
 		return ok
 	}
-	r.check(secDelete, "an instance made that way is removed", func(p *probe) { p.gone(s, instancePath(second)) })
+	r.check(secDelete, "an instance created this way is deleted", func(p *probe) { p.gone(s, instancePath(second)) })
 	return made
 }
 
@@ -189,14 +189,14 @@ func checkDashboard(p *probe, a *answer) {
 	}
 }
 
-// state asks once for the last operation.
+// state returns the state of the last operation.
 func (p *probe) state(s subject, id string) string {
 	return p.do(call{method: http.MethodGet, path: instancePath(id) + "/last_operation", query: s.query()}).string("state")
 }
 
-// blocked looks at an instance that is being made.
+// blocked tests an instance whose creation is in progress.
 func (r *runner) blocked(s subject, id, operation string) {
-	r.check(secProvision, "the same request while in progress is accepted again (202)", func(p *probe) {
+	r.check(secProvision, "a repeated request while in progress is accepted (202)", func(p *probe) {
 		a := p.want(p.do(async(put(instancePath(id), s.body()))), http.StatusAccepted, http.StatusOK)
 		if a.status == http.StatusOK {
 			if p.state(s, id) == "in progress" {
@@ -208,7 +208,7 @@ func (r *runner) blocked(s subject, id, operation string) {
 			p.fail("operation is %q, it was %q before", a.string("operation"), operation)
 		}
 	})
-	r.check(secBlock, "an instance in progress refuses other operations (422 ConcurrencyError)", func(p *probe) {
+	r.check(secBlock, "an instance in progress rejects other operations (422 ConcurrencyError)", func(p *probe) {
 		if !s.bindable() {
 			p.skip("the plan cannot be bound")
 		}
@@ -220,7 +220,7 @@ func (r *runner) blocked(s subject, id, operation string) {
 			state := p.state(s, id)
 			p.gone(s, bindingPath(id, binding))
 			if state == "in progress" {
-				p.fail("an instance that is being made was bound")
+				p.fail("an instance was bound while its creation was in progress")
 			}
 			p.skip("it was ready by then")
 		case a.status == http.StatusUnprocessableEntity && a.string("error") != "ConcurrencyError":
@@ -231,14 +231,14 @@ func (r *runner) blocked(s subject, id, operation string) {
 	})
 }
 
-// repeat sends the request of an instance again, as it was and changed.
+// repeat sends the request for an instance again, unchanged and changed.
 func (r *runner) repeat(s subject, id string) {
-	r.check(secProvision, "the same request again is answered with 200", func(p *probe) {
+	r.check(secProvision, "a repeated request is answered with 200", func(p *probe) {
 		p.want(p.do(async(put(instancePath(id), s.body()))), http.StatusOK)
 	})
 	r.check(secProvision, "the same id with other attributes is a conflict (409)", func(p *probe) {
 		if s.other == nil {
-			p.skip("there is no second plan to ask for")
+			p.skip("the offering has only one plan")
 		}
 		p.want(p.do(async(put(instancePath(id), with(s.body(), "plan_id", s.other.ID)))), http.StatusConflict)
 	})
@@ -251,7 +251,7 @@ func (r *runner) fetch(s subject, id string) {
 		}
 		a := p.want(p.do(call{method: http.MethodGet, path: instancePath(id), query: s.query()}), http.StatusOK)
 		if a.string("service_id") != s.service.ID || a.string("plan_id") != s.plan.ID {
-			p.fail("service_id or plan_id is another")
+			p.fail("wrong service_id or plan_id")
 		}
 	})
 	r.check(secFetch, "an unknown instance is not found (404)", func(p *probe) {
@@ -262,17 +262,17 @@ func (r *runner) fetch(s subject, id string) {
 	})
 }
 
-// bindings makes a binding, looks at it and removes it.
+// bindings creates, fetches and deletes a binding.
 func (r *runner) bindings(s subject, id string) {
 	if !s.bindable() {
-		r.check(secBind, "a binding is made", func(p *probe) { p.skip("the plan cannot be bound") })
+		r.check(secBind, "a binding is created", func(p *probe) { p.skip("the plan cannot be bound") })
 		return
 	}
-	r.check(secBind, "a body that is not JSON is refused with 400", func(p *probe) {
+	r.check(secBind, "a body that is not JSON is rejected with 400", func(p *probe) {
 		p.want(p.do(put(bindingPath(id, newID()), `[1`)), http.StatusBadRequest)
 	})
 	for _, name := range []string{"service_id", "plan_id"} {
-		r.check(secBind, "a request without "+name+" is refused with 400", func(p *probe) {
+		r.check(secBind, "a request without "+name+" is rejected with 400", func(p *probe) {
 			binding := newID()
 			defer p.undo(s, bindingPath(id, binding))
 			p.want(p.do(async(put(bindingPath(id, binding), without(s.bindBody("check-app"), name)))), http.StatusBadRequest)
@@ -280,14 +280,14 @@ func (r *runner) bindings(s subject, id string) {
 	}
 	path := bindingPath(id, newID())
 	var first any
-	made := r.check(secBind, "a binding is made (201, or 202 and polling)", func(p *probe) {
+	made := r.check(secBind, "a binding is created (201, or 202 and polling)", func(p *probe) {
 		a := p.want(p.do(async(put(path, s.bindBody("check-app")))), http.StatusCreated, http.StatusAccepted)
 		if a.status == http.StatusAccepted {
 			if state := p.poll(path, s, a.string("operation")); state != "succeeded" {
 				p.fail("the operation ended as %q", state)
 			}
 			if !s.service.BindingsRetrievable {
-				p.fail("it is made asynchronously, so bindings_retrievable has to be true")
+				p.fail("the binding is created asynchronously, so bindings_retrievable must be true")
 			}
 			a = p.want(p.do(call{method: http.MethodGet, path: path, query: s.query()}), http.StatusOK)
 		}
@@ -297,13 +297,13 @@ func (r *runner) bindings(s subject, id string) {
 		}
 	})
 	if !made {
-		r.check(secUnbind, "what a failed request left is removed", func(p *probe) { p.gone(s, path) })
+		r.check(secUnbind, "what a failed request created is deleted", func(p *probe) { p.gone(s, path) })
 		return
 	}
-	r.check(secBind, "the same request again is answered with 200 and the same credentials", func(p *probe) {
+	r.check(secBind, "a repeated request is answered with 200 and the same credentials", func(p *probe) {
 		a := p.want(p.do(async(put(path, s.bindBody("check-app")))), http.StatusOK)
 		if !reflect.DeepEqual(a.object["credentials"], first) {
-			p.fail("the credentials are others")
+			p.fail("the credentials differ")
 		}
 	})
 	r.check(secBind, "the same id with other attributes is a conflict (409)", func(p *probe) {
@@ -315,7 +315,7 @@ func (r *runner) bindings(s subject, id string) {
 		}
 		a := p.want(p.do(call{method: http.MethodGet, path: path, query: s.query()}), http.StatusOK)
 		if !reflect.DeepEqual(a.object["credentials"], first) {
-			p.fail("the credentials are others")
+			p.fail("the credentials differ")
 		}
 	})
 	r.check(secFetchBind, "an unknown binding is not found (404)", func(p *probe) {
@@ -324,16 +324,16 @@ func (r *runner) bindings(s subject, id string) {
 		}
 		p.want(p.do(call{method: http.MethodGet, path: bindingPath(id, newID()), query: s.query()}), http.StatusNotFound)
 	})
-	r.check(secUnbind, "a request without service_id is refused with 400", func(p *probe) {
+	r.check(secUnbind, "a request without service_id is rejected with 400", func(p *probe) {
 		p.want(p.do(call{method: http.MethodDelete, path: path, query: url.Values{"plan_id": {s.plan.ID}}}), http.StatusBadRequest)
 	})
-	r.check(secUnbind, "a binding is removed (200, or 202 and polling)", func(p *probe) { p.gone(s, path) })
-	r.check(secUnbind, "a binding that was removed is gone (410)", func(p *probe) {
+	r.check(secUnbind, "a binding is deleted (200, or 202 and polling)", func(p *probe) { p.gone(s, path) })
+	r.check(secUnbind, "a deleted binding is gone (410)", func(p *probe) {
 		p.want(p.do(s.remove(path)), http.StatusGone)
 	})
 }
 
-// update changes the plan and back.
+// update changes the plan and changes it back.
 func (r *runner) update(s subject, id string) {
 	patch := func(sub subject, to string) call {
 		return async(call{method: http.MethodPatch, path: instancePath(id), body: object{
@@ -341,18 +341,18 @@ func (r *runner) update(s subject, id string) {
 			"previous_values": object{"plan_id": sub.plan.ID, "service_id": s.service.ID},
 		}})
 	}
-	r.check(secUpdate, "an unknown plan is refused", func(p *probe) {
+	r.check(secUpdate, "an unknown plan is rejected", func(p *probe) {
 		a := p.do(patch(s, newID()))
 		if a.status != http.StatusBadRequest && a.status != http.StatusUnprocessableEntity {
 			p.fail("status %d, want 400 or 422", a.status)
 		}
 	})
-	r.check(secUpdate, "a request without service_id is refused with 400", func(p *probe) {
+	r.check(secUpdate, "a request without service_id is rejected with 400", func(p *probe) {
 		p.want(p.do(async(call{method: http.MethodPatch, path: instancePath(id), body: object{"plan_id": s.plan.ID}})), http.StatusBadRequest)
 	})
 	r.check(secUpdate, "the plan can be changed, and back", func(p *probe) {
 		if s.other == nil || !s.updateable() {
-			p.skip("there is no second plan, or plan_updateable is not true")
+			p.skip("the offering has only one plan, or plan_updateable is not true")
 		}
 		now := subject{service: s.service, plan: *s.other}
 		for _, step := range []struct{ from, to subject }{{s, now}, {now, s}} {
@@ -372,14 +372,14 @@ func (r *runner) update(s subject, id string) {
 	})
 }
 
-// deprovision removes the instance, and sees that it is gone.
+// deprovision deletes the instance and checks that it is gone.
 func (r *runner) deprovision(s subject, id string) {
 	path := instancePath(id)
-	r.check(secDelete, "an instance is removed (200, or 202 and polling)", func(p *probe) { p.gone(s, path) })
-	r.check(secDelete, "an instance that was removed is gone (410)", func(p *probe) {
+	r.check(secDelete, "an instance is deleted (200, or 202 and polling)", func(p *probe) { p.gone(s, path) })
+	r.check(secDelete, "a deleted instance is gone (410)", func(p *probe) {
 		p.want(p.do(s.remove(path)), http.StatusGone)
 	})
-	r.check(secFetch, "an instance that was removed is not found (404)", func(p *probe) {
+	r.check(secFetch, "a deleted instance is not found (404)", func(p *probe) {
 		if !s.service.InstancesRetrievable {
 			p.skip("instances_retrievable is not true")
 		}
@@ -387,7 +387,7 @@ func (r *runner) deprovision(s subject, id string) {
 	})
 }
 
-// gone removes something and waits until it is. What is gone already is fine.
+// gone deletes a resource, if it exists, and waits until it is deleted.
 func (p *probe) gone(s subject, path string) {
 	a := p.want(p.do(s.remove(path)), http.StatusOK, http.StatusAccepted, http.StatusGone)
 	if a.status == http.StatusAccepted {

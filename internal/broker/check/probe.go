@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Version is that of the API.
+// Version is the version of the API.
 const Version = "2.17"
 
 // The headers of the API.
@@ -26,29 +26,29 @@ const (
 	identityHeader = "X-Broker-API-Request-Identity"
 )
 
-// Options say which broker is checked, and how.
+// Options configure a run of the checks.
 type Options struct {
 	URL                string
 	Username, Password string
-	// Service and Plan name what to try; one plan of each offering if empty, a
-	// free one if there is one.
+	// Service and Plan select the plan to test. If empty, one plan of each
+	// offering is tested, a free one if possible.
 	Service, Plan string
-	// Client is used for requests; one with a timeout if nil.
+	// Client is used for requests; nil means one with a timeout.
 	Client *http.Client
-	// Poll is how long to wait between questions for the last operation; a
-	// second if zero. A broker's Retry-After counts for more.
+	// Poll is the interval for polling the last operation; 0 means a second. A
+	// broker's Retry-After takes precedence.
 	Poll time.Duration
-	// Patience is how long an asynchronous operation may take; 10 minutes if
-	// zero.
+	// Patience is how long an asynchronous operation may take; 0 means 10
+	// minutes.
 	Patience time.Duration
 }
 
-// Run checks a broker. The error says that it could not be reached or that the
-// options make no sense; what is wrong with the broker stands in the report.
+// Run checks a broker. It returns an error if the broker could not be reached or
+// the options are invalid; violations are in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("the broker's URL has to look like https://HOST:PORT")
+		return nil, errors.New("the broker's URL must look like https://HOST:PORT")
 	}
 	if u.User != nil {
 		return nil, errors.New("give the user name and the password apart from the URL")
@@ -86,21 +86,21 @@ func (r *runner) reachable() error {
 	}
 	resp, err := r.o.Client.Do(req)
 	if err != nil {
-		return fmt.Errorf("the broker cannot be reached: %w", err)
+		return fmt.Errorf("connect to the broker: %w", err)
 	}
 	return resp.Body.Close()
 }
 
-// probe is one check under way.
+// probe is a check in progress.
 type probe struct {
 	r      *runner
 	result Result
 }
 
-// stop ends a check from inside.
+// stop is the panic value that ends a check.
 type stop struct{}
 
-// check runs one. The function returns when it passed.
+// check runs a check, which passes if f returns.
 func (r *runner) check(section, name string, f func(p *probe)) bool {
 	p := &probe{r: r, result: Result{Section: section, Subject: r.subject, Name: name, Outcome: Pass}}
 	func() {
@@ -125,7 +125,7 @@ func (p *probe) end(o Outcome, format string, args ...any) {
 func (p *probe) fail(format string, args ...any) { p.end(Fail, format, args...) }
 func (p *probe) skip(why string)                 { p.end(Skip, "%s", why) }
 
-// warn goes on: the rest of the check may still fail.
+// warn continues the check, which may still fail.
 func (p *probe) warn(format string, args ...any) {
 	p.result.Outcome, p.result.Reason = Warn, fmt.Sprintf(format, args...)
 }
@@ -134,19 +134,19 @@ func (p *probe) warn(format string, args ...any) {
 type call struct {
 	method, path string
 	query        url.Values
-	body         any // a string is sent as it is
+	body         any // a string is sent unchanged
 	user         *string
 	password     *string
 	version      *string
 	header       http.Header
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status int
 	header http.Header
 	text   []byte
-	object map[string]any // nil when the body is no object
+	object map[string]any // nil if the body is not a JSON object
 }
 
 func (a *answer) string(name string) string {
@@ -154,7 +154,7 @@ func (a *answer) string(name string) string {
 	return s
 }
 
-// do sends a request. No answer at all fails the check.
+// do sends a request. The check fails if there is no response.
 func (p *probe) do(c call) *answer {
 	target := p.r.base + c.path
 	shown := c.path
@@ -203,23 +203,24 @@ func (p *probe) do(c call) *answer {
 	resp, err := p.r.o.Client.Do(req)
 	if err != nil {
 		x.Got = "no answer"
-		p.fail("no answer: %v", err)
+		p.fail("no response: %v", err)
 	}
 	defer resp.Body.Close()
 	a := &answer{status: resp.StatusCode, header: resp.Header}
 	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20)); err != nil {
 		x.Got = resp.Status
-		p.fail("the answer ends early: %v", err)
+		p.fail("incomplete response: %v", err)
 	}
-	_ = json.Unmarshal(a.text, &a.object) // whoever needs an object says so
+	_ = json.Unmarshal(a.text, &a.object) // callers check that it is an object
 	x.Got = strings.TrimSpace(resp.Status + " " + short(a.text))
 	return a
 }
 
-// credentialValue finds what an answer's credentials hold.
+// credentialValue matches the values in the credentials of a response.
 var credentialValue = regexp.MustCompile(`"credentials"\s*:\s*\{[^{}]*\}`)
 
-// short is a body for people: on one line, not too long, without credentials.
+// short returns a body for the report: on one line, truncated, without
+// credentials.
 func short(body []byte) string {
 	s := strings.Join(strings.Fields(string(body)), " ")
 	s = credentialValue.ReplaceAllString(s, `"credentials":{…}`)
@@ -229,7 +230,7 @@ func short(body []byte) string {
 	return s
 }
 
-// want fails unless the status is one of these. An answer has to be an object.
+// want fails the check unless the status is one of these and the body an object.
 func (p *probe) want(a *answer, statuses ...int) *answer {
 	found := false
 	var words []string
@@ -246,15 +247,15 @@ func (p *probe) want(a *answer, statuses ...int) *answer {
 	for _, name := range []string{"error", "description"} {
 		if v, there := a.object[name]; there && a.status >= http.StatusBadRequest {
 			if s, ok := v.(string); !ok || s == "" {
-				p.fail("%s has to be a string that is not empty", name)
+				p.fail("%s must be a non-empty string", name)
 			}
 		}
 	}
 	return a
 }
 
-// poll asks for the last operation until it has ended. It returns the last
-// state; "gone" for 410.
+// poll polls the last operation until it has ended, and returns its state, or
+// "gone" for status 410.
 func (p *probe) poll(path string, s subject, operation string) string {
 	query := s.query()
 	if operation != "" {
@@ -272,7 +273,7 @@ func (p *probe) poll(path string, s subject, operation string) string {
 			return state
 		case "in progress":
 		default:
-			p.fail("state is %q; possible are in progress, succeeded, failed", a.object["state"])
+			p.fail("state is %q, want in progress, succeeded or failed", a.object["state"])
 		}
 		if time.Now().After(deadline) {
 			p.fail("still in progress after %v", p.r.o.Patience)
@@ -292,7 +293,7 @@ func (p *probe) poll(path string, s subject, operation string) string {
 	}
 }
 
-// newID is an id that no broker has seen before.
+// newID returns a random id.
 func newID() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails

@@ -19,17 +19,17 @@ const (
 	Skip Outcome = "skip"
 )
 
-// Exchange is a request and its answer, without passwords.
+// Exchange is a request and its response, without passwords.
 type Exchange struct {
 	Sent string `json:"sent"`
 	Got  string `json:"got"`
 }
 
-// Result is what became of one check.
+// Result is the result of one check.
 type Result struct {
 	// Section is the heading in the specification.
 	Section string `json:"section"`
-	// Subject is the offering and plan that it was tried with.
+	// Subject is the tested offering and plan.
 	Subject string  `json:"subject,omitempty"`
 	Name    string  `json:"name"`
 	Outcome Outcome `json:"outcome"`
@@ -51,7 +51,7 @@ type Report struct {
 	Skipped int       `json:"skipped"`
 }
 
-// OK tells whether nothing failed.
+// OK reports whether no check failed.
 func (r *Report) OK() bool { return r.Failed == 0 }
 
 func (r *Report) add(result Result) {
@@ -76,8 +76,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Write writes the report for people. What was sent and got is shown for checks
-// that did not pass.
+// Write writes the report as text, with requests and responses of the checks that
+// did not pass.
 func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "Open Service Broker API %s: %s\n", r.Version, r.URL)
 	heading := ""

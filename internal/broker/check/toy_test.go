@@ -23,8 +23,9 @@ type toy struct {
 }
 
 type toyInstance struct {
-	plan     string
-	polls    int // until it is ready
+	plan  string
+	polls int // number of polls until it is ready
+
 	deleting bool
 	bindings map[string]string // app by id
 }
@@ -162,7 +163,7 @@ func (b *toy) poll(id string) (int, any) {
 	return http.StatusOK, object{"state": "succeeded"}
 }
 
-// lacks says what is missing or wrong in a body; faults name what is let pass.
+// lacks reports whether a body is invalid, unless the fault is to accept it.
 func (b *toy) lacks(what string, body object, bad bool) bool {
 	missing := func(field, fault string) bool {
 		s, _ := body[field].(string)

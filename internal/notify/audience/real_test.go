@@ -31,10 +31,7 @@ const realUsers = 120
 // realAuth starts our authorization server with some users.
 func realAuth(t *testing.T) (string, auth.Store, []string) {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), authdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
 	store := authdb.New(d)
 	quiet := slog.New(slog.DiscardHandler)
 	secrets := auth.Secrets{AdminPassword: "p", AdminClientSecret: "s", Components: map[string]string{
@@ -87,10 +84,7 @@ func (nobody) UsersByName(context.Context, []string, []string) ([]api.DirectoryU
 // realPlatform starts our platform's API with an organization and a space.
 func realPlatform(t *testing.T, authURL string, users []string) (address, org, space string) {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	store := platformdb.New(d)
 	o, s := &platform.Organization{Name: "acme"}, &platform.Space{Name: "dev"}
 	err := store.Update(t.Context(), func(tx platform.Tx) error {

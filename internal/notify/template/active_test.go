@@ -9,14 +9,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// active returns what is active in a document as a browser's parser sees it. It
-// shares nothing with the cleaner: it reads the tree and not the tokens, and it
-// looks for what is bad and not for what is good.
+// active returns the active content of a document as a browser's parser sees it.
+// It shares no code with the sanitizer: it reads the tree and not the tokens, and
+// has a list of what is forbidden and not of what is allowed.
 func active(t testing.TB, source string) []string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(source))
 	if err != nil {
-		// The parser refuses nesting that is deeper than it likes.
+		// The parser rejects nesting that is too deep.
 		return nil
 	}
 	var found []string
@@ -25,7 +25,7 @@ func active(t testing.TB, source string) []string {
 			found = append(found, activeElement(n)...)
 		}
 	}
-	// Outlook reads what is in these comments as HTML.
+	// Outlook parses the content of these comments as HTML.
 	for _, m := range outlookOnly.FindAllStringSubmatch(source, -1) {
 		found = append(found, active(t, m[1])...)
 	}
@@ -105,8 +105,8 @@ func activeStyle(s string) []string {
 	return found
 }
 
-// The vectors are of the well-known kinds; that each is one is checked against
-// the parser, too, except for those that only old readers fall for.
+// The vectors are of the well-known kinds. Each is also checked with the parser,
+// except those that only affect old mail readers.
 var vectors = []string{
 	// Scripts.
 	`<script>alert(1)</script>`,
@@ -273,7 +273,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// What the judge above does not see would be a hole in the test.
+// What active does not find would be a gap in the test.
 func TestJudgeSeesActiveContent(t *testing.T) {
 	t.Parallel()
 	blind := 0
@@ -284,7 +284,7 @@ func TestJudgeSeesActiveContent(t *testing.T) {
 		}
 	}
 	if blind > len(vectors)/4 {
-		t.Errorf("the judge sees nothing in %d of %d vectors", blind, len(vectors))
+		t.Errorf("active finds nothing in %d of %d vectors", blind, len(vectors))
 	}
 }
 

@@ -11,8 +11,8 @@ var (
 	imageSchemes = words(`http https cid data`)
 )
 
-// squeeze removes what readers of addresses skip: white space, control and
-// invisible characters. They are how a forbidden scheme is hidden.
+// stripIgnored removes the characters that browsers ignore in addresses: white
+// space, control and invisible characters. They can hide a forbidden scheme.
 func stripIgnored(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
@@ -22,8 +22,8 @@ func stripIgnored(s string) string {
 	}, s)
 }
 
-// scheme is what stands before the first colon, in lower case, empty for an
-// address without one. It may be anything, not only a well-formed scheme.
+// scheme returns the text before the first colon, in lower case, or nothing if
+// there is no colon. It need not be a well-formed scheme.
 func scheme(s string) string {
 	i := strings.IndexAny(s, ":/?#")
 	if i < 0 || s[i] != ':' {
@@ -37,7 +37,7 @@ func address(s string, allowed map[string]bool) (string, bool) {
 	if !addressAllowed(s, allowed) {
 		return "", false
 	}
-	// Line breaks and controls inside are dropped by browsers, and by us first.
+	// Browsers drop line breaks and control characters inside, so drop them first.
 	for i := range len(s) {
 		if s[i] < ' ' {
 			return strings.Map(func(r rune) rune {
@@ -67,8 +67,8 @@ func addressAllowed(s string, allowed map[string]bool) bool {
 	return true
 }
 
-// picture tells whether the rest of a data address is a bitmap. SVG is left
-// out: it is a document that can hold scripts.
+// isBitmap reports whether the rest of a data address is a bitmap. SVG is not
+// allowed: it is a document that can contain scripts.
 func isBitmap(rest string) bool {
 	kind, _, _ := strings.Cut(rest, ",")
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
@@ -79,7 +79,8 @@ func isBitmap(rest string) bool {
 	return false
 }
 
-// font tells the same of fonts, which style sheets bring along.
+// isFont reports whether the rest of a data address is a font, as in style
+// sheets.
 func isFont(rest string) bool {
 	rest = strings.ToLower(rest)
 	return strings.HasPrefix(rest, "font/") || strings.HasPrefix(rest, "application/font-") || strings.HasPrefix(rest, "application/x-font-")
@@ -113,9 +114,9 @@ func imageSet(s string) bool {
 
 const hexDigits = "0123456789ABCDEF"
 
-// appendAddressPart writes a value into an address. After a ? or # it is data
-// and may not end its part; before, it may be a path or a whole address, of
-// which only what no address contains is encoded.
+// appendAddressPart writes a value into an address. After a ? or # it is data and
+// fully encoded; before, it may be a path or a whole address, so that only
+// characters that are invalid in addresses are encoded.
 func appendAddressPart(dst []byte, s string, data bool) []byte {
 	for i := range len(s) {
 		c := s[i]

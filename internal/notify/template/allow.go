@@ -14,9 +14,9 @@ func words(s string) map[string]bool {
 }
 
 var (
-	// elements may stay. What is not here loses its tags and keeps its content.
-	// Left out on purpose, because a parser reads their content by other rules
-	// than those of the tokenizer: select, frameset, noscript, template, svg, math.
+	// elements are allowed. Other elements lose their tags and keep their content.
+	// Not allowed, because a parser reads their content by other rules than the
+	// tokenizer: select, frameset, noscript, template, svg, math.
 	elements = words(`
 		html head body title style meta link
 		a abbr acronym address area article aside audio b bdi bdo big blockquote br button caption center cite code col
@@ -25,18 +25,18 @@ var (
 		progress q rp rt ruby s samp section small source span strike strong sub summary sup table tbody td textarea
 		tfoot th thead time tr track tt u ul var video wbr`)
 
-	// office are the elements of Outlook's drawings and settings. To anything
-	// else they are unknown words.
+	// office are the elements of Outlook's drawings and settings, which other
+	// readers do not know.
 	office = words(`
 		v:background v:fill v:formulas v:f v:group v:image v:imagedata v:line v:oval v:path v:polyline v:rect v:roundrect
 		v:shadow v:shape v:shapetype v:stroke v:textbox v:textpath o:allowpng o:lock o:officedocumentsettings o:p
 		o:pixelsperinch o:targetscreensize o:relyonvml w:anchorlock w:compatibility w:donotoptimizeforbrowser
 		w:punctuationkerning w:validateagainstschemas w:view w:worddocument w:wrap w:zoom`)
 
-	// swallowed elements go with everything in them.
+	// swallowed elements are removed with their content.
 	swallowed = words(`applet frameset math object svg template`)
 
-	// headElements may stand in a head.
+	// headElements are allowed in a head.
 	headElements = words(`base link meta noscript script style title`)
 
 	plainAttributes = words(`
@@ -49,19 +49,19 @@ var (
 		width wrap xml:lang xmlns property`)
 )
 
-// attrKind says how an attribute's value is looked at.
+// attrKind says how an attribute's value is checked.
 type attrKind uint8
 
 const (
 	attrDrop attrKind = iota
 	attrPlain
-	attrLink   // a place to go to
-	attrImage  // something to show
+	attrLink   // the target of a link
+	attrImage  // the address of an image
 	attrSet    // srcset
 	attrStyle  // CSS
-	attrAction // where a form goes
+	attrAction // the target of a form
 	attrLocal  // #name
-	attrOffice // plain, but of an element that takes addresses under odd names
+	attrOffice // plain, but of an element with addresses in unusual attributes
 )
 
 func attributeKind(element, name string) attrKind {
@@ -105,7 +105,7 @@ func plainName(s string) bool {
 	return s != ""
 }
 
-// allowedValue tells whether a value may stay, and as what.
+// allowedValue reports whether a value is allowed, and returns it cleaned.
 func allowedValue(kind attrKind, v string) (string, bool) {
 	switch kind {
 	case attrPlain:
@@ -129,12 +129,12 @@ func allowedValue(kind attrKind, v string) (string, bool) {
 	return "", false
 }
 
-// metaAllowed tells whether a meta element is harmless: it may describe, but
-// neither lead away nor change how the rest is read.
+// metaAllowed reports whether a meta element is harmless: it must neither
+// redirect nor change how the rest is parsed.
 func metaAllowed(attrs []attribute) bool {
 	orders := slices.ContainsFunc(attrs, func(a attribute) bool { return a.name == "http-equiv" })
 	for _, a := range attrs {
-		// What a value will be is not known yet, so it may not be an order.
+		// The value is not known yet, so it must not be a directive.
 		if orders && (hasSlot(a.name) || hasSlot(a.value)) {
 			return false
 		}
@@ -157,7 +157,7 @@ func metaAllowed(attrs []attribute) bool {
 	return true
 }
 
-// linkAllowed tells whether a link element only brings style, fonts or icons.
+// linkAllowed reports whether a link element only loads styles, fonts or icons.
 func linkAllowed(attrs []attribute) bool {
 	rels := 0
 	for _, a := range attrs {

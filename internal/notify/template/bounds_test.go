@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Input made to be slow is not: each of these would take minutes if any step
-// looked at the rest of the document again and again.
+// Each of these inputs would take minutes if any step were quadratic.
 func TestLargeInput(t *testing.T) {
 	t.Parallel()
 	n := 5_000

@@ -25,7 +25,7 @@ func Default() notify.Template {
 	}
 }
 
-// DefaultV2 is the same in the v2 API: nothing but what the caller gave.
+// DefaultV2 is the default template of the v2 API: only the caller's content.
 func DefaultV2() notify.Template {
 	return notify.Template{
 		ID: notify.DefaultTemplateV2, Name: "The Default Template", Metadata: json.RawMessage(`{}`),
@@ -33,8 +33,8 @@ func DefaultV2() notify.Template {
 	}
 }
 
-// Endorse says why a recipient gets a message. The two APIs quote names
-// differently.
+// Endorse returns the sentence that says why a recipient gets a message. The two
+// APIs quote names differently.
 func Endorse(a notify.Audience, v2 bool) string {
 	quote := func(s string) string { return `"` + s + `"` }
 	org := quote(a.OrgName)
@@ -62,7 +62,7 @@ func Endorse(a notify.Audience, v2 bool) string {
 	return ""
 }
 
-// sample fills what is missing with values of the usual shape.
+// sample fills missing values with samples.
 func sample(v Values) Values {
 	for _, f := range []struct {
 		into  *string

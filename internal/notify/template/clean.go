@@ -17,35 +17,35 @@ func Clean(document string) string {
 }
 
 // cleaner removes active content: scripts, event handlers, script addresses,
-// frames, embedded objects, and whatever is not known to be harmless. Styles,
-// tables, images and everything else of the layout stay as they are written.
+// frames, embedded objects, and everything that is not known to be harmless.
+// Styles, tables, images and the rest of the layout stay unchanged.
 //
-// Why it is safe: the result is a row of tokens that we wrote. Tags have names
-// and attributes of our lists. Text has no "<". The only elements whose content
-// a parser reads by other rules are style, title and textarea, and those we
-// close ourselves. Elements that change how a parser reads (svg, math, select,
-// template, noscript) are never written. So what comes after us sees the tokens
-// that we saw.
+// Why it is safe: the cleaner writes the result as tokens. Names of tags and
+// attributes are in the allow-lists. Text has no "<". The only elements whose
+// content a parser reads by other rules are style, title and textarea, and the
+// cleaner closes those itself. Elements that change how a parser reads (svg,
+// math, select, template, noscript) are never written. So a browser sees the
+// same tokens as the cleaner.
 type cleaner struct {
 	out *builder
-	// doc collects the parts of a document, when that is wanted.
+	// doc collects the parts of a document, if it is not nil.
 	doc *document
 	// office is set in a conditional comment, which only Outlook reads.
 	office bool
-	// nested counts the conditional comments and noscripts we are in.
+	// nested is the depth of conditional comments and noscript elements.
 	nested int
 
 	source string
 	last   map[string]int // the offset of an element's last end tag
-	at     int            // offset behind the present token
+	at     int            // offset after the current token
 
-	raw     string // the element whose text comes next by rules of its own
+	raw     string // the element whose content follows and has its own rules
 	rawOpen bool   // raw was written and must be closed
-	skip    string // the element that is being left out, with its content
-	depth   int    // how many of its kind are open
+	skip    string // the element that is being removed with its content
+	depth   int    // how many elements of this name are open
 	full    bool   // saw html, head, body or a doctype
 	headEnd bool   // the end of the head was passed
-	began   bool   // wrote something: a doctype is too late
+	began   bool   // output has begun: a doctype is too late
 
 	attrs []attribute
 	tag   []byte
@@ -59,8 +59,8 @@ type attribute struct {
 const maxNested = 4
 
 func (c *cleaner) run(source string) {
-	// Control characters are skipped by some readers and not by others. A form
-	// feed is white space to all.
+	// Some mail readers skip control characters, others do not. All treat a form
+	// feed as white space.
 	source = printable(strings.ReplaceAll(source, "\f", " "))
 	c.source = source
 	z := html.NewTokenizer(strings.NewReader(source))
@@ -93,8 +93,8 @@ func (c *cleaner) run(source string) {
 	}
 }
 
-// text writes text. Its "<" are no tags here, but might become some next to
-// what was left out.
+// text writes text. A "<" in it is not a tag here, but could become one after
+// the removal of other content.
 func (c *cleaner) text(raw []byte) {
 	switch {
 	case c.skip != "":
@@ -112,7 +112,7 @@ func (c *cleaner) text(raw []byte) {
 
 func escapeLess(s string) string { return strings.ReplaceAll(s, "<", "&lt;") }
 
-// rawText is the content of an element that a parser reads as text.
+// rawText writes the content of an element that a parser reads as text.
 func (c *cleaner) rawText(s string) {
 	switch c.raw {
 	case "style":
@@ -120,7 +120,7 @@ func (c *cleaner) rawText(s string) {
 	case "title", "textarea":
 		c.out.text(escapeLess(s), inTitle)
 	case "xmp", "plaintext":
-		// Both show their content as it is written, as pre does after escaping.
+		// Both show their content literally, as pre does after escaping.
 		c.out.lit("<pre>")
 		c.out.text(escapeLess(strings.ReplaceAll(s, "&", "&amp;")), inTitle)
 		c.out.lit("</pre>")
@@ -190,8 +190,8 @@ func (c *cleaner) start(z *html.Tokenizer, name string, more, selfClosing bool) 
 	}
 }
 
-// readAttributes keeps those that may stay and tells whether any was changed or
-// holds the place of a value.
+// readAttributes returns the allowed attributes, and reports whether any was
+// changed or contains a slot.
 func (c *cleaner) readAttributes(z *html.Tokenizer, element string, more bool) (changed bool) {
 	c.attrs = c.attrs[:0]
 	for more {
@@ -219,8 +219,8 @@ func (c *cleaner) readAttributes(z *html.Tokenizer, element string, more bool) (
 	return changed
 }
 
-// endFollows tells whether an element is closed somewhere behind. One that is
-// not would take the rest of the message with it.
+// endFollows reports whether the end tag of an element follows. Without one, the
+// rest of the message would be removed with the element.
 func (c *cleaner) endFollows(name string) bool {
 	if c.last == nil {
 		c.last = map[string]int{}
@@ -232,7 +232,7 @@ func (c *cleaner) endFollows(name string) bool {
 	return c.last[name] >= c.at
 }
 
-// asciiLower keeps the length, which strings.ToLower does not.
+// asciiLower lowers A to Z. Unlike strings.ToLower it keeps the length.
 func asciiLower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -271,7 +271,8 @@ func (c *cleaner) end(name string) {
 	}
 }
 
-// endHead marks where a caller's styles go in a template that is a document.
+// endHead marks where a caller's styles are inserted in a template that is a
+// complete document.
 func (c *cleaner) endHead() {
 	if c.nested == 0 && !c.headEnd {
 		c.out.mark(beforeHeadEnd)
@@ -281,14 +282,14 @@ func (c *cleaner) endHead() {
 
 var (
 	condition = `\[if [ a-zA-Z0-9()!|&.]{1,80}\]`
-	// hidden is a comment that Outlook reads and others do not.
+	// hidden matches a comment whose content only Outlook shows.
 	hidden = regexp.MustCompile(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
-	// shown are the comments around what Outlook does not read and others do.
+	// shown matches the comments around content that only Outlook hides.
 	shown = regexp.MustCompile(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition + `>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
 )
 
-// comment keeps Outlook's conditional comments; others say nothing to a reader
-// and are a place to hide in.
+// comment keeps Outlook's conditional comments. It removes others, which are not
+// displayed and could hide something.
 func (c *cleaner) comment(raw string) {
 	if c.skip != "" || c.nested > 0 {
 		return
@@ -304,7 +305,7 @@ func (c *cleaner) comment(raw string) {
 	before := c.out.position()
 	c.out.lit(m[1])
 	c.inner(m[2], true)
-	// What was left out may have brought together what ends a comment.
+	// The removal of content may have created the end of a comment.
 	inside := c.out.since(before)[len(m[1]):]
 	if strings.Contains(inside, "-->") || strings.Contains(inside, "--!>") || strings.Contains(inside, "<!--") {
 		c.out.truncate(before)
@@ -327,8 +328,8 @@ func (c *cleaner) doctype(raw string) {
 	c.out.lit(raw)
 }
 
-// plainTag tells whether a tag is written so that every reader sees the same
-// attributes in it: no stray quotes, brackets or backquotes.
+// plainTag reports whether all mail readers see the same attributes in a tag: it
+// has no stray quotes, brackets or backquotes.
 func plainTag(raw []byte) bool {
 	body := raw[1 : len(raw)-1]
 	var quote byte

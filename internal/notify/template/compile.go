@@ -10,9 +10,8 @@ import (
 	"text/template/parse"
 )
 
-// program is a checked part of a template: a tree of steps. It has no loops and
-// no calls of itself, so that it takes at most as many steps as its source has
-// actions.
+// program is a compiled part of a template: a tree of steps. It has no loops and
+// no recursion, so it takes at most as many steps as its source has actions.
 type program struct {
 	steps []step
 	used  map[string]bool
@@ -36,7 +35,7 @@ type choice struct {
 // expr gives a value. dot is the value of the innermost with.
 type expr func(e *evaluation, dot value) value
 
-// compilePart reads one of a template's three sources.
+// compilePart compiles one of a template's three sources.
 func compilePart(source string) (*program, *problem) {
 	actions, p := scan(source)
 	if p != nil {
@@ -55,15 +54,14 @@ func compilePart(source string) (*program, *problem) {
 }
 
 func parseTree(source string) (*parse.Tree, error) {
-	// Functions are checked by us, since we know where they stand.
+	// Functions are checked later, with their position.
 	t := parse.New("")
 	t.Mode = parse.SkipFuncCheck
 	return t.Parse(source, "", "", map[string]*parse.Tree{})
 }
 
-// locate finds the action that the parser does not understand: the first one
-// with which the source up to it cannot be parsed, for another reason than that
-// the rest is missing.
+// locate finds the action that the parser rejects: the first one with which the
+// source up to it cannot be parsed for another reason than a missing end.
 func locate(source string, actions []action, err error) *problem {
 	i := sort.Search(len(actions), func(i int) bool {
 		_, err := parseTree(source[:actions[i].end])
@@ -77,7 +75,8 @@ func locate(source string, actions []action, err error) *problem {
 	return syntaxProblem(at, "%s", reason(err))
 }
 
-// reason is the parser's message without the place, which we know better.
+// reason returns the parser's message without the position, which is less exact
+// than that of locate.
 func reason(err error) string {
 	what := strings.TrimPrefix(err.Error(), "template: ")
 	if rest, ok := strings.CutPrefix(what, ":"); ok {
@@ -90,8 +89,8 @@ func reason(err error) string {
 
 type compiler struct {
 	used map[string]bool
-	// linkComputed: a function is given .UnsubscribeURL, so a mark cannot stand
-	// in for it.
+	// linkComputed: a function gets .UnsubscribeURL as argument, so a mark cannot
+	// replace it.
 	linkComputed bool
 }
 
@@ -111,7 +110,7 @@ func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 				return nil, p
 			}
 			if k == kindRoot || k == kindComponents {
-				return nil, otherProblem(int(n.Pos), "%s holds several values: name the one to show", n.Pipe)
+				return nil, otherProblem(int(n.Pos), "%s has several values: name the one to show", n.Pipe)
 			}
 			out = append(out, step{show: e})
 		case *parse.IfNode:
@@ -192,7 +191,7 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 	}
 	fn, ok := functions[name.Ident]
 	if !ok {
-		return nil, 0, syntaxProblem(int(name.Pos), "function %q not defined; there are %s", name.Ident,
+		return nil, 0, syntaxProblem(int(name.Pos), "function %q not defined; available are %s", name.Ident,
 			strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
 	}
 	args, p := c.arguments(n, dot, last)
@@ -212,8 +211,8 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 	return e, k, nil
 }
 
-// arguments compiles what follows the first word of a command; last is the result
-// of the command before it in a pipe.
+// arguments compiles the arguments of a command; last is the result of the
+// previous command of a pipe.
 func (c *compiler) arguments(n *parse.CommandNode, dot kind, last *argument) ([]argument, *problem) {
 	var args []argument
 	for _, n := range n.Args[1:] {
@@ -241,7 +240,7 @@ func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
 		return c.field(at, dot, n.Ident)
 	case *parse.VariableNode: // $ is the root, and there are no others
 		if n.Ident[0] != "$" {
-			return argument{}, otherProblem(at, "there is no variable %s", n.Ident[0])
+			return argument{}, otherProblem(at, "unknown variable %s", n.Ident[0])
 		}
 		return c.field(at, kindRoot, n.Ident[1:])
 	case *parse.ChainNode:
@@ -262,7 +261,7 @@ func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
 		return literal(truth(n.True))
 	case *parse.NumberNode:
 		if !n.IsInt || int64(int(n.Int64)) != n.Int64 {
-			return argument{}, otherProblem(at, "%s is not a whole number", n.Text)
+			return argument{}, otherProblem(at, "%s is not an integer", n.Text)
 		}
 		return literal(value{kind: kindInt, n: int(n.Int64)})
 	case *parse.IdentifierNode:
@@ -273,7 +272,7 @@ func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
 	}
 }
 
-// field resolves a chain of names, which is known before any value is.
+// field resolves a chain of names at compile time.
 func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 	prefix := ""
 	for i, name := range names {
@@ -282,7 +281,7 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		case kindTime: // inside with
 			return timeParts(argument{func(_ *evaluation, dot value) value { return dot }, kindTime, nil, at}, names[i:])
 		default:
-			return argument{}, otherProblem(at, "unknown variable .%s: what it is asked of is a single value; inside with, write $.%s", strings.Join(names, "."), name)
+			return argument{}, otherProblem(at, "unknown variable .%s: a single value has no fields; inside with, write $.%s", strings.Join(names, "."), name)
 		}
 		if on == kindComponents && prefix == "" {
 			prefix = components + "."
@@ -307,7 +306,7 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		if k == kindTime {
 			return timeParts(found, names[i+1:])
 		}
-		return argument{}, otherProblem(at, "unknown variable .%s: .%s has no parts", strings.Join(names, "."), v.name)
+		return argument{}, otherProblem(at, "unknown variable .%s: .%s has no fields", strings.Join(names, "."), v.name)
 	}
 	return argument{func(*evaluation, value) value { return truth(true) }, on, nil, at}, nil
 }
@@ -325,15 +324,15 @@ var errWork = errors.New("the template takes too much work")
 // evaluation is one run of a program.
 type evaluation struct {
 	renderInput *renderInput
-	html        bool // the part is HTML: the place decides how a value is escaped
-	work        int  // bytes that functions may still handle
+	html        bool // the part is HTML: the context decides how a value is escaped
+	work        int  // bytes that functions may still process
 	path        []byte
 	shown       []value
 	err         error
 }
 
-// spend counts the bytes that a function looks at, so that the time of a run is
-// bounded by more than the number of its steps.
+// spend counts the bytes that a function processes, which limits the time of a
+// run.
 func (e *evaluation) spend(n int) bool {
 	e.work -= n
 	if e.work < 0 && e.err == nil {
@@ -342,7 +341,7 @@ func (e *evaluation) spend(n int) bool {
 	return e.err == nil
 }
 
-// walk runs the steps. each is told of every text and every value in order.
+// walk runs the steps. It calls each with every text and every value in order.
 func (e *evaluation) walk(steps []step, dot value, each func(text string, v value, isValue bool)) {
 	for i := range steps {
 		s := &steps[i]

@@ -9,17 +9,17 @@ import (
 )
 
 var (
-	// activeCSS is what makes a style sheet run something: in browsers that are
-	// gone, but mail is also read with those.
+	// activeCSS matches style sheets that run code in old browsers, which are
+	// still used to read mail.
 	activeCSS = regexp.MustCompile(`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
-	// drawing is how mails switch on Outlook's drawings, which is no script. It
-	// has to be the whole declaration: there may be several addresses in one.
+	// drawing matches the declaration that enables Outlook's drawings, which is
+	// not a script. It must match a whole declaration, which could have several
+	// addresses.
 	drawing = regexp.MustCompile(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
 	comment = regexp.MustCompile(`(?s)/\*.*?(\*/|$)`)
 )
 
-// cleanCSS removes the declarations and rules that are active. What is left is
-// as it was.
+// cleanCSS removes active declarations and rules, and keeps the rest unchanged.
 func cleanCSS(s string) string {
 	if !cssActive(s) {
 		return s
@@ -30,20 +30,20 @@ func cleanCSS(s string) string {
 		chunk := s[:n]
 		s = s[n:]
 		if cssActive(chunk) {
-			// The delimiter stays, so that what follows keeps its meaning.
+			// Keep the delimiter, so that the following text keeps its meaning.
 			chunk = chunk[len(strings.TrimRight(chunk, ";{}")):]
 		}
 		b.WriteString(chunk)
 	}
-	// Parts that are harmless alone may not be so together.
+	// Harmless parts may be active together.
 	if out := b.String(); !cssActive(out) && strings.Trim(out, " ;\t\r\n") != "" {
 		return out
 	}
 	return ""
 }
 
-// cssChunk is the length of the text up to and with the next ; { or } that is
-// not in quotes, parentheses or a comment.
+// cssChunk returns the length of the text up to and including the next ; { or }
+// that is not in quotes, parentheses or a comment.
 func cssChunk(s string) int {
 	parens := 0
 	for i := 0; i < len(s); i++ {
@@ -79,8 +79,8 @@ func cssChunk(s string) int {
 	return len(s)
 }
 
-// cssActive looks at a style sheet in the ways it might be read: with comments
-// as such, and as part of quoted text.
+// cssActive reports whether a style sheet is active, whether its comments are
+// parsed as comments or as part of quoted text.
 func cssActive(s string) bool {
 	if plainCSS(s) {
 		return false
@@ -96,8 +96,8 @@ func cssActive(s string) bool {
 	return plainActive(plain) || plainActive(strings.Map(dropSpace, plain))
 }
 
-// plainCSS is the quick answer for most style attributes: nothing in it can be
-// an address, a call, an escape or a rule.
+// plainCSS is a fast check for most style attributes: it reports whether there
+// is no address, call, escape or rule.
 func plainCSS(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c == '(' || c == '\\' || c == '@' || c == '<' || c >= utf8.RuneSelf || c == '/' {
@@ -136,8 +136,8 @@ func plainActive(s string) bool {
 	return false
 }
 
-// unescapeCSS writes escapes and full-width letters as what they stand for, in
-// lower case, without invisible characters.
+// unescapeCSS replaces escapes and full-width characters by what they stand for,
+// in lower case, and removes invisible characters.
 func unescapeCSS(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -159,8 +159,8 @@ func unescapeCSS(s string) string {
 	return b.String()
 }
 
-// cssEscape reads what follows a backslash: up to six hexadecimal digits and a
-// space, or any character. An escaped line break is nothing.
+// cssEscape parses the text after a backslash: up to six hexadecimal digits and a
+// space, or any character. An escaped line break is dropped.
 func cssEscape(s string) (rune, int) {
 	n := 0
 	for n < 6 && n < len(s) && strings.IndexByte("0123456789abcdefABCDEF", s[n]) >= 0 {
@@ -180,8 +180,8 @@ func cssEscape(s string) (rune, int) {
 	return rune(code), n
 }
 
-// cssValue returns what a template may put into a style: words, numbers, colours.
-// Everything else could begin something new and is left out.
+// cssValue returns the part of a value that may be inserted into a style: words,
+// numbers, colours. Other characters could begin a declaration and are dropped.
 func cssValue(s string) string {
 	for i := range len(s) {
 		c := s[i]

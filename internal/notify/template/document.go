@@ -2,7 +2,7 @@ package template
 
 import "strings"
 
-// document is a caller's HTML, cleaned and taken apart.
+// document is a caller's HTML, cleaned and split into its parts.
 type document struct {
 	doctype   string
 	htmlAttrs string // with a space before each
@@ -18,7 +18,7 @@ type document struct {
 	htmlTaken  bool
 }
 
-// split cleans a document and takes it apart. A fragment is all body.
+// split cleans a document and splits it into its parts. A fragment is all body.
 func split(source string) *document {
 	d := &document{}
 	if strings.TrimSpace(source) == "" {
@@ -35,8 +35,8 @@ func split(source string) *document {
 	return d
 }
 
-// document handles the tags that make up a document. It reports whether the
-// tag was taken away.
+// document handles the tags that make up a document. It reports whether the tag
+// was consumed.
 func (c *cleaner) document(name string) bool {
 	switch name {
 	case "html", "head", "body":

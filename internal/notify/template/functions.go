@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// function makes a call of checked arguments. Functions have no effects, and
-// what they return is at most a small multiple of what they are given.
+// function compiles a call after checking its arguments. Functions have no side
+// effects, and their results are at most a small multiple of their arguments.
 type function func(args []argument) (expr, kind, error)
 
 var functions map[string]function
@@ -40,7 +40,7 @@ func count(args []argument, least, most int) error {
 
 const manyArgs = 100
 
-// choose is and/or: the first argument that decides, else the last.
+// choose implements and/or: the first argument that decides, else the last.
 func choose(on bool) function {
 	return func(args []argument) (expr, kind, error) {
 		if err := count(args, 1, manyArgs); err != nil {
@@ -82,7 +82,8 @@ func same(e *evaluation, a, b value) bool {
 	return a.s == b.s && a.n == b.n && a.t.Equal(b.t)
 }
 
-// compare is eq, true when the first equals any other, and ne of two.
+// compare implements eq, which is true if the first argument equals any other,
+// and ne of two arguments.
 func compare(equal bool) function {
 	return func(args []argument) (expr, kind, error) {
 		most := manyArgs
@@ -115,7 +116,7 @@ func order(is func(int) bool) function {
 			return nil, 0, err
 		}
 		if args[0].kind == kindBool || args[0].kind == kindTime || args[1].kind == kindBool || !alike(args[0].kind, args[1].kind) {
-			return nil, 0, errors.New("compares two texts or two numbers")
+			return nil, 0, errors.New("compares two strings or two numbers")
 		}
 		return func(e *evaluation, dot value) value {
 			a, b := args[0].expr(e, dot), args[1].expr(e, dot)
@@ -135,14 +136,14 @@ func length(args []argument) (expr, kind, error) {
 		return nil, 0, err
 	}
 	if k := args[0].kind; !k.isString() && k != kindAny {
-		return nil, 0, errors.New("needs a text")
+		return nil, 0, errors.New("needs a string")
 	}
 	return func(e *evaluation, dot value) value {
 		return value{kind: kindInt, n: len(args[0].expr(e, dot).s)}
 	}, kindInt, nil
 }
 
-// joined returns the arguments' texts, or nothing when they are too much.
+// joined returns the arguments' texts, or an error if they are too long.
 func joined(e *evaluation, dot value, args []argument) []string {
 	out := make([]string, 0, len(args))
 	for _, a := range args {
@@ -155,8 +156,8 @@ func joined(e *evaluation, dot value, args []argument) []string {
 	return out
 }
 
-// printed joins as fmt.Sprint does: no space next to a text. println puts one
-// between all.
+// printed joins as fmt.Sprint does: no space next to a string. println adds
+// spaces between all.
 func printed(end string) function {
 	return func(args []argument) (expr, kind, error) {
 		if err := count(args, 0, manyArgs); err != nil {
@@ -172,14 +173,14 @@ func printed(end string) function {
 	}
 }
 
-// formatted is printf with a format that is written in the template and has
-// plain verbs only: a width or a precision could make any size of a small value.
+// formatted implements printf. The format must be a literal with plain verbs: a
+// width or a precision could make a small value arbitrarily large.
 func formatted(args []argument) (expr, kind, error) {
 	if err := count(args, 1, manyArgs); err != nil {
 		return nil, 0, err
 	}
 	if args[0].constant == nil || args[0].kind != kindText {
-		return nil, 0, errors.New("needs its format as a text in quotes")
+		return nil, 0, errors.New("needs its format as a string literal")
 	}
 	format, verbs := args[0].constant.s, ""
 	for i := 0; i < len(format); i++ {
@@ -188,7 +189,7 @@ func formatted(args []argument) (expr, kind, error) {
 		}
 		i++
 		if i == len(format) || !strings.ContainsRune("%svqdt", rune(format[i])) {
-			return nil, 0, errors.New("understands %s, %v, %q, %d, %t and %%, without widths")
+			return nil, 0, errors.New("supports %s, %v, %q, %d, %t and %%, without widths")
 		}
 		if format[i] != '%' {
 			verbs += string(format[i])
@@ -223,8 +224,8 @@ func formatted(args []argument) (expr, kind, error) {
 	}, kindText, nil
 }
 
-// escaping is one of html, js and urlquery. In the HTML part html does nothing:
-// values are escaped for their place anyway.
+// escaping implements html, js and urlquery. In the HTML part html does nothing:
+// values are escaped for their context anyway.
 func escaping(escape func(string) string, placed bool) function {
 	return func(args []argument) (expr, kind, error) {
 		if err := count(args, 1, manyArgs); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// layouts must come out as they went in, byte for byte.
+// layouts must be preserved byte for byte.
 var layouts = map[string]string{
 	"fragment": `<p class="lead" id=x>Hello &amp; welcome &mdash; <b>you</b><br/>5 > 3</p>`,
 	"table": `<table width="600" bgcolor='#ffffff' cellpadding="0" cellspacing="0" border=0 align="center" role="presentation" background="https://x.example/bg.png">
@@ -55,7 +55,7 @@ func TestLayoutStays(t *testing.T) {
 	}
 }
 
-// Only what is active goes; what stands beside it stays.
+// Only active content is removed.
 func TestOnlyActiveContentGoes(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{

@@ -13,20 +13,19 @@ import (
 	"ingot/internal/notify"
 )
 
-// Check reads a template's subject, text and HTML. It returns nil, or a fault
-// that names each part that is wrong, the place as line:column, and why.
+// Check compiles a template's subject, text and HTML. It returns nil, or a fault
+// with the part, position (line:column) and reason of each error.
 func Check(t notify.Template) error {
 	c, err := Compile(t)
 	if err != nil {
 		return err
 	}
-	// What cannot show even the sample is found now and not by every recipient.
+	// A template that cannot render samples is rejected now, not for every recipient.
 	_, err = c.Render(sample(Values{}))
 	return err
 }
 
-// Compiled is a template that was checked. It may be used by several goroutines
-// at once.
+// Compiled is a checked template. It is safe for concurrent use.
 type Compiled struct {
 	source             notify.Template
 	subject, text, web *program
@@ -40,10 +39,10 @@ type Compiled struct {
 }
 
 const (
-	// keptSkeletons is more than the choices of any template make in practice.
+	// keptSkeletons is more than the number of paths of any template in practice.
 	keptSkeletons = 128
-	// keptDocuments is how many callers' documents stay taken apart: as many as
-	// there are sends under way with one template.
+	// keptDocuments is how many callers' documents are cached: as many as there
+	// are sends in progress with one template.
 	keptDocuments = 8
 )
 
@@ -52,7 +51,7 @@ type keptDocument struct {
 	doc    *document
 }
 
-// Compile checks a template and makes it ready to render.
+// Compile checks a template and prepares it for rendering.
 func Compile(t notify.Template) (*Compiled, error) {
 	c := &Compiled{source: t, skeletons: map[string]*skeleton{}}
 	var problems []string
@@ -74,8 +73,8 @@ func Compile(t notify.Template) (*Compiled, error) {
 	return c, nil
 }
 
-// describe begins as the original service's message does, for the clients that
-// look for it.
+// describe returns a message that begins like that of the original service,
+// because clients compare it.
 func (p *problem) describe(part, source string) string {
 	if p.syntax {
 		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part, lineColumn(source, p.at), p.what)
@@ -83,11 +82,11 @@ func (p *problem) describe(part, source string) string {
 	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, lineColumn(source, p.at), p.what)
 }
 
-// Personal reports whether the template shows, or decides by, anything that
-// differs between the recipients of one audience of a send. If not, a body may
-// be shared by them, rendered with notify.UnsubscribeMark in place of the link
-// to unsubscribe. Recipients of different audiences have different
-// endorsements, spaces, and so on, and never share one.
+// Personal reports whether the template uses a value that differs between the
+// recipients of one audience of a send. If not, they can share a body, rendered
+// with notify.UnsubscribeMark instead of the unsubscribe link. Recipients of
+// different audiences have different endorsements, spaces, and so on, and never
+// share a body.
 func (c *Compiled) Personal() bool {
 	if c.linkInside.Load() || c.subject.used[linkVariable] || c.text.linkComputed || c.web.linkComputed {
 		return true
@@ -100,15 +99,14 @@ func (c *Compiled) Personal() bool {
 	return false
 }
 
-// work is how many bytes the functions of one part may look at.
+// work is how many bytes the functions of one part may process.
 const work = 8 << 20
 
-// maxSubject bounds the subject, in bytes. It is far more than is ever shown.
+// maxSubject limits the subject, in bytes. Mail readers show far less.
 const maxSubject = 4096
 
-// Render makes a message. Without text, the text part is made of the HTML; an
-// HTML part there is only when the values have HTML and the template has a
-// place for it.
+// Render returns a message. Without text, the text part is derived from the HTML.
+// There is an HTML part only if both the values and the template have HTML.
 func (c *Compiled) Render(v Values) (*notify.Body, error) {
 	if v.SourceDescription == "" {
 		v.SourceDescription = v.ClientID
@@ -135,7 +133,7 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 	if body.Text, err = c.plain(c.text, s); err != nil {
 		return nil, c.failed("text", err)
 	}
-	// A message always has a text part, and one that says something.
+	// A message always has a text part that is not empty.
 	for _, other := range []func() string{
 		func() string { return ToText(body.HTML) }, func() string { return s.Text }, func() string { return body.Subject },
 	} {
@@ -210,15 +208,15 @@ func (c *Compiled) page(s *renderInput) (string, error) {
 	return c.marked(string(out), nil, e.shown)
 }
 
-// linkVariable is the one that may be shown as notify.UnsubscribeMark.
+// linkVariable is the variable that notify.UnsubscribeMark can replace.
 const linkVariable = "UnsubscribeURL"
 
-// ErrPersonal means that the link to unsubscribe is part of something larger,
-// such as another address, where a mark cannot stand in for it. Render again
-// with the real one.
-var ErrPersonal = errors.New("the template needs the address to unsubscribe itself")
+// ErrPersonal means that the unsubscribe link is part of another value, such as
+// another address, so that a mark cannot replace it. Render again with the real
+// link.
+var ErrPersonal = errors.New("the template needs the real unsubscribe link")
 
-// marked checks that each mark that was shown is still one.
+// marked checks that each printed mark is unchanged in the result.
 func (c *Compiled) marked(out string, err error, shown []value) (string, error) {
 	if err != nil {
 		return "", err
@@ -236,8 +234,7 @@ func (c *Compiled) marked(out string, err error, shown []value) (string, error) 
 	return out, nil
 }
 
-// skeleton returns the cleaned HTML of a path, which is made when it is first
-// taken.
+// skeleton returns the cleaned HTML of a path, and caches it.
 func (c *Compiled) skeleton(s *renderInput, path string) *skeleton {
 	c.mu.Lock()
 	k := c.skeletons[path]
@@ -264,7 +261,7 @@ func (c *Compiled) skeleton(s *renderInput, path string) *skeleton {
 	return k
 }
 
-// document takes a caller's HTML apart, once for all recipients of a send.
+// document splits a caller's HTML, once for all recipients of a send.
 func (c *Compiled) document(source string) *document {
 	c.mu.Lock()
 	for i := range c.docs {
@@ -282,8 +279,8 @@ func (c *Compiled) document(source string) *document {
 	return doc
 }
 
-// oneLine makes a subject: no line breaks or other control characters, which
-// would be headers of their own, and no more than fits.
+// oneLine returns a subject without line breaks and other control characters,
+// which could add headers, and truncates it.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -303,8 +300,8 @@ func oneLine(s string) string {
 	return s
 }
 
-// printable removes what no mail may contain: NUL, other controls, and bytes
-// that are no characters.
+// printable removes what no mail may contain: NUL, other control characters, and
+// invalid UTF-8.
 func printable(s string) string {
 	clean := true
 	for i := range len(s) {
@@ -324,8 +321,8 @@ func printable(s string) string {
 	}, strings.ToValidUTF8(s, "�"))
 }
 
-// Preview renders a template as a recipient might see it. Values that are
-// missing are filled with samples.
+// Preview renders a template as a recipient might see it. Missing values are
+// filled with samples.
 func Preview(t notify.Template, v Values) (*notify.Body, error) {
 	c, err := Compile(t)
 	if err != nil {

@@ -28,7 +28,7 @@ func render(t *testing.T, tpl notify.Template, v Values) *notify.Body {
 	return b
 }
 
-// page renders an HTML template alone and returns what is between the body's tags.
+// page renders an HTML template and returns the content of the body.
 func page(t *testing.T, source string, v Values) string {
 	t.Helper()
 	if v.HTML == "" {
@@ -166,8 +166,8 @@ func TestPersonal(t *testing.T) {
 	}
 }
 
-// What Personal says is what rendering shows: two recipients see the same body
-// of a template that is not personal.
+// Personal agrees with rendering: two recipients get the same body of a template
+// that is not personal.
 func TestPersonalProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -258,7 +258,7 @@ func TestEscapingByPlace(t *testing.T) {
 	}
 }
 
-// Whatever the values are, wherever they are put, nothing active comes out.
+// No value creates active content, wherever it is inserted.
 func TestNothingActiveComesOut(t *testing.T) {
 	t.Parallel()
 	forms := []string{
@@ -394,7 +394,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// More choices than are kept make rendering slower and not wrong.
+// A template with more paths than are cached renders correctly.
 func TestManyPaths(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder

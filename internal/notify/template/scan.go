@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a template's source. They keep the parser's recursion and the
-// size of a program small; no mail that people write comes near.
+// Limits of a template's source. They limit the parser's recursion and the size
+// of a program; real templates are far below.
 const (
 	maxSource  = 1 << 20
 	maxActions = 5000
@@ -15,7 +15,7 @@ const (
 	maxBlocks  = 100
 )
 
-// problem is what is wrong with a template, and where.
+// problem is an error in a template, with its position.
 type problem struct {
 	at     int // offset in the source
 	syntax bool
@@ -32,7 +32,8 @@ func otherProblem(at int, format string, args ...any) *problem {
 	return &problem{at, false, fmt.Sprintf(format, args...)}
 }
 
-// place writes an offset as line:column, both from 1, columns in characters.
+// lineColumn formats an offset as line:column, both from 1, columns in
+// characters.
 func lineColumn(source string, at int) string {
 	before := source[:min(max(at, 0), len(source))]
 	line := strings.Count(before, "\n") + 1
@@ -40,15 +41,15 @@ func lineColumn(source string, at int) string {
 	return fmt.Sprintf("%d:%d", line, column)
 }
 
-// action is the text between {{ and }}, and where it begins.
+// action is the text between {{ and }}, with its position.
 type action struct {
 	at, end int // of the whole, with its braces
 	word    string
 }
 
-// scan finds the actions of a source. It exists because the parser tells only
-// the line of what it does not understand, and to refuse what the parser must
-// not see: deep nesting, and the statements that this language does not have.
+// scan finds the actions of a source. The parser reports only the line of an
+// error; scan also rejects deep nesting and unsupported statements before the
+// parser sees them.
 func scan(source string) ([]action, *problem) {
 	if len(source) > maxSource {
 		return nil, otherProblem(0, "it is longer than the %d bytes allowed", maxSource)
@@ -82,12 +83,12 @@ func scan(source string) ([]action, *problem) {
 			deep++
 		case "else":
 			if len(open) == 0 {
-				return nil, syntaxProblem(a.at, "there is no if or with that this else belongs to")
+				return nil, syntaxProblem(a.at, "else without if or with")
 			}
-			deep++ // an "else if" nests one deeper, and needs no end of its own
+			deep++ // an "else if" nests one level deeper, without an end of its own
 		case "end":
 			if len(open) == 0 {
-				return nil, syntaxProblem(a.at, "there is no if or with that this end belongs to")
+				return nil, syntaxProblem(a.at, "end without if or with")
 			}
 			open = open[:len(open)-1]
 			if len(open) == 0 {
@@ -140,7 +141,7 @@ func actionEnd(source string, at int) (int, *problem) {
 		case '"', '\'', '`':
 			n := quotedLength(source[i:], c)
 			if n < 0 {
-				return 0, syntaxProblem(i, "the text in quotes is not closed")
+				return 0, syntaxProblem(i, "the string is not closed")
 			}
 			i += n - 1
 		}
@@ -148,8 +149,8 @@ func actionEnd(source string, at int) (int, *problem) {
 	return 0, syntaxProblem(at, "the braces are not closed: }} is missing")
 }
 
-// quotedLength is how long the literal at the start of s is, or -1. Only the
-// one in backquotes may contain line breaks.
+// quotedLength returns the length of the literal at the start of s, or -1. Only a
+// literal in backquotes may contain line breaks.
 func quotedLength(s string, quote byte) int {
 	for i := 1; i < len(s); i++ {
 		switch {

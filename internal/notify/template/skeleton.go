@@ -9,16 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// A slot holds the place of a value while the HTML around it is cleaned. It is
-// a word that nobody can guess, of letters and digits only, so that it passes
-// every filter as a word does.
+// A slot is a placeholder for a value while the HTML around it is cleaned. It is
+// an unguessable alphanumeric word, so that it passes every filter unchanged.
 var slotMark = func() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:])
 	return "slot" + hex.EncodeToString(b[:])
 }()
 
-const slotDigits = 4 // maxActions fits in
+const slotDigits = 4 // enough for maxActions
 
 func slot(i int) string {
 	s := strconv.Itoa(i)
@@ -40,29 +39,29 @@ func cutSlot(s string) (before string, n int, after string) {
 	return before, n, rest[slotDigits:]
 }
 
-// where says in what a slot is, and so how its value is written.
+// slotContext is the context of a slot, which decides how its value is escaped.
 type slotContext uint8
 
 const (
 	inText        slotContext = iota // between tags
-	inTitle                          // in an element that holds text only
+	inTitle                          // in an element that contains only text
 	inAttr                           // the value of an attribute
-	inName                           // where the name of an attribute would be
+	inName                           // instead of the name of an attribute
 	inCSS                            // in a style element
 	beforeHeadEnd                    // no slot: before the end of the head
 )
 
-// piece is a stretch of HTML, followed by what depends on the values.
+// piece is literal HTML, followed by a part that depends on the values.
 type piece struct {
-	lit   string
-	place slotContext
-	slot  int       // of placeText, placeTitle, placeName
-	attr  attribute // of placeAttr, with slots in its value; of placeCSS the value only
-	quiet bool      // in a conditional comment, where markup could end it
+	lit     string
+	context slotContext
+	slot    int       // for inText, inTitle, inName
+	attr    attribute // for inAttr, with slots in its value; for inCSS only the value
+	quiet   bool      // in a conditional comment, where markup could end it
 }
 
-// builder collects what the cleaner writes. With slots, it is cut into pieces
-// where values go.
+// builder collects the output of the cleaner. With slots, it is split into pieces
+// where values are inserted.
 type builder struct {
 	buf    strings.Builder
 	slots  bool
@@ -72,7 +71,7 @@ type builder struct {
 
 func (b *builder) lit(s string) { b.buf.WriteString(s) }
 
-// String is what was written, when there are no slots.
+// String returns the output if there are no slots.
 func (b *builder) String() string { return b.buf.String() }
 
 func (b *builder) add(p piece) {
@@ -84,11 +83,11 @@ func (b *builder) add(p piece) {
 
 func (b *builder) mark(w slotContext) {
 	if b.slots {
-		b.add(piece{place: w})
+		b.add(piece{context: w})
 	}
 }
 
-// text writes text in which slots may be.
+// text writes text that may contain slots.
 func (b *builder) text(s string, w slotContext) {
 	for b.slots {
 		before, n, after := cutSlot(s)
@@ -96,7 +95,7 @@ func (b *builder) text(s string, w slotContext) {
 			break
 		}
 		b.lit(before)
-		b.add(piece{place: w, slot: n})
+		b.add(piece{context: w, slot: n})
 		s = after
 	}
 	b.lit(s)
@@ -105,23 +104,23 @@ func (b *builder) text(s string, w slotContext) {
 func (b *builder) css(s string) {
 	s = cleanCSS(s)
 	if b.slots && hasSlot(s) {
-		b.add(piece{place: inCSS, attr: attribute{value: s, kind: attrStyle}})
+		b.add(piece{context: inCSS, attr: attribute{value: s, kind: attrStyle}})
 		return
 	}
 	b.lit(s)
 }
 
-// tag writes a start tag anew.
+// tag writes a start tag.
 func (b *builder) tag(name string, attrs []attribute, selfClosing bool) {
 	b.lit("<" + name)
 	for _, a := range attrs {
 		switch {
 		case b.slots && hasSlot(a.name):
 			if before, n, after := cutSlot(a.name); n >= 0 && before == "" && after == "" && a.value == "" {
-				b.add(piece{place: inName, slot: n})
+				b.add(piece{context: inName, slot: n})
 			}
 		case b.slots && hasSlot(a.value):
-			b.add(piece{place: inAttr, attr: a})
+			b.add(piece{context: inAttr, attr: a})
 		default:
 			b.attribute(a)
 		}
@@ -136,7 +135,7 @@ func (b *builder) attribute(a attribute) {
 	b.lit(" " + a.name + `="` + string(appendEscaped(nil, a.value)) + `"`)
 }
 
-// position, since and truncate are for what is written on trial.
+// position, since and truncate are for output that may be discarded.
 type position struct{ pieces, size, buf int }
 
 func (b *builder) position() position { return position{len(b.pieces), b.size, b.buf.Len()} }
@@ -171,7 +170,7 @@ func (b *builder) truncate(p position) {
 type skeleton struct {
 	pieces []piece
 	end    string
-	full   bool // a document of its own, not to be wrapped
+	full   bool // a complete document, not to be wrapped
 	size   int
 }
 
@@ -184,19 +183,19 @@ func newSkeleton(source string) *skeleton {
 	return s
 }
 
-// maxPart bounds each part of a message.
+// maxPart limits each part of a message.
 const maxPart = 1 << 20
 
 var errTooLarge = errors.New("the rendered part is larger than 1 MiB")
 
-// fill writes the skeleton with values. head is written before the end of the
+// fill writes the skeleton with values. It writes head before the end of the
 // template's own head.
 func (s *skeleton) fill(dst []byte, values []value, head string) ([]byte, error) {
 	var scratch []byte
 	for i := range s.pieces {
 		p := &s.pieces[i]
 		dst = append(dst, p.lit...)
-		switch p.place {
+		switch p.context {
 		case beforeHeadEnd:
 			dst = append(dst, head...)
 		case inText:
@@ -239,7 +238,7 @@ func appendText(dst []byte, v value, quiet bool) []byte {
 	return appendEscaped(dst, v.String())
 }
 
-// assemble writes the value of an attribute, each slot by the rules of its kind.
+// assemble writes the value of an attribute, with each slot escaped by its kind.
 func (a attribute) assemble(dst []byte, values []value) []byte {
 	s, data := a.value, false
 	for {
@@ -269,7 +268,7 @@ func (a attribute) assemble(dst []byte, values []value) []byte {
 	}
 }
 
-// appendEscaped writes text so that it is only text, between tags as in quotes.
+// appendEscaped escapes text for use between tags and in quotes.
 func appendEscaped(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")

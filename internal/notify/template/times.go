@@ -42,7 +42,7 @@ func integer(n int) value { return value{kind: kindInt, n: n} }
 func timeParts(of argument, names []string) (argument, *problem) {
 	for _, name := range names {
 		if of.kind != kindTime {
-			return argument{}, otherProblem(of.at, ".%s is asked of a single value, which has no parts", name)
+			return argument{}, otherProblem(of.at, ".%s: a single value has no fields", name)
 		}
 		m, ok := timeMethods[name]
 		if !ok {
@@ -88,8 +88,7 @@ func (c *compiler) method(n *parse.CommandNode, dot kind, last *argument) (expr,
 	return e, kindText, nil
 }
 
-// beforeFormat returns what Format is called on in x.Format, or nil when node
-// ends otherwise.
+// beforeFormat returns x of x.Format, or nil for other nodes.
 func beforeFormat(node parse.Node) parse.Node {
 	var names []string
 	switch n := node.(type) {
@@ -127,7 +126,7 @@ func format(of argument, args []argument) (expr, error) {
 		return nil, err
 	}
 	if k := args[0].kind; !k.isString() {
-		return nil, errors.New("needs its layout as a text")
+		return nil, errors.New("needs its layout as a string")
 	}
 	return func(e *evaluation, dot value) value {
 		layout := args[0].expr(e, dot).s

@@ -33,11 +33,11 @@ func TestRequestReceivedIsATime(t *testing.T) {
 	for source, want := range map[string]string{
 		`{{.RequestReceived.Format}}`:              "Format needs a layout",
 		`{{.RequestReceived.Format "a" "b"}}`:      "at most 1",
-		`{{.RequestReceived.Format 3}}`:            "layout as a text",
+		`{{.RequestReceived.Format 3}}`:            "layout as a string",
 		`{{.RequestReceived.GobEncode}}`:           "has no GobEncode",
-		`{{.RequestReceived.Year.Month}}`:          "no parts",
+		`{{.RequestReceived.Year.Month}}`:          "no fields",
 		`{{.Subject.Format "2006"}}`:               "not a time",
-		`{{.Subject.Year}}`:                        "has no parts",
+		`{{.Subject.Year}}`:                        "has no fields",
 		`{{lt .RequestReceived .RequestReceived}}`: "compares",
 	} {
 		if err := Check(notify.Template{Text: source}); err == nil || !strings.Contains(err.Error(), want) {
@@ -46,8 +46,8 @@ func TestRequestReceivedIsATime(t *testing.T) {
 	}
 }
 
-// A mark stands for the link in a shared body, unless the link is part of
-// something larger.
+// A mark replaces the link in a shared body, unless the link is part of another
+// value.
 func TestUnsubscribeMark(t *testing.T) {
 	t.Parallel()
 	v := Values{Text: "x", HTML: "<b>x</b>", UnsubscribeURL: notify.UnsubscribeMark}

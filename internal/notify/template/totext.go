@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// ToText writes HTML as text for readers without HTML: paragraphs and rows on
-// lines of their own, lists with marks, links with their addresses.
+// ToText converts HTML to text: paragraphs and rows on separate lines, lists with
+// bullets, links with their addresses.
 func ToText(source string) string {
 	w := textWriter{}
 	z := html.NewTokenizer(strings.NewReader(source))
@@ -33,7 +33,7 @@ type textWriter struct {
 	breaks int  // line breaks to write before the next word
 	space  bool // a space is due before it
 	any    bool // something was written
-	silent bool // the next text is none
+	silent bool // skip the next text
 	pre    int
 	quotes int
 	links  []link
@@ -47,8 +47,7 @@ type link struct {
 
 func (w *textWriter) String() string { return strings.TrimRightFunc(w.b.String(), unicode.IsSpace) }
 
-// blocks are the elements before and after which a line ends, with how many
-// line breaks.
+// blocks are the elements with line breaks before and after, and how many.
 var blocks = map[string]int{
 	"p": 2, "h1": 2, "h2": 2, "h3": 2, "h4": 2, "h5": 2, "h6": 2, "ul": 2, "ol": 2, "dl": 2, "pre": 2, "blockquote": 2, "table": 2,
 	"div": 1, "tr": 1, "li": 1, "dt": 1, "dd": 1, "section": 1, "article": 1, "header": 1, "footer": 1, "main": 1, "nav": 1, "aside": 1,

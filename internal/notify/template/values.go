@@ -7,9 +7,9 @@ import (
 	"ingot/internal/notify"
 )
 
-// Values are what a template can show. HTML is the caller's document as it was
-// given: Render splits and cleans it. KindDescription is the kind's id where it
-// has no description; SourceDescription becomes the client's id by itself.
+// Values are the values of a template's variables. HTML is the caller's document,
+// which Render splits and cleans. KindDescription is the kind's id if it has no
+// description; Render replaces an empty SourceDescription by the client's id.
 type Values struct {
 	From, ReplyTo, To                                string
 	Subject, Text, HTML                              string
@@ -18,15 +18,15 @@ type Values struct {
 	Space, SpaceGUID, Organization, OrganizationGUID string
 	UnsubscribeID                                    string
 	// UnsubscribeURL is the address of the page where the recipient unsubscribes,
-	// or notify.UnsubscribeMark in its place; empty where there is none.
+	// or notify.UnsubscribeMark; empty if the recipient cannot unsubscribe.
 	UnsubscribeURL                       string
 	Scope, Endorsement, OrganizationRole string
 	RequestReceived                      time.Time
 	Domain                               string
 }
 
-// kind is what a value is. Static analysis knows it, except that and/or may
-// give either of two, which is kindAny.
+// kind is the type of a value. It is known at compile time, except that and/or
+// may return either of two kinds, which is kindAny.
 type kind uint8
 
 const (
@@ -66,11 +66,11 @@ func moment(t time.Time) value { return value{kind: kindTime, t: t} }
 
 func (v value) true() bool { return v.s != "" || v.n != 0 || v.kind == kindTime }
 
-// scene is everything that one rendering can see.
+// renderInput is the input of one rendering.
 type renderInput struct {
 	Values
 	source notify.Template
-	doc    *document // the parts of HTML; of an empty one if there is none
+	doc    *document // the parts of HTML, which may be empty
 }
 
 // variable is a name that templates may use.
@@ -80,7 +80,8 @@ type variable struct {
 	// personal variables differ between the recipients of one audience.
 	personal bool
 	get      func(*renderInput) string
-	time     func(*renderInput) time.Time // of kindTime, in place of get
+	time     func(*renderInput) time.Time // of kindTime, instead of get
+
 }
 
 var variables = []variable{

@@ -263,7 +263,7 @@ func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error
 // has and the app lacks are created; sidecars of its buildpacks replace those
 // of the droplet before.
 func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
-	if d.AppGUID != app.GUID || d.State != platform.Staged {
+	if d.AppGUID != app.GUID || d.State != platform.DropletStaged {
 		return fault.Invalid("Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 	}
 	app.DropletGUID = d.GUID

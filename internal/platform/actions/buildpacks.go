@@ -1,18 +1,15 @@
 package actions
 
 import (
-	"regexp"
 	"slices"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
-var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
-
 // CreateBuildpack stores a buildpack to upload to, at a position of the list.
 func (p *Platform) CreateBuildpack(tx platform.Tx, by Actor, bp *platform.Buildpack, position int) error {
-	bp.State, bp.Lifecycle = platform.AwaitingUpload, "buildpack"
+	bp.State, bp.Lifecycle = platform.BuildpackAwaitingUpload, "buildpack"
 	if err := checkBuildpack(tx, bp); err != nil {
 		return err
 	}
@@ -41,17 +38,9 @@ func (p *Platform) UpdateBuildpack(tx platform.Tx, by Actor, bp *platform.Buildp
 	return p.recordBuildpack(tx, "update", by, bp)
 }
 
-// CheckBuildpackUpload refuses uploads to a locked buildpack.
-func CheckBuildpackUpload(bp *platform.Buildpack) error {
-	if bp.Locked {
-		return fault.New(fault.Unprocessable, "The buildpack is locked")
-	}
-	return nil
-}
-
 // BuildpackUploaded makes a buildpack ready whose file is stored.
 func (p *Platform) BuildpackUploaded(tx platform.Tx, by Actor, bp *platform.Buildpack, filename, checksum string) error {
-	bp.State, bp.Filename, bp.Checksum, bp.Bundled = platform.Ready, filename, checksum, false
+	bp.State, bp.Filename, bp.Checksum, bp.Bundled = platform.BuildpackReady, filename, checksum, false
 	if err := tx.Buildpacks().Update(bp); err != nil {
 		return err
 	}
@@ -78,11 +67,8 @@ func (p *Platform) recordBuildpack(tx platform.Tx, what string, by Actor, bp *pl
 }
 
 func checkBuildpack(tx platform.Tx, bp *platform.Buildpack) error {
-	if !buildpackName.MatchString(bp.Name) {
-		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
-	}
-	if bp.Stack == "" {
-		return nil
+	if err := platform.CheckBuildpackName(bp.Name); err != nil || bp.Stack == "" {
+		return err
 	}
 	n, err := tx.Stacks().Count(platform.Where("name", bp.Stack))
 	if err == nil && n == 0 {

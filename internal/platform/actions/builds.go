@@ -10,7 +10,7 @@ const Superseded = "StagingError - The server was restarted during this build, a
 
 // CreateBuild stores a build of a package that is to be staged.
 func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, b *platform.Build) error {
-	if pkg.State != platform.Ready {
+	if pkg.State != platform.PackageReady {
 		return fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
 	}
 	if err := p.supersedeBuilds(tx, app, by); err != nil {
@@ -25,7 +25,7 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 	if b.DiskMB <= 0 {
 		return fault.Invalid("Staging disk in mb must be greater than 0")
 	}
-	b.AppGUID, b.PackageGUID, b.State = app.GUID, pkg.GUID, platform.Staging
+	b.AppGUID, b.PackageGUID, b.State = app.GUID, pkg.GUID, platform.BuildStaging
 	b.CreatorGUID, b.CreatorName, b.CreatorMail = by.GUID, by.Name, by.Mail
 	if err := tx.Builds().Insert(b); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 // that an earlier server process began does not count: whoever asked for it has
 // lost the connection, and asks again. It fails, so that the new one can begin.
 func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) error {
-	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.Staging)))
+	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.BuildStaging)))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) 
 		}
 	}
 	for _, b := range staging {
-		b.State, b.Error = platform.Failed, Superseded
+		b.State, b.Error = platform.BuildFailed, Superseded
 		if err := tx.Builds().Update(b); err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (p *Platform) endDeployment(tx platform.Tx, app *platform.App) error {
 }
 
 // conclude ends a deployment.
-func (p *Platform) conclude(d *platform.Deployment, reason string) {
+func (p *Platform) conclude(d *platform.Deployment, reason platform.DeploymentReason) {
 	d.Status, d.Reason, d.LastChange, d.Error = platform.DeploymentFinalized, reason, p.Now(), ""
 }
 

@@ -10,13 +10,13 @@ import (
 // CreateDroplet stores a droplet of an app: one to upload to or, with a source, a
 // copy of it that is staged once DropletCopied is called.
 func (p *Platform) CreateDroplet(tx platform.Tx, by Actor, app *platform.App, d, source *platform.Droplet) error {
-	d.State, d.Lifecycle = platform.AwaitingUpload, "buildpack"
+	d.State, d.Lifecycle = platform.DropletAwaitingUpload, "buildpack"
 	if source != nil {
-		if source.State != platform.Staged {
+		if source.State != platform.DropletStaged {
 			return fault.Invalid("Source droplet is not staged.")
 		}
 		*d = *source
-		d.Resource, d.State, d.PackageGUID = platform.Resource{}, platform.Copying, ""
+		d.Resource, d.State, d.PackageGUID = platform.Resource{}, platform.DropletCopying, ""
 	}
 	d.AppGUID = app.GUID
 	if d.ProcessTypes == nil {
@@ -30,14 +30,14 @@ func (p *Platform) CreateDroplet(tx platform.Tx, by Actor, app *platform.App, d,
 
 // DropletCopied makes a copy usable whose file is stored.
 func (p *Platform) DropletCopied(tx platform.Tx, d *platform.Droplet) error {
-	d.State = platform.Staged
+	d.State = platform.DropletStaged
 	return tx.Droplets().Update(d)
 }
 
 // DropletUploaded makes a droplet usable whose file is stored; found is what the
 // file says of itself.
 func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, d, found *platform.Droplet, checksum string, size int64) error {
-	d.State, d.Checksum, d.Size = platform.Staged, checksum, size
+	d.State, d.Checksum, d.Size = platform.DropletStaged, checksum, size
 	// Commands that were given when the droplet was created take precedence.
 	types := maps.Clone(found.ProcessTypes)
 	if types == nil {
@@ -57,7 +57,7 @@ func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, 
 
 // DropletRefused stores why an uploaded file cannot be a droplet.
 func (p *Platform) DropletRefused(tx platform.Tx, d *platform.Droplet, why string) error {
-	d.State, d.Error = platform.Failed, why
+	d.State, d.Error = platform.DropletFailed, why
 	return p.updateUploaded(tx, d)
 }
 

@@ -7,19 +7,20 @@ import (
 	"ingot/internal/platform"
 )
 
-// DefaultFiles is how many files an instance may have open.
+// DefaultFiles is the limit of open files of an instance.
 const DefaultFiles = 16384
 
-// Place is where an app is.
-type Place struct {
+// AppInfo is an app with its space, its organization and the addresses of its
+// routes.
+type AppInfo struct {
 	App   *platform.App
 	Space *platform.Space
 	Org   *platform.Organization
 	URIs  []string
 }
 
-// PlaceOf reads where an app is and the addresses of its routes.
-func PlaceOf(tx platform.Tx, app *platform.App) (*Place, error) {
+// AppInfoOf reads the AppInfo of an app.
+func AppInfoOf(tx platform.Tx, app *platform.App) (*AppInfo, error) {
 	space, err := tx.Spaces().Get(app.SpaceGUID)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func PlaceOf(tx platform.Tx, app *platform.App) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := &Place{App: app, Space: space, Org: org, URIs: []string{}}
+	info := &AppInfo{App: app, Space: space, Org: org, URIs: []string{}}
 	routes, _, err := tx.Routes().List(platform.Where("app_guid", app.GUID))
 	if err != nil {
 		return nil, err
@@ -38,21 +39,21 @@ func PlaceOf(tx platform.Tx, app *platform.App) (*Place, error) {
 		if err != nil {
 			return nil, err
 		}
-		place.URIs = append(place.URIs, platform.RouteURL(r, d))
+		info.URIs = append(info.URIs, platform.RouteURL(r, d))
 	}
-	return place, nil
+	return info, nil
 }
 
-// VCAPApplication is the variable of that name, without what only an instance
-// knows. api is the address of the v3 API.
-func (pl *Place) VCAPApplication(api string, process *platform.Process, memoryMB int) map[string]any {
+// VCAPApplication returns the value of that variable, without what differs between
+// instances. api is the address of the v3 API.
+func (i *AppInfo) VCAPApplication(api string, process *platform.Process, memoryMB int) map[string]any {
 	limits := map[string]any{"fds": DefaultFiles}
 	out := map[string]any{
 		"cf_api": api, "limits": limits,
-		"application_id": pl.App.GUID, "application_name": pl.App.Name, "name": pl.App.Name,
-		"application_uris": pl.URIs, "uris": pl.URIs,
-		"space_id": pl.Space.GUID, "space_name": pl.Space.Name,
-		"organization_id": pl.Org.GUID, "organization_name": pl.Org.Name,
+		"application_id": i.App.GUID, "application_name": i.App.Name, "name": i.App.Name,
+		"application_uris": i.URIs, "uris": i.URIs,
+		"space_id": i.Space.GUID, "space_name": i.Space.Name,
+		"organization_id": i.Org.GUID, "organization_name": i.Org.Name,
 	}
 	if process != nil {
 		limits["mem"], limits["disk"] = memoryMB, process.DiskMB
@@ -62,8 +63,8 @@ func (pl *Place) VCAPApplication(api string, process *platform.Process, memoryMB
 	return out
 }
 
-// Memory is what the main process and each sidecar are told they have: the
-// main process what the sidecars leave.
+// Memory returns how much memory the main process and each sidecar can use. The
+// main process gets what the sidecars leave.
 func Memory(process *platform.Process, sidecars []*platform.Sidecar) (mainMB int, sidecarMB map[string]int) {
 	mainMB, sidecarMB = process.MemoryMB, map[string]int{}
 	for _, s := range sidecars {
@@ -76,38 +77,39 @@ func Memory(process *platform.Process, sidecars []*platform.Sidecar) (mainMB int
 	return mainMB, sidecarMB
 }
 
-// RunEnvironment is the environment of a process, as far as it is the same for
-// all instances. Later ones win: the group, the user's, the platform's.
-func (p *Platform) RunEnvironment(tx platform.Tx, place *Place, process *platform.Process, api string, memoryMB int) (map[string]string, error) {
-	return p.runEnvironment(tx, place, place.VCAPApplication(api, process, memoryMB), memoryMB)
+// RunEnvironment returns the part of a process's environment that is the same for
+// all instances. The user's variables override those of the running group; the
+// platform's override both.
+func (p *Platform) RunEnvironment(tx platform.Tx, info *AppInfo, process *platform.Process, api string, memoryMB int) (map[string]string, error) {
+	return p.runEnvironment(tx, info, info.VCAPApplication(api, process, memoryMB), memoryMB)
 }
 
-func (p *Platform) runEnvironment(tx platform.Tx, place *Place, application map[string]any, memoryMB int) (map[string]string, error) {
+func (p *Platform) runEnvironment(tx platform.Tx, info *AppInfo, application map[string]any, memoryMB int) (map[string]string, error) {
 	group, err := tx.EnvGroup("running")
 	if err != nil {
 		return nil, err
 	}
 	env := map[string]string{"LANG": "en_US.UTF-8"}
-	for _, from := range []map[string]string{group.Var, place.App.Env} {
+	for _, from := range []map[string]string{group.Var, info.App.Env} {
 		for k, v := range from {
 			env[k] = v
 		}
 	}
 	env["MEMORY_LIMIT"] = strconv.Itoa(memoryMB) + "m"
-	if err := p.addVCAP(tx, env, place, application, place.App.FileBased() == ""); err != nil {
+	if err := p.addVCAP(tx, env, info, application, info.App.FileBased() == ""); err != nil {
 		return nil, err
 	}
-	database, err := DatabaseURL(tx, place.App)
+	database, err := DatabaseURL(tx, info.App)
 	if database != "" {
 		env["DATABASE_URL"] = database
 	}
 	return env, err
 }
 
-func (p *Platform) addVCAP(tx platform.Tx, env map[string]string, place *Place, application map[string]any, withServices bool) error {
+func (p *Platform) addVCAP(tx platform.Tx, env map[string]string, info *AppInfo, application map[string]any, withServices bool) error {
 	variables := map[string]any{"VCAP_APPLICATION": application}
 	if withServices { // else they are in files
-		services, err := VCAPServices(tx, place.App)
+		services, err := VCAPServices(tx, info.App)
 		if err != nil {
 			return err
 		}

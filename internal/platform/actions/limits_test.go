@@ -84,10 +84,7 @@ func TestInService(t *testing.T) {
 // quota of 100 MB and 3 instances.
 func fixture(t *testing.T) (platform.Store, *platform.App, *platform.Process) {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	store := platformdb.New(d)
 	memory, instances := 100, 3
 	id := func(guid string) platform.Resource { return platform.Resource{GUID: guid} }

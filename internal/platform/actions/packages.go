@@ -11,12 +11,12 @@ import (
 // CreatePackage stores a package of an app: one to upload to or, with a source,
 // a copy of it that is ready once PackageCopied is called.
 func (p *Platform) CreatePackage(tx platform.Tx, by Actor, app *platform.App, pkg, source *platform.Package) error {
-	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, "bits", platform.AwaitingUpload
+	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, "bits", platform.PackageAwaitingUpload
 	if source != nil {
-		if source.State != platform.Ready {
+		if source.State != platform.PackageReady {
 			return fault.Invalid("Source package must be READY")
 		}
-		pkg.State, pkg.Checksum = platform.Copying, source.Checksum
+		pkg.State, pkg.Checksum = platform.PackageCopying, source.Checksum
 	}
 	if err := tx.Packages().Insert(pkg); err != nil {
 		return err
@@ -26,31 +26,23 @@ func (p *Platform) CreatePackage(tx platform.Tx, by Actor, app *platform.App, pk
 
 // PackageCopied makes a copy ready whose bits are stored.
 func (p *Platform) PackageCopied(tx platform.Tx, pkg *platform.Package) error {
-	pkg.State = platform.Ready
+	pkg.State = platform.PackageReady
 	return tx.Packages().Update(pkg)
 }
 
 // BeginPackageUpload reserves a package for one upload: of two that arrive at the
 // same time, one is refused.
 func (p *Platform) BeginPackageUpload(tx platform.Tx, pkg *platform.Package) error {
-	if err := CheckPackageUpload(pkg); err != nil {
+	if err := platform.CheckPackageUpload(pkg); err != nil {
 		return err
 	}
-	pkg.State = platform.ProcessingUpload
+	pkg.State = platform.PackageProcessingUpload
 	return tx.Packages().Update(pkg)
-}
-
-// CheckPackageUpload refuses a second upload to a package.
-func CheckPackageUpload(pkg *platform.Package) error {
-	if pkg.State != platform.AwaitingUpload {
-		return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
-	}
-	return nil
 }
 
 // PackageUploaded makes a package ready whose bits are stored.
 func (p *Platform) PackageUploaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, checksum string) error {
-	pkg.State, pkg.Checksum = platform.Ready, checksum
+	pkg.State, pkg.Checksum = platform.PackageReady, checksum
 	if err := tx.Packages().Update(pkg); err != nil {
 		return err
 	}
@@ -64,10 +56,10 @@ func (p *Platform) PackageUploadFailed(tx platform.Tx, guid string, cause error)
 	if err != nil {
 		return err
 	}
-	pkg.State = platform.AwaitingUpload
+	pkg.State = platform.PackageAwaitingUpload
 	var refused *fault.Error
 	if errors.As(cause, &refused) && refused.Code == fault.Unprocessable {
-		pkg.State, pkg.Error = platform.Failed, strings.Join(refused.Messages(), "; ")
+		pkg.State, pkg.Error = platform.PackageFailed, strings.Join(refused.Messages(), "; ")
 	}
 	return tx.Packages().Update(pkg)
 }

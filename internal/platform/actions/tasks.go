@@ -92,7 +92,7 @@ func taskDroplet(tx platform.Tx, app *platform.App, t *platform.Task) error {
 	switch {
 	case fault.Is(err, fault.NotFound) && !named:
 		return fault.Wrap(err, fault.Unprocessable, "The current droplet of the app no longer exists: push or restage the app.")
-	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != platform.Staged):
+	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != platform.DropletStaged):
 		return fault.Wrap(err, fault.Unprocessable, "Unable to use the droplet. Ensure that it exists, is staged, and belongs to this app.")
 	}
 	return err
@@ -130,10 +130,10 @@ func (p *Platform) CancelTask(tx platform.Tx, by Actor, app *platform.App, t *pl
 
 // TaskEnvironment is the environment of a task: that of a process of the app,
 // with the sizes of the task.
-func (p *Platform) TaskEnvironment(tx platform.Tx, place *Place, t *platform.Task, api string) (map[string]string, error) {
-	application := place.VCAPApplication(api, nil, 0)
+func (p *Platform) TaskEnvironment(tx platform.Tx, info *AppInfo, t *platform.Task, api string) (map[string]string, error) {
+	application := info.VCAPApplication(api, nil, 0)
 	application["limits"] = map[string]any{"fds": DefaultFiles, "mem": t.MemoryMB, "disk": t.DiskMB}
-	return p.runEnvironment(tx, place, application, t.MemoryMB)
+	return p.runEnvironment(tx, info, application, t.MemoryMB)
 }
 
 // PurgeTasks deletes tasks that have been over for long, but never the newest of

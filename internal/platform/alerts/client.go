@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bearer gives out tokens of the platform's own client.
+// Bearer returns tokens of the platform's own client.
 type Bearer interface {
 	Token(ctx context.Context) (string, error)
 }
@@ -20,27 +20,27 @@ type Bearer interface {
 // Client is a Notifier over HTTP.
 type Client struct {
 	BaseURL string
-	// ClientID is the OAuth client that Tokens are of.
+	// ClientID is the OAuth client of the tokens.
 	ClientID string
 	Tokens   Bearer
 	HTTP     *http.Client
 }
 
-// maxAnswer is more than a list of ten thousand templates.
+// maxAnswer is enough for a list of ten thousand templates.
 const maxAnswer = 4 << 20
 
-// source is what the platform is called in the messages it sends.
+// source names the platform in its messages.
 const source = "The application platform"
 
-// The template of the platform's messages: they say by themselves why somebody
-// receives them.
+// The template of the platform's messages: the messages themselves say why the recipient
+// gets them.
 const (
 	templateName = "Ingot platform"
 	templateText = "{{.Text}}{{if .UnsubscribeURL}}\nUnsubscribe: {{.UnsubscribeURL}}{{end}}"
 	templateHTML = "{{.HTML}}"
 )
 
-// Register makes the platform's kinds and their template known.
+// Register registers the platform's notification kinds and their template.
 func (c *Client) Register(ctx context.Context, kinds map[string]string) error {
 	entries := map[string]any{}
 	for id, description := range kinds {
@@ -56,8 +56,7 @@ func (c *Client) Register(ctx context.Context, kinds map[string]string) error {
 	return c.call(ctx, http.MethodPut, "/clients/"+url.PathEscape(c.ClientID)+"/template", "", map[string]string{"template": id}, nil)
 }
 
-// template returns the id of the template, which is brought up to date or
-// created.
+// template returns the id of the template, which it updates or creates.
 func (c *Client) template(ctx context.Context) (string, error) {
 	content := map[string]string{"name": templateName, "subject": "{{.Subject}}", "text": templateText, "html": templateHTML}
 	var known map[string]struct{ Name string }
@@ -82,8 +81,8 @@ func (c *Client) template(ctx context.Context) (string, error) {
 	return created.ID, err
 }
 
-// Send tells one user. A message that was sent before is no error, whatever its
-// words were then.
+// Send notifies one user. A message that was already sent is not an error, even if its text
+// differed.
 func (c *Client) Send(ctx context.Context, m Message) error {
 	err := c.call(ctx, http.MethodPost, "/users/"+url.PathEscape(m.UserGUID), m.Key,
 		map[string]string{"kind_id": m.Kind, "subject": m.Subject, "text": m.Text}, nil)
@@ -103,8 +102,8 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("the notification service answered %d: %s", r.status, r.body)
 }
 
-// call sends body, which may be nil, and reads the answer into answer unless
-// that is nil.
+// call sends body, which may be nil, and decodes the response into answer unless that is
+// nil.
 func (c *Client) call(ctx context.Context, method, path, key string, body, answer any) error {
 	var content []byte
 	if body != nil {
@@ -132,14 +131,14 @@ func (c *Client) call(ctx context.Context, method, path, key string, body, answe
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
-		return &refusal{res.StatusCode, strings.TrimSpace(string(said))}
+		messages, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+		return &refusal{res.StatusCode, strings.TrimSpace(string(messages))}
 	}
 	if answer == nil {
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(answer); err != nil {
-		return fmt.Errorf("read the notification service's answer to %s %s: %w", method, path, err)
+		return fmt.Errorf("decode the notification service's response to %s %s: %w", method, path, err)
 	}
 	return nil
 }

@@ -1,21 +1,20 @@
-// Package alerts tells the developers of a space what happened to their apps:
-// it reads the platform's audit events and sends them through the notification
-// service, as a client of it like any other.
+// Package alerts notifies the developers of a space of events of their apps: it
+// reads the platform's audit events and sends messages through the notification
+// service, as a client like any other.
 //
-// A space hears nothing unless its label says so: `cf set-label space dev
-// notifications=on`. An app that crashes again and again is one message, then
-// one an hour while it goes on, and one when it has been well for a while.
+// Notifications of a space are off unless its label enables them: `cf set-label
+// space dev notifications=on`. An app that crashes repeatedly causes one message,
+// then one an hour while it keeps crashing, and one when it has recovered.
 //
-//	an app's process
-//	    calm ──crash──▶ gathering ──settled──▶ troubled (told) ──well for a while──▶ calm (told)
+//	an app
+//	    calm ──crash──▶ collecting ──Settle──▶ crashing (sent) ──up for Well──▶ calm (sent)
 //	                                            │    ▲
-//	                                            └─crash: counted; told again once an hour
+//	                                            └─crash: counted; sent again after Quiet
 //
-// Where it was in the events is kept in a file, so that nothing is left out or
-// told twice when the server is killed; each message also has an idempotency
-// key.
+// The position in the events is kept in a file, so that no event is left out or
+// sent twice when the server is killed; each message also has an idempotency key.
 //
-// It must not import the notification service: it is reached over HTTP.
+// The package must not import the notification service: it is called over HTTP.
 //
 // Imports: base/background, base/fault, platform.
 package alerts

@@ -7,7 +7,7 @@ import (
 	"ingot/internal/platform"
 )
 
-// The kinds that the platform registers.
+// The notification kinds that the platform registers.
 const (
 	kindCrashed    = "app-crashed"
 	kindRecovered  = "app-recovered"
@@ -26,8 +26,8 @@ var kinds = map[string]string{
 
 const eventCrash = "app.crash"
 
-// said are the events that become messages, beside crashes.
-var said = map[string]func(*platform.AuditEvent) Message{
+// messages are the events that become messages, besides crashes.
+var messages = map[string]func(*platform.AuditEvent) Message{
 	"audit.app.build.failed": func(e *platform.AuditEvent) Message {
 		return Message{
 			Kind: kindStaging, Subject: fmt.Sprintf("Staging %s failed", e.TargetName),
@@ -43,31 +43,31 @@ var said = map[string]func(*platform.AuditEvent) Message{
 	"audit.service_instance.operation-finished": serviceOperation,
 }
 
-// doing is what operations on service instances are called.
-var doing = map[string]string{"create": "Creating", "update": "Updating", "delete": "Deleting"}
+// operations are the names of operations on service instances.
+var operations = map[string]string{"create": "Creating", "update": "Updating", "delete": "Deleting"}
 
 func serviceOperation(e *platform.AuditEvent) Message {
 	operation, state := text(e.Data["operation"]), text(e.Data["state"])
-	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", doing[operation], e.TargetName, state)}
+	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", operations[operation], e.TargetName, state)}
 	m.Text = m.Subject + ".\n"
 	if why := text(e.Data["description"]); why != "" {
 		m.Text += "\nThe service broker says: " + why + "\n"
 	}
-	if operation != "delete" || state == "failed" { // otherwise nothing is left to look at
+	if operation != "delete" || state == "failed" { // otherwise there is nothing left to look at
 		m.Text += "\nMore: cf service " + e.TargetName + "\n"
 	}
 	return m
 }
 
 func describe(e *platform.AuditEvent) (Message, bool) {
-	make, known := said[e.Type]
+	make, known := messages[e.Type]
 	if !known {
 		return Message{}, false
 	}
 	return make(e), true
 }
 
-// text is a value of an event's data, which may be missing.
+// text returns a value of an event's data, which may be missing.
 func text(v any) string {
 	if v == nil {
 		return ""
@@ -75,20 +75,20 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// eventsAtOnce bounds one pass.
+// eventsAtOnce limits the events of one pass.
 const eventsAtOnce = 500
 
-// fresh reads the events after the position, oldest first. Those shortly before
-// it are read again: a transaction that began earlier may have ended later.
-func (h *Herald) fresh(ctx context.Context) ([]*platform.AuditEvent, error) {
+// fresh returns the events after the position, oldest first. Those shortly before it are
+// read again, because a transaction that began earlier may have committed later.
+func (a *Alerter) fresh(ctx context.Context) ([]*platform.AuditEvent, error) {
 	types := []string{eventCrash}
-	for t := range said {
+	for t := range messages {
 		types = append(types, t)
 	}
 	var found []*platform.AuditEvent
-	err := h.c.Store.View(ctx, func(tx platform.Tx) (err error) {
+	err := a.c.Store.View(ctx, func(tx platform.Tx) (err error) {
 		q := platform.Query{Order: "created_at", Page: 1, PerPage: eventsAtOnce}.And(platform.InStrings("type", types)).
-			And(platform.Cond{Field: "created_at", Op: platform.OpGreaterEqual, Values: []any{h.at.After.Add(-overlap)}})
+			And(platform.Cond{Field: "created_at", Op: platform.OpGreaterEqual, Values: []any{a.at.After.Add(-overlap)}})
 		found, _, err = tx.AuditEvents().List(q)
 		return err
 	})
@@ -97,7 +97,7 @@ func (h *Herald) fresh(ctx context.Context) ([]*platform.AuditEvent, error) {
 	}
 	var unseen []*platform.AuditEvent
 	for _, e := range found {
-		if !h.at.has(e) {
+		if !a.at.has(e) {
 			unseen = append(unseen, e)
 		}
 	}

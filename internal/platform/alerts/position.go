@@ -11,20 +11,21 @@ import (
 	"ingot/internal/platform"
 )
 
-// overlap is how far back events are looked at again.
+// overlap is how far back events are read again.
 const overlap = 10 * time.Second
 
-// position is how far the events were read: to a moment, and which of those
-// around it; and the troubles that go on.
+// position is how far the events were read: a time, the events around it, and the apps that
+// crash.
 type position struct {
 	After time.Time            `json:"after"`
 	Seen  map[string]time.Time `json:"seen"`
-	// Troubles are the apps that crash, by guid.
+	// Troubles are the crashing apps, by guid.
 	Troubles map[string]*trouble `json:"troubles"`
 	dirty    bool
 }
 
-// readPosition begins at now when there is none: old news is no news.
+// readPosition returns the stored position, or now if there is none: old events are not
+// sent.
 func readPosition(file string, now time.Time) (position, error) {
 	p := position{After: now, Seen: map[string]time.Time{}, Troubles: map[string]*trouble{}, dirty: true}
 	content, err := os.ReadFile(file)
@@ -36,7 +37,7 @@ func readPosition(file string, now time.Time) (position, error) {
 	}
 	var kept position
 	if err := json.Unmarshal(content, &kept); err != nil {
-		return p, fmt.Errorf("%s is damaged; remove it to begin anew: %w", file, err)
+		return p, fmt.Errorf("%s is damaged; remove it to start over: %w", file, err)
 	}
 	if kept.Seen == nil {
 		kept.Seen = map[string]time.Time{}
@@ -52,7 +53,7 @@ func (p *position) has(e *platform.AuditEvent) bool {
 	return seen
 }
 
-// passed moves on behind an event.
+// passed moves the position behind an event.
 func (p *position) passed(e *platform.AuditEvent) {
 	p.dirty = true
 	p.Seen[e.GUID] = e.Created
@@ -66,7 +67,7 @@ func (p *position) passed(e *platform.AuditEvent) {
 	}
 }
 
-// save writes the file anew, as a whole.
+// save replaces the file atomically.
 func (p *position) save(file string) error {
 	if !p.dirty {
 		return nil

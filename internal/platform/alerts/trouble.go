@@ -11,71 +11,71 @@ import (
 	"ingot/internal/platform"
 )
 
-// trouble is an app that crashes; all its instances are one.
+// trouble is a crashing app, with all its instances together.
 type trouble struct {
 	Name        string    `json:"name"`
 	Space       string    `json:"space"`
 	Began       time.Time `json:"began"`
 	Last        time.Time `json:"last"`
-	Count       int       `json:"count"` // since it was told last
+	Count       int       `json:"count"` // since the last message
 	Total       int       `json:"total"`
 	Description string    `json:"description"`
-	Told        time.Time `json:"told"` // zero while gathering
+	Told        time.Time `json:"told"` // zero until the first message
 }
 
-func (h *Herald) crashed(e *platform.AuditEvent) {
-	t := h.at.Troubles[e.TargetGUID]
+func (a *Alerter) crashed(e *platform.AuditEvent) {
+	t := a.at.Troubles[e.TargetGUID]
 	if t == nil {
 		t = &trouble{Name: e.TargetName, Space: e.SpaceGUID, Began: e.Created}
-		h.at.Troubles[e.TargetGUID] = t
+		a.at.Troubles[e.TargetGUID] = t
 	}
 	t.Last, t.Description = e.Created, text(e.Data["exit_description"])
 	t.Count++
 	t.Total++
 }
 
-// reportTroubles says what is due of the processes that crash.
-func (h *Herald) reportTroubles(ctx context.Context) error {
-	now := h.c.Now()
+// reportTroubles sends the messages that are due about crashing apps.
+func (a *Alerter) reportTroubles(ctx context.Context) error {
+	now := a.c.Now()
 	var failed error
-	for app, t := range h.at.Troubles {
+	for app, t := range a.at.Troubles {
 		switch {
-		case t.Told.IsZero() && now.Sub(t.Began) >= h.c.Settle, t.Count > 0 && !t.Told.IsZero() && now.Sub(t.Told) >= h.c.Quiet:
-			if err := h.tell(ctx, t.Space, t.crashMessage(app, h.lastLines(ctx, app))); err != nil {
+		case t.Told.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Told.IsZero() && now.Sub(t.Told) >= a.c.Quiet:
+			if err := a.tell(ctx, t.Space, t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
 				failed = errors.Join(failed, err)
 				continue
 			}
 			t.Told, t.Count = now, 0
-			h.at.dirty = true
-		case !t.Told.IsZero() && now.Sub(t.Last) >= h.c.Well:
-			done, err := h.recovered(ctx, app, t)
+			a.at.dirty = true
+		case !t.Told.IsZero() && now.Sub(t.Last) >= a.c.Well:
+			done, err := a.recovered(ctx, app, t)
 			if err != nil {
 				failed = errors.Join(failed, err)
 			}
 			if done {
-				delete(h.at.Troubles, app)
-				h.at.dirty = true
+				delete(a.at.Troubles, app)
+				a.at.dirty = true
 			}
 		}
 	}
 	return failed
 }
 
-// linesShown is how much of an app's log a crash message carries.
+// linesShown is the number of log lines in a crash message.
 const linesShown = 20
 
-// maxLine bounds each of these lines, in bytes.
+// maxLine limits each of these lines, in bytes.
 const maxLine = 500
 
-// lastLines returns the end of an app's log for a message. A log that cannot be
-// read is no reason not to tell of the crash.
-func (h *Herald) lastLines(ctx context.Context, app string) string {
-	if h.c.Lines == nil {
+// lastLines returns the end of an app's log for a message. If the log cannot be read, the
+// message is sent without it.
+func (a *Alerter) lastLines(ctx context.Context, app string) string {
+	if a.c.Lines == nil {
 		return ""
 	}
-	lines, err := h.c.Lines(ctx, app, linesShown)
+	lines, err := a.c.Lines(ctx, app, linesShown)
 	if err != nil {
-		h.c.Log.WarnContext(ctx, "the log of a crashed app could not be read for its message", "app", app, "error", err)
+		a.c.Log.WarnContext(ctx, "reading the log of a crashed app failed", "app", app, "error", err)
 	}
 	if len(lines) == 0 {
 		return ""
@@ -106,10 +106,10 @@ func (t *trouble) crashMessage(app, lines string) Message {
 	}
 }
 
-// recovered says that an app is well again, if it is. done is true when there
-// is nothing more to wait for.
-func (h *Herald) recovered(ctx context.Context, app string, t *trouble) (done bool, err error) {
-	state, err := h.health(ctx, app)
+// recovered reports the recovery of an app. done is true when there is nothing more to wait
+// for.
+func (a *Alerter) recovered(ctx context.Context, app string, t *trouble) (done bool, err error) {
+	state, err := a.health(ctx, app)
 	if err != nil || state == ailing {
 		return false, err
 	}
@@ -121,7 +121,7 @@ func (h *Herald) recovered(ctx context.Context, app string, t *trouble) (done bo
 		Text: fmt.Sprintf("All instances of the app %s are running again. It crashed %d times since %s.\n", t.Name, t.Total, t.Began.UTC().Format(time.RFC1123)),
 		Key:  fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
 	}
-	if err := h.tell(ctx, t.Space, m); err != nil {
+	if err := a.tell(ctx, t.Space, m); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -135,9 +135,9 @@ const (
 	gone // deleted or stopped: nothing to recover
 )
 
-// health compares the instances that run with those that are wanted.
-func (h *Herald) health(ctx context.Context, appGUID string) (state health, err error) {
-	err = h.c.Store.View(ctx, func(tx platform.Tx) error {
+// health compares the running instances with the wanted ones.
+func (a *Alerter) health(ctx context.Context, appGUID string) (state health, err error) {
+	err = a.c.Store.View(ctx, func(tx platform.Tx) error {
 		state = ailing
 		app, err := tx.Apps().Get(appGUID)
 		if fault.Is(err, fault.NotFound) || err == nil && app.State == platform.AppStopped {

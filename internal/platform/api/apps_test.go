@@ -229,7 +229,7 @@ func TestSidecarScenarios(t *testing.T) {
 // droplet stores a staged droplet of an app.
 func (f *fixture) droplet(app string, d *platform.Droplet) string {
 	f.t.Helper()
-	d.AppGUID, d.State, d.Lifecycle, d.Checksum, d.ExecutionMetadata = app, platform.Staged, "buildpack", "abc", "{}"
+	d.AppGUID, d.State, d.Lifecycle, d.Checksum, d.ExecutionMetadata = app, platform.DropletStaged, "buildpack", "abc", "{}"
 	if d.ProcessTypes == nil {
 		d.ProcessTypes = map[string]string{"web": "./secret-command"}
 	}

@@ -116,7 +116,7 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 		if bp, err = find(req.caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
 			return err
 		}
-		return actions.CheckBuildpackUpload(bp)
+		return platform.CheckBuildpackUpload(bp)
 	})
 	if err != nil {
 		return err
@@ -145,16 +145,16 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 
 type buildpackBody struct {
 	resourceBody
-	Name      string   `json:"name"`
-	Stack     *string  `json:"stack"`
-	State     string   `json:"state"`
-	Lifecycle string   `json:"lifecycle"`
-	Filename  *string  `json:"filename"`
-	Position  int      `json:"position"`
-	Enabled   bool     `json:"enabled"`
-	Locked    bool     `json:"locked"`
-	Metadata  metadata `json:"metadata"`
-	Links     links    `json:"links"`
+	Name      string                  `json:"name"`
+	Stack     *string                 `json:"stack"`
+	State     platform.BuildpackState `json:"state"`
+	Lifecycle string                  `json:"lifecycle"`
+	Filename  *string                 `json:"filename"`
+	Position  int                     `json:"position"`
+	Enabled   bool                    `json:"enabled"`
+	Locked    bool                    `json:"locked"`
+	Metadata  metadata                `json:"metadata"`
+	Links     links                   `json:"links"`
 }
 
 func presentBuildpack(req *request, b *platform.Buildpack) buildpackBody {

@@ -103,18 +103,18 @@ func (a *API) buildFor(req *request) (*platform.Build, error) {
 
 type buildBody struct {
 	resourceBody
-	State         string         `json:"state"`
-	MemoryMB      int            `json:"staging_memory_in_mb"`
-	DiskMB        int            `json:"staging_disk_in_mb"`
-	LogRate       int64          `json:"staging_log_rate_limit_bytes_per_second"`
-	Error         *string        `json:"error"`
-	Lifecycle     lifecycleBody  `json:"lifecycle"`
-	Package       relationData   `json:"package"`
-	Droplet       *relationData  `json:"droplet"`
-	CreatedBy     map[string]any `json:"created_by"`
-	Relationships map[string]any `json:"relationships"`
-	Metadata      metadata       `json:"metadata"`
-	Links         links          `json:"links"`
+	State         platform.BuildState `json:"state"`
+	MemoryMB      int                 `json:"staging_memory_in_mb"`
+	DiskMB        int                 `json:"staging_disk_in_mb"`
+	LogRate       int64               `json:"staging_log_rate_limit_bytes_per_second"`
+	Error         *string             `json:"error"`
+	Lifecycle     lifecycleBody       `json:"lifecycle"`
+	Package       relationData        `json:"package"`
+	Droplet       *relationData       `json:"droplet"`
+	CreatedBy     map[string]any      `json:"created_by"`
+	Relationships map[string]any      `json:"relationships"`
+	Metadata      metadata            `json:"metadata"`
+	Links         links               `json:"links"`
 }
 
 func presentBuild(req *request, b *platform.Build) buildBody {
@@ -126,7 +126,7 @@ func presentBuild(req *request, b *platform.Build) buildBody {
 		Links: links{"self": req.v3("/builds/", escape(b.GUID)), "app": req.v3("/apps/", escape(b.AppGUID))},
 	}
 	// The droplet is named only when it is there.
-	if b.State == platform.Staged {
+	if b.State == platform.BuildStaged {
 		out.Droplet = &relationData{b.DropletGUID}
 		out.Links["droplet"] = req.v3("/droplets/", escape(b.DropletGUID))
 	}

@@ -30,11 +30,11 @@ func (a *API) deploymentRoutes(g *web.Group) {
 }
 
 type deploymentRequest struct {
-	Strategy      *string                `json:"strategy"`
-	Droplet       *loose[relationData]   `json:"droplet"`
-	Revision      *loose[relationData]   `json:"revision"`
-	Options       *deploymentOptions     `json:"options"`
-	Metadata      *actions.MetadataPatch `json:"metadata"`
+	Strategy      *platform.DeploymentStrategy `json:"strategy"`
+	Droplet       *loose[relationData]         `json:"droplet"`
+	Revision      *loose[relationData]         `json:"revision"`
+	Options       *deploymentOptions           `json:"options"`
+	Metadata      *actions.MetadataPatch       `json:"metadata"`
 	Relationships *struct {
 		App relation `json:"app"`
 	} `json:"relationships"`
@@ -197,16 +197,16 @@ func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.Ap
 
 type deploymentBody struct {
 	resourceBody
-	Status        map[string]any  `json:"status"`
-	Strategy      string          `json:"strategy"`
-	Options       map[string]any  `json:"options"`
-	Droplet       dropletOf       `json:"droplet"`
-	Previous      dropletOf       `json:"previous_droplet"`
-	NewProcesses  []deployedShort `json:"new_processes"`
-	Revision      any             `json:"revision"`
-	Relationships map[string]any  `json:"relationships"`
-	Metadata      metadata        `json:"metadata"`
-	Links         links           `json:"links"`
+	Status        map[string]any              `json:"status"`
+	Strategy      platform.DeploymentStrategy `json:"strategy"`
+	Options       map[string]any              `json:"options"`
+	Droplet       dropletOf                   `json:"droplet"`
+	Previous      dropletOf                   `json:"previous_droplet"`
+	NewProcesses  []deployedShort             `json:"new_processes"`
+	Revision      any                         `json:"revision"`
+	Relationships map[string]any              `json:"relationships"`
+	Metadata      metadata                    `json:"metadata"`
+	Links         links                       `json:"links"`
 }
 
 // dropletOf is a droplet by its guid, which is null where there is none.

@@ -13,7 +13,7 @@ func (w *world) deployable() {
 	w.t.Helper()
 	err := w.store.Update(w.t.Context(), func(tx platform.Tx) error {
 		for guid, app := range map[string]string{"d1": w.vars["app"], "d2": w.vars["app"], "d3": w.vars["app2"]} {
-			d := &platform.Droplet{Resource: platform.Resource{GUID: w.vars["none"][:34] + guid}, AppGUID: app, State: platform.Staged, ProcessTypes: map[string]string{"web": "run", "worker": "work"}}
+			d := &platform.Droplet{Resource: platform.Resource{GUID: w.vars["none"][:34] + guid}, AppGUID: app, State: platform.DropletStaged, ProcessTypes: map[string]string{"web": "run", "worker": "work"}}
 			w.vars[guid] = d.GUID
 			if err := tx.Droplets().Insert(d); err != nil {
 				return err
@@ -297,7 +297,7 @@ func TestDeploymentsOfSidecars(t *testing.T) {
 				return err
 			}
 		}
-		return tx.Droplets().Insert(&platform.Droplet{Resource: platform.Resource{GUID: "bare"}, AppGUID: w.vars["app"], State: platform.Staged})
+		return tx.Droplets().Insert(&platform.Droplet{Resource: platform.Resource{GUID: "bare"}, AppGUID: w.vars["app"], State: platform.DropletStaged})
 	})
 	if err != nil {
 		t.Fatal(err)

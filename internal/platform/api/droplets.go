@@ -134,7 +134,7 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 
 type dropletBody struct {
 	resourceBody
-	State             string                      `json:"state"`
+	State             platform.DropletState       `json:"state"`
 	Error             *string                     `json:"error"`
 	Lifecycle         lifecycleBody               `json:"lifecycle"`
 	Checksum          *checksumBody               `json:"checksum"`
@@ -175,7 +175,7 @@ func presentDroplet(req *request, d *platform.Droplet) dropletBody {
 	if d.PackageGUID != "" {
 		b.Links["package"] = req.v3("/packages/", escape(d.PackageGUID))
 	}
-	if d.State == platform.AwaitingUpload {
+	if d.State == platform.DropletAwaitingUpload {
 		b.Links["upload"] = &link{Href: req.v3(self, "/upload").Href, Method: http.MethodPost}
 	}
 	return b
@@ -256,7 +256,7 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if d.State != platform.Staged {
+		if d.State != platform.DropletStaged {
 			return fault.Invalid("Only staged droplets can be downloaded.")
 		}
 		guid = d.GUID
@@ -281,7 +281,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 		if d, _, err = a.dropletFor(req); err != nil {
 			return err
 		}
-		if d.State != platform.AwaitingUpload {
+		if d.State != platform.DropletAwaitingUpload {
 			return fault.Invalid("Droplet may be uploaded only once. Create a new droplet to upload bits.")
 		}
 		return a.needFlag(req, "app_bits_upload")

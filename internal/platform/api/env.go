@@ -28,7 +28,7 @@ func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) envOf(req *request, app *platform.App) (any, error) {
-	place, err := actions.PlaceOf(req.tx, app)
+	info, err := actions.AppInfoOf(req.tx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a *API) envOf(req *request, app *platform.App) (any, error) {
 		"staging_env_json":      groups["staging"],
 		"running_env_json":      groups["running"],
 		"system_env_json":       system,
-		"application_env_json":  map[string]any{"VCAP_APPLICATION": place.VCAPApplication(req.base, process, memory)},
+		"application_env_json":  map[string]any{"VCAP_APPLICATION": info.VCAPApplication(req.base, process, memory)},
 	}, nil
 }
 

@@ -120,10 +120,7 @@ func setupStore(t *testing.T, dialect db.Dialect, see func(platform.Store) platf
 // setupOptions has an API that a test changes before it is made.
 func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *fixture {
 	t.Helper()
-	d := dbtest.New(t, dialect)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
@@ -151,7 +148,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true}); err != nil {
 			return err
 		}
-		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.Ready, Lifecycle: "buildpack"}); err != nil {
+		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack"}); err != nil {
 			return err
 		}
 		return tx.Domains().Insert(&platform.Domain{Name: "apps.localhost"})

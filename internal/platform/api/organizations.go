@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -42,7 +41,7 @@ func (b *organizationRequest) apply(o *platform.Organization) error {
 	if err := b.Metadata.Apply(&o.Metadata); err != nil {
 		return err
 	}
-	return validateName(o.Name)
+	return platform.CheckTenantName(o.Name)
 }
 
 func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
@@ -152,17 +151,4 @@ func presentOrganization(req *request, o *platform.Organization) organizationBod
 		b.Links["quota"] = req.v3("/organization_quotas/", escape(o.QuotaGUID))
 	}
 	return b
-}
-
-// validateName holds for organizations and spaces.
-func validateName(name string) error {
-	switch {
-	case name == "":
-		return fault.Invalid("Name is too short (minimum is 1 character)")
-	case len([]rune(name)) > 255:
-		return fault.Invalid("Name is too long (maximum is 255 characters)")
-	case hasControl(name):
-		return fault.Invalid("Name must not contain escaped characters")
-	}
-	return nil
 }

@@ -259,7 +259,7 @@ func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := actions.CheckPackageUpload(pkg); err != nil {
+	if err := platform.CheckPackageUpload(pkg); err != nil {
 		return nil, err
 	}
 	return pkg, a.needFlag(req, "app_bits_upload")
@@ -295,7 +295,7 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if pkg.State != platform.Ready {
+		if pkg.State != platform.PackageReady {
 			return fault.Invalid("Package has no bits to download.")
 		}
 		guid = pkg.GUID
@@ -314,12 +314,12 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 
 type packageBody struct {
 	resourceBody
-	Type          string         `json:"type"`
-	Data          map[string]any `json:"data"`
-	State         string         `json:"state"`
-	Relationships map[string]any `json:"relationships"`
-	Metadata      metadata       `json:"metadata"`
-	Links         links          `json:"links"`
+	Type          string                `json:"type"`
+	Data          map[string]any        `json:"data"`
+	State         platform.PackageState `json:"state"`
+	Relationships map[string]any        `json:"relationships"`
+	Metadata      metadata              `json:"metadata"`
+	Links         links                 `json:"links"`
 }
 
 func presentPackage(req *request, pkg *platform.Package) packageBody {

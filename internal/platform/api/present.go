@@ -4,9 +4,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"ingot/internal/platform"
 )
@@ -108,8 +106,6 @@ func toMany(guids []string) relations {
 	}
 	return out
 }
-
-func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 
 // presentAll maps a page to its bodies; it is never nil, for clients expect a
 // list.

@@ -76,7 +76,7 @@ func TestPushConversation(t *testing.T) {
 
 	// The stager's part.
 	droplet := &platform.Droplet{
-		AppGUID: app, PackageGUID: pkg.guid(), State: platform.Staged, Lifecycle: "buildpack", Checksum: "abc", ProcessTypes: map[string]string{"web": "./app", "worker": "./w"},
+		AppGUID: app, PackageGUID: pkg.guid(), State: platform.DropletStaged, Lifecycle: "buildpack", Checksum: "abc", ProcessTypes: map[string]string{"web": "./app", "worker": "./w"},
 		Sidecars: []platform.DropletSidecar{{Name: "bp", Command: "./bp", ProcessTypes: []string{"web"}}},
 	}
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
@@ -87,7 +87,7 @@ func TestPushConversation(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		b.State, b.DropletGUID = platform.Staged, droplet.GUID
+		b.State, b.DropletGUID = platform.BuildStaged, droplet.GUID
 		return tx.Builds().Update(b)
 	})
 	if err != nil {

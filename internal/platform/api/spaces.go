@@ -54,7 +54,7 @@ func (b *spaceRequest) apply(s *platform.Space) error {
 	if err := b.Metadata.Apply(&s.Metadata); err != nil {
 		return err
 	}
-	return validateName(s.Name)
+	return platform.CheckTenantName(s.Name)
 }
 
 func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {

@@ -135,7 +135,7 @@ func (c *Cleaner) trim(ctx context.Context) {
 // is none. A droplet that is older and has no row was deleted; the blob of a
 // build's droplet is written before its row.
 func oldestBuild(tx platform.Tx, now time.Time) (time.Time, error) {
-	builds, _, err := tx.Builds().List(platform.Where("state", string(platform.Staging)))
+	builds, _, err := tx.Builds().List(platform.Where("state", platform.BuildStaging))
 	for _, b := range builds {
 		if b.Created.Before(now) {
 			now = b.Created

@@ -64,7 +64,7 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: platform.Staging}
+	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: platform.BuildStaging}
 	update := func(f func(tx platform.Tx) error) {
 		t.Helper()
 		if err := store.Update(t.Context(), f); err != nil {
@@ -117,7 +117,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("unpacked are %v, want %v", k.keys, want)
 	}
 	update(func(tx platform.Tx) error {
-		build.State = platform.Staged
+		build.State = platform.BuildStaged
 		return tx.Builds().Update(build)
 	})
 	cleaner.Sweep(t.Context())

@@ -12,8 +12,7 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// act does what the pass came to, as far as it concerns the engine, in
-// goroutines of their own: what comes of it are events.
+// act performs the engine actions of the pass in goroutines; their results are events.
 func (p *pass) act() {
 	for _, d := range p.actions {
 		a, l := p.app, p.app.live[d.id]
@@ -39,7 +38,7 @@ func (p *pass) act() {
 			p.spawn("remove an instance", func(ctx context.Context) { p.remove(ctx, a, d.id) })
 		}
 	}
-	// What is in no place any more has nothing going on around it.
+	// Cancel everything for instances that have no slot any more.
 	for id, l := range p.app.live {
 		if p.slots[l.at].id == id {
 			continue
@@ -56,8 +55,8 @@ func (p *pass) act() {
 	}
 }
 
-// create has an instance started.
-func (c *Controller) create(a *app, at place, id, version string) {
+// create starts an instance in the background.
+func (c *Controller) create(a *app, at slotKey, id, version string) {
 	l := &live{id: id, app: a.guid, at: at}
 	a.live[id] = l
 	c.mu.Lock()
@@ -72,22 +71,22 @@ func (c *Controller) create(a *app, at place, id, version string) {
 			e = c.startFailed(l, err)
 		}
 		if work.Err() != nil {
-			// The row says STARTING: the next server looks what became of it.
+			// The row says STARTING: the next server checks the outcome.
 			return
 		}
 		c.tell(a, id, e)
 	})
 }
 
-// start asks the engine for an instance, when it is its turn.
+// start starts an instance with the engine, when a start token is free.
 func (c *Controller) start(ctx context.Context, l *live, version string) event {
 	select {
 	case c.starts <- struct{}{}:
-		defer giveBack(c.starts)()
+		defer releaser(c.starts)()
 	case <-ctx.Done():
 		return event{kind: evFailed, text: "given up before it was started"}
 	}
-	// To wait for its turn is not the engine's fault.
+	// The time limit does not include the wait for the token.
 	ctx, late := context.WithTimeout(ctx, startLimit)
 	defer late()
 	spec, err := c.specOf(ctx, l.at, l.id, version)
@@ -103,19 +102,19 @@ func (c *Controller) start(ctx context.Context, l *live, version string) event {
 	}
 	in, err := c.Engine.Get(ctx, l.id)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
-		c.Log.Warn("a new instance cannot be asked for", "instance", l.id, "error", err)
+		c.Log.Warn("preparing an instance failed", "instance", l.id, "error", err)
 	}
 	return createdEvent(in)
 }
 
-// slowStart is how long a start keeps its place: one that hangs must not keep
-// those of other apps waiting.
+// slowStart is how long a start holds its token: one that hangs must not block those of
+// other apps.
 const slowStart = 30 * time.Second
 
-// giveBack returns a function that gives a place back. After a while it is given
-// back by itself.
-func giveBack(places <-chan struct{}) func() {
-	give := sync.OnceFunc(func() { <-places })
+// releaser returns a function that releases a start token. The token is released by itself
+// after slowStart.
+func releaser(tokens <-chan struct{}) func() {
+	give := sync.OnceFunc(func() { <-tokens })
 	late := background.AfterFunc("slow start", slowStart, give)
 	return func() {
 		late.Stop()
@@ -131,19 +130,18 @@ func createdEvent(in engine.Instance) event {
 	return e
 }
 
-// startFailed tells the user what he can do something about, and the operator
-// everything.
+// startFailed reports to the user what a user can fix, and everything to the operator.
 func (c *Controller) startFailed(l *live, err error) event {
 	var refused *engine.PlacementError
 	if errors.As(err, &refused) {
-		c.Log.Debug("an instance is not placed", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
+		c.Log.Debug("instance not placed", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
 		return event{kind: evRefused, text: refused.Reason}
 	}
-	c.Log.Warn("an instance could not be started", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
+	c.Log.Warn("starting an instance failed", "app", l.app, "instance", l.id, "index", l.at.index, "error", err)
 	return event{kind: evFailed, text: failureOf(err)}
 }
 
-// failureOf is why an instance could not be started, for the user.
+// failureOf returns the reason for the user why an instance could not be started.
 func failureOf(err error) string {
 	var refused *engine.PlacementError
 	if errors.As(err, &refused) {
@@ -156,14 +154,14 @@ func failureOf(err error) string {
 	return "the instance could not be started: " + reasonOf(err)
 }
 
-// signal tells an instance to go. When that does not work the deadline does.
+// signal asks an instance to stop. If that fails, the deadline removes it.
 func (c *Controller) signal(ctx context.Context, a *app, id string) {
 	err := background.Do("stop an instance", func() error { return c.Engine.Signal(ctx, id) })
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
 		c.tell(a, id, event{kind: evLost})
 	case err != nil && ctx.Err() == nil:
-		c.Log.Warn("an instance cannot be told to go", "app", a.guid, "instance", id, "error", err)
+		c.Log.Warn("stopping an instance failed", "app", a.guid, "instance", id, "error", err)
 	}
 }
 
@@ -173,12 +171,12 @@ func (c *Controller) remove(ctx context.Context, a *app, id string) {
 	case err == nil:
 		c.tell(a, id, event{kind: evRemoved})
 	case ctx.Err() == nil:
-		c.Log.Error("an instance cannot be removed", "app", a.guid, "instance", id, "error", err)
+		c.Log.Error("removing an instance failed", "app", a.guid, "instance", id, "error", err)
 		c.tell(a, id, event{kind: evStuck, text: err.Error()})
 	}
 }
 
-// orphan ends an instance that no row tells of.
+// orphan stops and removes an instance that has no row.
 func (c *Controller) orphan(in engine.Instance) {
 	c.mu.Lock()
 	known := c.orphans[in.ID]
@@ -193,17 +191,17 @@ func (c *Controller) orphan(in engine.Instance) {
 			defer c.mu.Unlock()
 			delete(c.orphans, in.ID)
 		}()
-		c.Log.Warn("an instance that nobody wants is stopped", "instance", in.ID, "app", in.Labels[LabelApp])
+		c.Log.Warn("stopping an instance that has no row", "instance", in.ID, "app", in.Labels[LabelApp])
 		if err := c.Engine.Signal(ctx, in.ID); err == nil {
 			c.awaitEnd(ctx, in.ID)
 		}
 		if err := c.Engine.Remove(ctx, in.ID); err != nil && ctx.Err() == nil {
-			c.Log.Error("an instance that nobody wants cannot be removed", "instance", in.ID, "error", err)
+			c.Log.Error("removing an instance that has no row failed", "instance", in.ID, "error", err)
 		}
 	})
 }
 
-// awaitEnd returns when the instance has ended, or should have.
+// awaitEnd returns when the instance has ended, or its time is up.
 func (c *Config) awaitEnd(ctx context.Context, id string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// found is what there is when a controller starts.
+// found is the state that a controller finds when it starts.
 type found struct {
 	engine  []engine.Instance
 	rows    []*platform.Instance
@@ -35,7 +35,7 @@ func (c *Controller) survey(ctx context.Context) (found, error) {
 	return f, err
 }
 
-// adopt takes over what a server before this one has left.
+// adopt takes over the instances of an earlier server process.
 func (c *Controller) adopt(f found) {
 	byID := map[string]engine.Instance{}
 	for _, in := range f.engine {
@@ -46,10 +46,10 @@ func (c *Controller) adopt(f found) {
 	for _, row := range f.rows {
 		a := c.appOf(row.AppGUID)
 		touched[a] = true
-		at := freeLane(a.slots, row.ProcessGUID, row.Index)
+		at := freeSlot(a.slots, row.ProcessGUID, row.Index)
 		known[row.GUID] = true
 		in, there := byID[row.GUID]
-		// A row that makes trouble is that of one app; the others have to run.
+		// A bad row affects one app; the others must run.
 		background.Safely("adopt an instance", func() { a.take(c, at, row, in, there) })
 	}
 	for a := range touched {
@@ -66,8 +66,8 @@ func (c *Controller) adopt(f found) {
 	c.Kick(f.started...)
 }
 
-// take makes a place of a row and of the engine's instance, if there is one.
-func (a *app) take(c *Controller, at place, row *platform.Instance, in engine.Instance, there bool) {
+// take creates a slot from a row and the engine's instance, if that exists.
+func (a *app) take(c *Controller, at slotKey, row *platform.Instance, in engine.Instance, there bool) {
 	s := slot{
 		id: row.GUID, version: row.Version, wanted: row.Version, ready: row.Ready, details: row.Details,
 		since: row.Since, crashes: row.Crashes, crashedAt: row.CrashedAt, seen: row.RecordsAfter,
@@ -79,11 +79,11 @@ func (a *app) take(c *Controller, at place, row *platform.Instance, in engine.In
 		switch {
 		case row.State == platform.InstanceDown && row.Crashes == 0:
 			s.failed = refused
-			if s.restartAt.IsZero() { // it was being tried again
+			if s.restartAt.IsZero() { // a retry was scheduled
 				s.restartAt = c.Clock.Now()
 			}
 		case row.State == platform.InstanceDown:
-			s.failed = unplaced
+			s.failed = notStarted
 		case row.RestartAt.IsZero():
 			s.state = givenUp
 		}
@@ -95,8 +95,8 @@ func (a *app) take(c *Controller, at place, row *platform.Instance, in engine.In
 		s.state = stopping
 		s.deadline = c.Clock.Now().Add(c.Grace + stopSlack)
 	case !there:
-		// It never came to start, or was taken away in good order while no server
-		// ran. One that crashed meanwhile would still be there.
+		// It was never started, or was removed properly while no server ran. An instance
+		// that crashed meanwhile would still exist.
 		s.state = creating
 	case row.State == platform.InstanceRunning:
 		s.state = running
@@ -120,8 +120,8 @@ func (a *app) take(c *Controller, at place, row *platform.Instance, in engine.In
 	}
 }
 
-// resume goes on with the instances of an app: their records are read, those
-// that were told to go are told again, and what happened meanwhile is an event.
+// resume continues with the instances of an app: it reads their records, repeats stop
+// signals, and posts events for what happened meanwhile.
 func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 	for _, l := range a.live {
 		in, there := byID[l.id]

@@ -31,7 +31,7 @@ func TestAdopt(t *testing.T) {
 	w.await("lines", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 5 })
 	w.c.Stop()
 	write(5)
-	w.fake.crash(ids[1], 3) // while nobody looks
+	w.fake.crash(ids[1], 3) // unnoticed
 
 	c := New(w.config())
 	w.run(c)
@@ -88,7 +88,7 @@ func TestAdoptHalfDone(t *testing.T) {
 			tx.Instances().Insert(row(3, platform.InstanceStopping)),        // removed, not written
 			tx.Instances().Insert(crash(row(4, platform.InstanceStarting))), // crashed, not removed
 			tx.Instances().Insert(row(5, platform.InstanceRunning)),         // taken away in good order
-			tx.Instances().Insert(row(6, platform.InstanceRunning)),         // nobody wants it any more
+			tx.Instances().Insert(row(6, platform.InstanceRunning)),         // no longer wanted
 		)
 	})
 	for _, i := range []int{1, 2, 4, 6} {
@@ -127,7 +127,7 @@ func TestAdoptHalfDone(t *testing.T) {
 	if err := w.fake.Start(t.Context(), engine.Spec{ID: "orphan2", Labels: orphan}); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(w.c.Interval)
+	w.clock.Advance(w.c.Interval)
 	w.await("the orphan is gone", func() bool { _, err := w.fake.Get(t.Context(), "orphan2"); return err != nil })
 }
 

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// announcing gathers what several callers of Announce want while one of them is
-// served, so that all of the others need one look at the store together.
+// announcing combines the routes of concurrent callers of Announce: while one caller is
+// served, all others wait for one common read of the store.
 type announcing struct {
 	mu   sync.Mutex
 	next *announcement // the one that can still be joined
 
-	// looking is held by the caller that looks for all who joined.
+	// looking is held by the caller that reads for all who joined.
 	looking sync.Mutex
 }
 
@@ -24,11 +24,11 @@ type announcement struct {
 	err    error
 }
 
-// announceFor bounds how long a look for all who joined may take.
+// announceFor limits the time of a read for all who joined.
 const announceFor = time.Second
 
-// Announce publishes routes that have just changed: when it returns, the table
-// has them. When that fails it is tried again soon, without the caller.
+// Announce publishes routes that have just changed: when it returns, the table has them. If
+// that fails, it is retried in the background.
 func (p *RoutePublisher) Announce(routeGUIDs ...string) error {
 	a := &p.announcing
 	a.mu.Lock()
@@ -47,10 +47,11 @@ func (p *RoutePublisher) Announce(routeGUIDs ...string) error {
 		return mine.err
 	}
 	a.mu.Lock()
-	a.next = nil // whoever comes now may have changed what is being read
+	a.next = nil // a later caller may have changed what is being read
 	a.mu.Unlock()
 	guids := slices.Collect(maps.Keys(mine.routes))
-	// It is for all who joined, so it has a bound of its own and nobody's context.
+	// The read is for all who joined, so it has its own timeout instead of a caller's
+	// context.
 	ctx, cancel := context.WithTimeout(context.Background(), announceFor)
 	defer cancel()
 	mine.done, mine.err = true, p.Refresh(ctx, guids...)

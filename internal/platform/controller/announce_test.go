@@ -21,7 +21,7 @@ type frozen struct{ clock Clock }
 func (f frozen) Now() time.Time                              { return f.clock.Now() }
 func (frozen) AfterFunc(time.Duration, func()) (stop func()) { return func() {} }
 
-// addRoute makes a route of the app that nobody is told of.
+// addRoute creates a route of the app without announcing it.
 func (w *world) addRoute(guid string) {
 	w.Helper()
 	w.update(func(tx platform.Tx) error {

@@ -15,63 +15,62 @@ import (
 	"ingot/internal/platform"
 )
 
-// place is where an instance can be. There is one for each process and index;
-// during a deployment there are more beside each other, in lanes. The number of
-// a lane means nothing, and is not stored.
-type place struct {
+// slotKey identifies an instance slot. Each process and index has one; during a deployment
+// it has several, told apart by copy. The number of a copy has no meaning and is not
+// stored.
+type slotKey struct {
 	process string // guid
 	index   int
-	lane    int
+	copy    int
 }
 
-// occurrence is an event and whom it concerns: an instance, or, when that is
-// not known, whatever is in a place.
+// occurrence is an event of an instance or, if the instance is not known, of a slot.
 type occurrence struct {
 	id    string
-	at    place
+	at    slotKey
 	event event
 }
 
-// app is what the controller remembers of one.
+// app is the controller's state of one app.
 type app struct {
 	guid string
 
 	// mu is held during a pass.
 	mu       sync.Mutex
-	slots    map[place]slot
-	stored   map[place]*platform.Instance // the rows as they are in the store
-	types    map[string]string            // of processes, by guid
-	live     map[string]*live             // by instance
-	wake     func()                       // stops the timer
+	slots    map[slotKey]slot
+	stored   map[slotKey]*platform.Instance // as in the store
+	types    map[string]string              // types of processes, by guid
+	live     map[string]*live               // by instance guid
+	wake     func()                         // stops the timer
 	failures int
 
-	gone atomic.Bool // the app was deleted: nobody reads its log
+	gone atomic.Bool // the app was deleted: do not log
 
 	in    sync.Mutex
 	inbox []occurrence
 	here  []string // guids of its instances
-	dead  bool     // it is not in the controller's map any more
+	dead  bool     // no longer in the controller's map
 }
 
-// live is what goes on around one instance.
+// live holds the goroutines of one instance.
 type live struct {
 	id, app string
-	at      place
+	at      slotKey
 	sources []string // of the members
-	after   uint64   // records up to here were taken over
+	after   uint64   // the last record that was processed
 
-	cancel context.CancelFunc // gives up its start
-	unread context.CancelFunc // ends reading its records
+	cancel context.CancelFunc // cancels its start
+	unread context.CancelFunc // stops reading its records
 }
 
 func newApp(guid string) *app {
 	return &app{
-		guid: guid, slots: map[place]slot{}, stored: map[place]*platform.Instance{},
+		guid: guid, slots: map[slotKey]slot{}, stored: map[slotKey]*platform.Instance{},
 		types: map[string]string{}, live: map[string]*live{},
 	}
 }
 
-// post adds an event for the next pass. It is false when the app is dead.
+// post adds an event for the next pass. It returns false if the app is dead.
 func (a *app) post(o occurrence) bool {
 	a.in.Lock()
 	defer a.in.Unlock()
@@ -81,7 +80,7 @@ func (a *app) post(o occurrence) bool {
 	return !a.dead
 }
 
-// tell posts an event of an instance and has it looked at.
+// tell posts an event of an instance and queues the app.
 func (c *Controller) tell(a *app, id string, e event) {
 	a.post(occurrence{id: id, event: e})
 	c.Kick(a.guid)
@@ -93,7 +92,7 @@ func (a *app) isDead() bool {
 	return a.dead
 }
 
-// retire makes an app dead that has nothing to remember. The lock is held.
+// retire makes an app dead that has no state. The lock must be held.
 func (a *app) retire() bool {
 	a.in.Lock()
 	defer a.in.Unlock()
@@ -103,14 +102,14 @@ func (a *app) retire() bool {
 	return a.dead
 }
 
-// instances are the guids of the app's instances.
+// instances returns the guids of the app's instances.
 func (a *app) instances() []string {
 	a.in.Lock()
 	defer a.in.Unlock()
 	return a.here
 }
 
-// pending returns the events that came in. They stay until drop.
+// pending returns the queued events. They stay queued until drop.
 func (a *app) pending() []occurrence {
 	a.in.Lock()
 	defer a.in.Unlock()
@@ -123,7 +122,7 @@ func (a *app) drop(n int) {
 	a.inbox = slices.Delete(a.inbox, 0, n)
 }
 
-// wakeAt has the app looked at, at a time. There is one time for each app.
+// wakeAt queues the app at a time, replacing an earlier wakeAt.
 func (a *app) wakeAt(c *Controller, at time.Time) {
 	a.halt()
 	if !at.IsZero() {
@@ -138,31 +137,30 @@ func (a *app) halt() {
 	}
 }
 
-// pass is one look at an app. Its lock is held. When it fails nothing has
-// changed.
+// pass is one pass over an app, with its lock held. A pass that fails changes nothing.
 type pass struct {
 	*Controller
 	rules rules
 	app   *app
 	goal  goal
 
-	slots   map[place]slot
-	actions []placed
-	// deployment is the app's, if one goes on, as it is after the pass.
+	slots   map[slotKey]slot
+	actions []slotAction
+	// deployment is the active deployment of the app, as it is after the pass.
 	deployment *platform.Deployment
-	// again is when the deployment wants to be looked at; zero means never.
+	// again is when the deployment needs another pass; zero means never.
 	again time.Time
 }
 
-// placed is an action and where.
-type placed struct {
-	at     place
-	before slot // as the action left it
+// slotAction is an action and its slot.
+type slotAction struct {
+	at     slotKey
+	before slot // state in which the action left the slot
 	action
 }
 
-// maxCreating bounds the instances of an app that are being created at once, so
-// that a large number is worked off bit by bit.
+// maxCreating limits the instances of an app that are created at once, so that a large
+// number is started step by step.
 const maxCreating = 32
 
 func (c *Controller) pass(ctx context.Context, a *app) error {
@@ -179,23 +177,23 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	for _, o := range events {
 		p.occur(o)
 	}
-	for _, at := range p.places() {
+	for _, at := range p.slotKeys() {
 		p.step(at, event{kind: evDue})
 	}
 	if g.deployment != nil {
-		// What is ready now decides what goes.
+		// Which instances stop depends on those that are ready now.
 		p.desire(true)
 		p.progress()
 	}
-	// What comes is reached before its row says so. What goes leaves after, but
-	// for the last of a deployment: who reads that it is over gets no answer of
-	// the old version any more.
+	// New backends are published before their rows. Removed ones are withdrawn after,
+	// except at the end of a deployment: a client that reads that it is finished gets no
+	// more responses of the old version.
 	p.publish(!p.concluded())
 	rows, err := p.save(ctx)
 	if err != nil {
 		return err
 	}
-	// From here on it has happened.
+	// The changes are stored from here on.
 	a.drop(len(events))
 	a.slots, a.stored = p.slots, rows
 	for guid, process := range g.processes {
@@ -208,22 +206,22 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	p.remember()
 	c.tellPassed()
 	if p.concluded() {
-		c.Kick(a.guid) // other processes follow
+		c.Kick(a.guid) // queue the app for its other processes
 	}
 	return nil
 }
 
-// places are those that there are, in order.
-func (p *pass) places() []place {
-	return slices.SortedFunc(maps.Keys(p.slots), func(x, y place) int {
-		return cmp.Or(cmp.Compare(x.process, y.process), x.index-y.index, x.lane-y.lane)
+// slotKeys returns the keys of the existing slots, sorted.
+func (p *pass) slotKeys() []slotKey {
+	return slices.SortedFunc(maps.Keys(p.slots), func(x, y slotKey) int {
+		return cmp.Or(cmp.Compare(x.process, y.process), x.index-y.index, x.copy-y.copy)
 	})
 }
 
-// occur takes an event to whom it concerns, if he is still there.
+// occur delivers an event to its slot, if that still exists.
 func (p *pass) occur(o occurrence) {
 	if o.id == "" {
-		for _, at := range p.places() {
+		for _, at := range p.slotKeys() {
 			if at.process == o.at.process && at.index == o.at.index {
 				p.step(at, o.event)
 			}
@@ -236,7 +234,7 @@ func (p *pass) occur(o occurrence) {
 	}
 }
 
-func (p *pass) step(at place, e event) {
+func (p *pass) step(at slotKey, e event) {
 	next, do := p.rules.step(p.slots[at], e)
 	if next.state == absent {
 		delete(p.slots, at)
@@ -244,12 +242,12 @@ func (p *pass) step(at place, e event) {
 		p.slots[at] = next
 	}
 	for _, d := range do {
-		p.actions = append(p.actions, placed{at, next, d})
+		p.actions = append(p.actions, slotAction{at, next, d})
 	}
 }
 
-// rowOf is a place as it is in the store.
-func (p *pass) rowOf(at place, s slot) *platform.Instance {
+// rowOf returns the row of a slot.
+func (p *pass) rowOf(at slotKey, s slot) *platform.Instance {
 	row := &platform.Instance{
 		AppGUID: p.app.guid, ProcessGUID: at.process, Index: at.index, Version: s.version,
 		State: s.visible(), Ready: s.ready, Since: s.since,
@@ -260,10 +258,9 @@ func (p *pass) rowOf(at place, s slot) *platform.Instance {
 	return row
 }
 
-// save writes what changed, and what is to be recorded, in one transaction. It
-// returns the rows as they are then.
-func (p *pass) save(ctx context.Context) (map[place]*platform.Instance, error) {
-	rows := make(map[place]*platform.Instance, len(p.slots))
+// save writes the changes and audit events in one transaction. It returns the new rows.
+func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error) {
+	rows := make(map[slotKey]*platform.Instance, len(p.slots))
 	var inserts, updates []*platform.Instance
 	var deletes []string
 	for at, s := range p.slots {
@@ -318,8 +315,8 @@ func (p *pass) save(ctx context.Context) (map[place]*platform.Instance, error) {
 	})
 }
 
-// sameRow compares what users and adoption see; a record position alone is not
-// worth a write.
+// sameRow compares the fields that users and adoption see; a new record position alone is
+// not worth a write.
 func sameRow(old, now *platform.Instance) bool {
 	x, y := *old, *now
 	x.RecordsAfter = y.RecordsAfter
@@ -354,11 +351,11 @@ func (p *pass) say() {
 	}
 	if err := p.Logs.Tell(lines...); err != nil {
 		p.lost.Add(uint64(len(lines)))
-		p.Log.Error("lines for an app's log were lost", "app", p.app.guid, "lines", len(lines), "error", err)
+		p.Log.Error("writing lines to the app's log failed", "app", p.app.guid, "lines", len(lines), "error", err)
 	}
 }
 
-// remember sets the timer to what is due next, and keeps what others ask for.
+// remember sets the timer to the next deadline, and updates the data for other goroutines.
 func (p *pass) remember() {
 	next := p.again
 	here := make([]string, 0, len(p.slots))

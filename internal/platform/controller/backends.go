@@ -9,29 +9,29 @@ import (
 	"ingot/internal/platform"
 )
 
-// Backend is an instance that takes requests.
+// Backend is an instance that accepts requests.
 type Backend struct {
 	InstanceGUID string
 	ProcessGUID  string
 	Index        int
-	// Ports are those that it opened when it was started.
+	// Ports are the ports that it opened at its start.
 	Ports []platform.InstancePort
 	Ready bool
 }
 
-// Backends are the instances of a process that run and are ready, by index. The
-// answer is from memory and must not be changed.
+// Backends returns the running and ready instances of a process, by index. The result comes
+// from memory and must not be changed.
 func (c *Controller) Backends(appGUID, processType string) []Backend {
 	c.routing.RLock()
 	defer c.routing.RUnlock()
 	return c.backends[appGUID][processType]
 }
 
-// publish makes the backends of the app those of the pass and tells of a
-// change. It comes before anything is done to an instance.
+// publish sets the app's backends to those of the pass and notifies the sink of a change.
+// It comes before any action on an instance.
 //
-// With more, it only adds: that is done before rows are written, so that who
-// reads there that an instance runs reaches it.
+// With more, it only adds backends: that is done before rows are written, so that a client
+// that reads there that an instance runs can reach it.
 func (p *pass) publish(more bool) {
 	var now map[string][]Backend
 	for at, s := range p.slots {
@@ -71,7 +71,7 @@ func (p *pass) publish(more bool) {
 	}
 }
 
-// together are the backends of both; what is in now is the newer.
+// together merges both; backends in now take precedence.
 func together(before, now map[string][]Backend) map[string][]Backend {
 	all := maps.Clone(now)
 	for kind, old := range before {

@@ -21,37 +21,36 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Logs takes lines: the log store.
+// Logs stores log lines; the log store implements it.
 type Logs interface {
-	// Append returns nil when the lines are safe. Those of a stream that are not
-	// above its position are there already and left out.
+	// Append returns nil when the lines are stored. It ignores lines of a stream that are
+	// not above its position.
 	Append(lines ...platform.LogLine) error
-	// Tell is Append for lines without a stream, which nobody brings again: what
-	// cannot be written is counted, and reported in the app's log later.
+	// Tell is Append for lines without a stream, which are never repeated: lines that
+	// cannot be written are counted, and the loss is reported in the app's log later.
 	Tell(lines ...platform.LogLine) error
-	// Position is the last Seq of a stream that is safe.
+	// Position returns the last stored Seq of a stream.
 	Position(stream string) uint64
 	// Forget drops the position of a stream that has ended.
 	Forget(stream string)
 }
 
-// Droplets has the droplets.
+// Droplets provides droplets.
 type Droplets interface {
 	// Open returns the droplet's tar stream, compressed or not.
 	Open(ctx context.Context, guid string) (io.ReadCloser, error)
 }
 
-// RouteSink wants to know when the backends of an app changed. An instance is
-// told to go only after AppChanged has returned, so that requests can be led
-// elsewhere before.
+// RouteSink is notified when the backends of an app changed. An instance is stopped only
+// after AppChanged has returned, so that requests go elsewhere before.
 type RouteSink interface{ AppChanged(appGUID string) }
 
-// Traffic knows which instances have requests under way.
+// Traffic reports which instances have requests in progress.
 type Traffic interface {
 	Busy(instanceGUID string) bool
 }
 
-// Config is what a Controller is made of. Fields below the line have defaults.
+// Config configures a Controller. Fields below the line have defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
@@ -60,41 +59,41 @@ type Config struct {
 	Droplets Droplets
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
-	// Variables are those of all instances beside, such as where the platform is
-	// reached from inside.
+	// Variables are additional variables of all instances, such as the platform's addresses
+	// inside of containers.
 	Variables map[string]string
-	// BindingsRoot is where instances see their services in files; empty means
-	// below their home, where they always are.
+	// BindingsRoot is the directory where instances see their service binding files; empty
+	// means the one below their home, where they always are.
 	BindingsRoot string
-	// Reach returns the addresses of the services of an app, which its instances
-	// may connect to; nil means that there are none.
+	// Reach returns the addresses of the services of an app, which its instances may
+	// connect to; nil means none.
 	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
-	// Traffic is asked before an instance that a deployment replaces is told to
-	// go; nil means that nobody has requests.
+	// Traffic is asked before an instance that a deployment replaces is stopped; nil means
+	// that no instance has requests.
 	Traffic Traffic
 
 	// Cell names this machine in log lines and events.
 	Cell string
-	// Host is the address of this machine that instances are told.
+	// Host is this machine's address in the environment of instances.
 	Host string
 	// Path is the PATH of instances.
 	Path string
 	// User and Group run the members; 2000 if zero.
 	User, Group int
-	// PIDs bounds the processes of an instance.
+	// PIDs limits the processes of an instance.
 	PIDs int
-	// ShortestDeployment is how long a deployment is active at least, also when
-	// all its instances are ready sooner: clients that do not wait for it look
-	// for it a moment later.
+	// ShortestDeployment is how long a deployment is active at least, even if all its
+	// instances are ready sooner: clients that do not wait for it look for it a moment
+	// later.
 	ShortestDeployment time.Duration
-	// Grace is what members have between SIGTERM and SIGKILL.
+	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Interval is how often everything is looked at.
+	// Interval is the interval of passes over all apps.
 	Interval time.Duration
-	// Workers bounds the apps that are looked at at once, Starts the
-	// instances that are being started.
+	// Workers limits the apps that are handled at once, Starts the instances that are being
+	// started.
 	Workers, Starts int
-	// Tasks bounds the tasks that run at once; others wait for their turn.
+	// Tasks limits the tasks that run at once; others wait.
 	Tasks int
 	Clock Clock
 	Log   *slog.Logger
@@ -103,7 +102,7 @@ type Config struct {
 const (
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	vcapID      = 2000
-	// startLimit is when the engine is not waited for any longer.
+	// startLimit is the longest time the engine may take for a start.
 	startLimit = 10 * time.Minute
 )
 
@@ -142,21 +141,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Controller keeps app instances as they are wanted. It is a background.Service.
+// Controller keeps app instances in their desired state. It is a background.Service.
 type Controller struct {
 	Config
 	part background.Part
 	sink RouteSink
 
 	queue  *queue
-	starts chan struct{} // a place for each start under way
+	starts chan struct{} // a token for each start in progress
 	lost   atomic.Uint64
 	usage  usageCache
 
 	mu      sync.Mutex
 	work    context.Context //nolint:containedctx // from Start to Stop
-	open    bool            // tasks may begin
-	adopted bool            // apps may be looked at
+	open    bool            // goroutines may be started
+	adopted bool            // apps may be handled
 	tasks   sync.WaitGroup
 	apps    map[string]*app
 	orphans map[string]bool // being stopped
@@ -179,12 +178,11 @@ func New(c Config) *Controller {
 	}
 }
 
-// Notify names who wants to know of changed backends. It has to be called before
-// Start.
+// Notify sets the sink for changed backends. It must be called before Start.
 func (c *Controller) Notify(sink RouteSink) { c.sink = sink }
 
-// Start adopts the instances that there are and begins to work. When it returns,
-// Backends knows the instances that went on without us.
+// Start adopts the existing instances and starts working. When it returns, Backends
+// includes the instances that kept running.
 func (c *Controller) Start(ctx context.Context) error {
 	return c.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		found, err := c.survey(ctx)
@@ -206,7 +204,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the work and leaves the instances running.
+// Stop stops working and leaves the instances running.
 func (c *Controller) Stop() {
 	c.part.Halt(func() {
 		c.mu.Lock()
@@ -225,7 +223,7 @@ func (c *Controller) Stop() {
 // errNotRunning means that Start was not called, or Stop was.
 var errNotRunning = errors.New("the controller is not running")
 
-// spawn runs f as work that Stop waits for.
+// spawn runs f in a goroutine that Stop waits for.
 func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +239,7 @@ func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 	return true
 }
 
-// Kick has apps looked at soon. It never blocks.
+// Kick queues apps for a pass. It never blocks.
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
 
 func (c *Controller) worker(ctx context.Context) {
@@ -252,7 +250,7 @@ func (c *Controller) worker(ctx context.Context) {
 		}
 		func() {
 			defer c.queue.done(guid)
-			// Its failure was logged, and it is looked at again.
+			// reconcile logs its failure and queues the app again.
 			_ = c.reconcile(ctx, guid)
 		}()
 	}
@@ -270,13 +268,13 @@ func (c *Controller) reconcile(ctx context.Context, guid string) error {
 	default:
 		again := min(time.Second<<min(a.failures, 5), 30*time.Second)
 		a.failures++
-		c.Log.Error("an app could not be looked at", "app", guid, "again", again, "error", err)
+		c.Log.Error("reconciling an app failed", "app", guid, "again", again, "error", err)
 		a.wakeAt(c, c.Clock.Now().Add(again))
 	}
 	return err
 }
 
-// lock returns the app, with its lock held.
+// lock returns the app with its lock held.
 func (c *Controller) lock(guid string) *app {
 	for {
 		a := c.appOf(guid)
@@ -323,7 +321,7 @@ func (c *Controller) tellPassed() {
 	c.passed = make(chan struct{})
 }
 
-// watch has everything looked at once an interval.
+// watch runs look once per interval.
 func (c *Controller) watch(ctx context.Context) {
 	for {
 		tick := make(chan struct{})
@@ -336,13 +334,12 @@ func (c *Controller) watch(ctx context.Context) {
 		}
 		err := background.Do("look at all apps", func() error { return c.look(ctx) })
 		if err != nil && ctx.Err() == nil {
-			c.Log.Error("not everything could be looked at", "error", err)
+			c.Log.Error("periodic check failed", "error", err)
 		}
 	}
 }
 
-// look has all apps looked at that run, or should, and ends instances that
-// nobody knows.
+// look queues all apps that run or should run, and stops instances that are unknown.
 func (c *Controller) look(ctx context.Context) error {
 	found, err := c.Engine.List(ctx)
 	if err != nil {
@@ -374,10 +371,10 @@ func (c *Controller) look(ctx context.Context) error {
 	return err
 }
 
-// forget drops an app that has nothing to remember.
+// forget drops an app that has no state.
 func (c *Controller) forget(a *app) {
 	if !a.mu.TryLock() {
-		return // somebody looks at it
+		return // it is in use
 	}
 	defer a.mu.Unlock()
 	if a.retire() {
@@ -387,8 +384,8 @@ func (c *Controller) forget(a *app) {
 	}
 }
 
-// RestartInstance replaces one instance gracefully. It counts as no crash, and
-// forgives those there were.
+// RestartInstance replaces one instance gracefully. It does not count as a crash, and
+// resets the crash count.
 func (c *Controller) RestartInstance(ctx context.Context, processGUID string, index int) error {
 	var appGUID string
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
@@ -405,13 +402,13 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	if err != nil {
 		return err
 	}
-	for !c.appOf(appGUID).post(occurrence{at: place{process: processGUID, index: index}, event: event{kind: evRestart}}) {
+	for !c.appOf(appGUID).post(occurrence{at: slotKey{process: processGUID, index: index}, event: event{kind: evRestart}}) {
 	}
 	c.Kick(appGUID)
 	return nil
 }
 
-// newGUID returns an id for an instance in the form that Diego gives it: a random
-// UUID without its last eight digits, of which 90 bits are random. It is what
-// clients see in CF_INSTANCE_GUID, stats, logs and events.
+// newGUID returns an instance id in Diego's form: a random UUID without its last eight
+// digits, which leaves 90 random bits. Clients see it in CF_INSTANCE_GUID, stats, logs and
+// events.
 func newGUID() string { return uuid.NewString()[:28] }

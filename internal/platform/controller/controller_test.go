@@ -252,17 +252,17 @@ func TestCrash(t *testing.T) {
 	}
 
 	w.settled()
-	w.clock.advance(29 * time.Second)
+	w.clock.Advance(29 * time.Second)
 	w.settled()
 	if w.states() != "0CRASHED" {
 		t.Error("it did not wait:", w.states())
 	}
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	w.awaitRunning(1)
 	if n := w.rows()[0].Crashes; n != 4 {
 		t.Errorf("%d crashes", n)
 	}
-	w.clock.advance(soundAfter)
+	w.clock.Advance(soundAfter)
 	w.fake.crash(w.rows()[0].GUID, 1)
 	w.await("it is forgiven", func() bool { r := w.rows(); return len(r) == 1 && r[0].Crashes == 1 })
 }
@@ -286,7 +286,7 @@ func TestStartFails(t *testing.T) {
 	}
 	w.fake.set(func() { w.fake.refuse = nil })
 	w.settled()
-	w.clock.advance(30 * time.Second)
+	w.clock.Advance(30 * time.Second)
 	w.awaitRunning(1)
 	if d := w.rows()[0].Details; d != "" {
 		t.Error("it runs and has", d)
@@ -344,7 +344,7 @@ func TestRestartReplacesAndDrains(t *testing.T) {
 		}
 	}
 	if sink.count() == 0 {
-		t.Error("nobody was told of new backends")
+		t.Error("new backends were not announced")
 	}
 	// Several at once: only the last counts.
 	for i := range 5 {
@@ -407,19 +407,19 @@ func TestStubborn(t *testing.T) {
 	w.await("it stops", func() bool { return w.states() == "0STOPPING" })
 	w.await("it was told", func() bool { return w.fake.called("signal") == 1 })
 	w.settled()
-	w.clock.advance(14 * time.Second)
+	w.clock.Advance(14 * time.Second)
 	w.settled()
 	if w.fake.called("remove") != 0 {
 		t.Error("it had no time to end")
 	}
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	w.await("it was tried", func() bool { w.fake.mu.Lock(); defer w.fake.mu.Unlock(); return tries == 1 })
 	w.await("it is stuck", func() bool {
 		a := w.c.lock("app")
 		defer a.mu.Unlock()
-		return !a.slots[place{process: "app"}].deadline.IsZero()
+		return !a.slots[slotKey{process: "app"}].deadline.IsZero()
 	})
-	w.clock.advance(removePause)
+	w.clock.Advance(removePause)
 	w.awaitRunning(0)
 }
 
@@ -503,7 +503,7 @@ func TestDeletedApp(t *testing.T) {
 		t.Errorf("%d lines became %d", before, n)
 	}
 	w.settled()
-	w.clock.advance(w.c.Interval)
+	w.clock.Advance(w.c.Interval)
 	w.await("it is forgotten", func() bool { return len(w.c.allApps()) == 0 })
 }
 
@@ -524,7 +524,7 @@ func TestStoreFails(t *testing.T) {
 	}
 	w.store.set(nil)
 	w.settled()
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	w.await("it was replaced", func() bool { return len(w.rows()) == 1 && w.rows()[0].GUID != id })
 	w.awaitRunning(1)
 	if n := len(w.audits("app.crash")); n != 1 {

@@ -13,28 +13,28 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// A deployment puts a new instance beside each old one, a few at a time, and has
-// the old one go when the new one takes requests:
+// A deployment starts a new instance beside each old one, a few at a time, and
+// stops the old one when the new one accepts requests:
 //
-//	index 0   old ─────────┬─▶ goes
+//	index 0   old ─────────┬─▶ stops
 //	          new ──ready──┘
-//	index 1   old ──────────────────────┬─▶ goes
+//	index 1   old ──────────────────────┬─▶ stops
 //	                    new ───ready────┘
 //
-// The rows are all that has to be remembered: an instance of the process's
-// version is new, any other old, and how the old one is made is in the
-// deployment. The way back is the same with the versions exchanged.
+// All state is in the rows: an instance of the process's version is new, any other
+// is old, and the deployment says how to create an old one. A rollback is the same
+// with the versions exchanged.
 
 const (
-	// drainLimit is how long requests of an instance that is replaced may
-	// take before it is told to go.
+	// drainLimit is how long requests to an instance that is replaced may take before it is
+	// stopped.
 	drainLimit = 10 * time.Second
-	// drainLook is how often it is looked whether they have ended.
-	drainLook = 20 * time.Millisecond
+	// drainPoll is the interval of checks whether they have finished.
+	drainPoll = 20 * time.Millisecond
 )
 
-// before is what the web process was before the deployment that goes on; zero
-// if none does.
+// before returns the web process as it was before the active deployment; zero if there is
+// none.
 func before(tx platform.Tx, process *platform.Process) (platform.WebRun, error) {
 	if process.Type != platform.WebProcess {
 		return platform.WebRun{}, nil
@@ -46,15 +46,15 @@ func before(tx platform.Tx, process *platform.Process) (platform.WebRun, error) 
 	return d.Before, nil
 }
 
-// rollout is what a deployment does to its process in one pass.
+// rollout is the work of a deployment on its process in one pass.
 type rollout struct {
 	*pass
 	d       *platform.Deployment
 	process *platform.Process
-	back    bool // it is on its way back
+	back    bool // it is being rolled back
 }
 
-// rolloutOf is that of a process, nil for one that no deployment concerns.
+// rolloutOf returns the rollout of a process; nil if no deployment concerns it.
 func (p *pass) rolloutOf(guid string) *rollout {
 	process := p.goal.processes[guid]
 	if p.goal.deployment == nil || process == nil || process.Type != platform.WebProcess || process.DropletGUID == "" {
@@ -63,16 +63,16 @@ func (p *pass) rolloutOf(guid string) *rollout {
 	return &rollout{p, p.goal.deployment, process, p.goal.deployment.Reason == platform.ReasonCanceling}
 }
 
-// side is what is at an index: the instance of the wanted version, and others.
-// Those that were told to go count no more, unless they come again.
+// side holds the slots of an index: the one of the wanted version, and others. Slots that
+// are being stopped are left out, unless they restart.
 type side struct {
-	fresh *place
-	old   []place
+	fresh *slotKey
+	old   []slotKey
 }
 
-func (r *rollout) sideOf(lanes []place) side {
+func (r *rollout) sideOf(slots []slotKey) side {
 	var s side
-	for _, at := range lanes {
+	for _, at := range slots {
 		slot := r.slots[at]
 		switch {
 		case slot.leaves():
@@ -85,9 +85,9 @@ func (r *rollout) sideOf(lanes []place) side {
 	return s
 }
 
-func (r *rollout) ready(at *place) bool { return at != nil && r.slots[*at].routable() }
+func (r *rollout) ready(at *slotKey) bool { return at != nil && r.slots[*at].routable() }
 
-// freshReady counts the instances of the wanted version that take requests.
+// freshReady returns the number of instances of the wanted version that accept requests.
 func (r *rollout) freshReady() int {
 	n := 0
 	for at, s := range r.slots {
@@ -98,8 +98,8 @@ func (r *rollout) freshReady() int {
 	return n
 }
 
-// target is how many new instances there shall be now, and whether that is but a
-// step on the way to all.
+// target returns how many new instances should exist now, and whether that is a canary
+// step.
 func (r *rollout) target() (int, bool) {
 	if r.back {
 		return r.process.Instances, false
@@ -107,17 +107,17 @@ func (r *rollout) target() (int, bool) {
 	return r.d.Canaries(r.process.Instances)
 }
 
-// roll tells the places of the process what is wanted of them.
-func (r *rollout) roll(lanes map[int][]place, room *int) {
+// roll tells the slots of the process which version is wanted.
+func (r *rollout) roll(slots map[int][]slotKey, room *int) {
 	wanted := r.process.Instances
 	target, canary := r.target()
 	complete := !canary && r.freshReady() >= wanted
 	inFlight := 0
 	sides := map[int]side{}
-	for _, index := range slices.Sorted(maps.Keys(lanes)) {
-		s := r.sideOf(lanes[index])
+	for _, index := range slices.Sorted(maps.Keys(slots)) {
+		s := r.sideOf(slots[index])
 		sides[index] = s
-		for _, at := range lanes[index] {
+		for _, at := range slots[index] {
 			if r.slots[at].leaves() {
 				r.step(at, event{kind: evDesire})
 			}
@@ -132,19 +132,20 @@ func (r *rollout) roll(lanes map[int][]place, room *int) {
 		}
 		relieved := complete
 		if index < wanted {
-			// A canary is beside what it may replace, the last one of a step at least.
+			// A canary runs beside the instance it may replace; at least the last one of a
+			// step does.
 			relieved = r.ready(s.fresh) && (!canary || index < target-1)
 		}
 		r.keepOne(s.old, relieved)
 	}
 	for i := 0; i < r.d.Before.Instances && *room > 0 && !r.back; i++ {
 		if sides[i].fresh == nil && len(sides[i].old) == 0 {
-			r.add(r.process.GUID, i, r.d.Before.Version, room) // it was interrupted with everything else
+			r.add(r.process.GUID, i, r.d.Before.Version, room) // it was interrupted like everything else
 		}
 	}
 	most := r.d.MaxInFlight
 	if r.back {
-		most = wanted // each that is missing is missed
+		most = wanted // all missing instances may be started at once
 	}
 	for i := 0; i < target && inFlight < most && *room > 0; i++ {
 		if sides[i].fresh == nil {
@@ -154,12 +155,12 @@ func (r *rollout) roll(lanes map[int][]place, room *int) {
 	}
 }
 
-// keepOne leaves one of the old instances of an index alone, unless there is
-// another for them: best one that takes requests. One that does not is of use
-// only if it can be started again.
-func (r *rollout) keepOne(old []place, relieved bool) {
-	var keep *place
-	worth := func(at place) int {
+// keepOne keeps one of the old instances of an index, unless a new one replaced them:
+// preferably one that accepts requests. One that does not is worth keeping only if it can
+// be started again.
+func (r *rollout) keepOne(old []slotKey, relieved bool) {
+	var keep *slotKey
+	worth := func(at slotKey) int {
 		s, n := r.slots[at], 0
 		if s.routable() {
 			n += 2
@@ -183,7 +184,7 @@ func (r *rollout) keepOne(old []place, relieved bool) {
 	}
 }
 
-// progress is what the deployment has come to with this pass.
+// progress computes the state of the deployment after this pass.
 func (p *pass) progress() {
 	d := *p.goal.deployment
 	p.deployment = &d
@@ -193,7 +194,9 @@ func (p *pass) progress() {
 	}
 	target, canary := r.target()
 	ready := r.freshReady()
-	change := func(status, reason string) { d.Status, d.Reason, d.LastChange = status, reason, p.rules.now }
+	change := func(status platform.DeploymentStatus, reason platform.DeploymentReason) {
+		d.Status, d.Reason, d.LastChange = status, reason, p.rules.now
+	}
 	switch {
 	case r.back:
 		if ready >= target || !r.holdsOld() {
@@ -216,7 +219,7 @@ func (p *pass) progress() {
 	}
 }
 
-// holdsOld tells whether an instance is kept that is not of the wanted version.
+// holdsOld reports whether an instance of another version is kept.
 func (r *rollout) holdsOld() bool {
 	for at, s := range r.slots {
 		if at.process == r.process.GUID && s.version != r.process.Version && s.wanted != "" {
@@ -226,7 +229,7 @@ func (r *rollout) holdsOld() bool {
 	return false
 }
 
-// becameReady tells whether a new instance takes requests since this pass.
+// becameReady reports whether a new instance accepts requests since this pass.
 func (r *rollout) becameReady() bool {
 	for at, s := range r.slots {
 		was := r.app.slots[at]
@@ -237,9 +240,9 @@ func (r *rollout) becameReady() bool {
 	return false
 }
 
-// trouble is why a new instance does not become ready, "" if none fails.
+// trouble returns why a new instance does not become ready; "" if none fails.
 func (r *rollout) trouble() string {
-	for _, at := range r.places() {
+	for _, at := range r.slotKeys() {
 		s := r.slots[at]
 		if at.process != r.process.GUID || s.version != r.process.Version || s.going() || s.state == running {
 			continue
@@ -254,7 +257,7 @@ func (r *rollout) trouble() string {
 	return ""
 }
 
-// moved tells whether the deployment is to be written.
+// moved reports whether the deployment must be written.
 func (p *pass) moved() bool {
 	return p.deployment != nil && !reflect.DeepEqual(p.deployment, p.goal.deployment)
 }
@@ -263,15 +266,15 @@ func (p *pass) concluded() bool {
 	return p.deployment != nil && p.deployment.Status == platform.DeploymentFinalized
 }
 
-// saveDeployment writes how far the deployment is, unless somebody has turned it
-// elsewhere meanwhile: then the next pass sees what to do.
+// saveDeployment writes the state of the deployment, unless it was changed meanwhile: then
+// the next pass decides.
 func (p *pass) saveDeployment(tx platform.Tx) error {
 	if !p.moved() {
 		return nil
 	}
 	now, err := tx.Deployments().Get(p.deployment.GUID)
 	if fault.Is(err, fault.NotFound) {
-		return nil // it went with its app
+		return nil // deleted with its app
 	}
 	if err != nil {
 		return err
@@ -291,15 +294,14 @@ func (p *pass) saveDeployment(tx platform.Tx) error {
 	return p.Platform.FinishDeployment(tx, app, now)
 }
 
-// drain returns when an instance has no requests under way, or has had its
-// time.
+// drain waits until an instance has no requests in progress, or until drainLimit.
 func (c *Controller) drain(ctx context.Context, id string) {
 	if c.Traffic == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	look := time.NewTicker(drainLook)
+	look := time.NewTicker(drainPoll)
 	defer look.Stop()
 	for c.Traffic.Busy(id) {
 		select {

@@ -33,7 +33,7 @@ func (w *world) deploy(change func(d *platform.Deployment)) *platform.Deployment
 	w.update(func(tx platform.Tx) error {
 		again := *d
 		if _, err := tx.Droplets().Get("droplet2"); err != nil {
-			two := &platform.Droplet{Resource: platform.Resource{GUID: "droplet2"}, AppGUID: "app", State: platform.Staged, Checksum: "def", ProcessTypes: map[string]string{"web": "run it anew"}}
+			two := &platform.Droplet{Resource: platform.Resource{GUID: "droplet2"}, AppGUID: "app", State: platform.DropletStaged, Checksum: "def", ProcessTypes: map[string]string{"web": "run it anew"}}
 			if err := tx.Droplets().Insert(two); err != nil {
 				return err
 			}
@@ -87,9 +87,9 @@ func (w *world) deployment(d *platform.Deployment) *platform.Deployment {
 	return now
 }
 
-func (w *world) awaitReason(d *platform.Deployment, reason string) *platform.Deployment {
+func (w *world) awaitReason(d *platform.Deployment, reason platform.DeploymentReason) *platform.Deployment {
 	w.Helper()
-	w.await("it is "+reason, func() bool { return w.deployment(d).Reason == reason })
+	w.await("it is "+string(reason), func() bool { return w.deployment(d).Reason == reason })
 	return w.deployment(d)
 }
 
@@ -337,12 +337,12 @@ func TestDeploymentSeen(t *testing.T) {
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
 		t.Errorf("at once it is %+v", now)
 	}
-	w.clock.advance(2 * time.Second)
+	w.clock.Advance(2 * time.Second)
 	w.settled()
 	if now := w.deployment(d); now.Status != platform.DeploymentActive {
 		t.Errorf("after two seconds it is %+v", now)
 	}
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	w.awaitReason(d, platform.ReasonDeployed)
 }
 

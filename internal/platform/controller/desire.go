@@ -7,11 +7,11 @@ import (
 	"ingot/internal/platform"
 )
 
-// desire tells every place what is wanted of it. Places that are not there yet
-// come in order of their index, a limited number at a time.
+// desire tells every slot which version is wanted. New slots are added in order of their
+// index, a limited number at a time.
 //
-// What a deployment replaces is decided only when all is known that happened:
-// before that, without settle, its places are left as they are.
+// What a deployment replaces is decided only after all events have been processed: before
+// that, without settle, its slots are left unchanged.
 func (p *pass) desire(settle bool) {
 	room := maxCreating
 	for _, s := range p.slots {
@@ -19,41 +19,41 @@ func (p *pass) desire(settle bool) {
 			room--
 		}
 	}
-	lanes := p.lanes()
-	for _, guid := range slices.Sorted(maps.Keys(lanes)) {
+	slots := p.byIndex()
+	for _, guid := range slices.Sorted(maps.Keys(slots)) {
 		if r := p.rolloutOf(guid); r != nil {
 			if settle {
-				r.roll(lanes[guid], &room)
+				r.roll(slots[guid], &room)
 			}
 			continue
 		}
-		p.desireProcess(guid, lanes[guid], &room)
+		p.desireProcess(guid, slots[guid], &room)
 	}
 }
 
-// lanes are the places that there are, by process and index, for each process
-// that is or was there.
-func (p *pass) lanes() map[string]map[int][]place {
-	all := map[string]map[int][]place{}
+// byIndex returns the existing slots by process and index, with an entry for each current
+// or former process.
+func (p *pass) byIndex() map[string]map[int][]slotKey {
+	all := map[string]map[int][]slotKey{}
 	for guid := range p.goal.processes {
-		all[guid] = map[int][]place{}
+		all[guid] = map[int][]slotKey{}
 	}
-	for _, at := range p.places() {
+	for _, at := range p.slotKeys() {
 		if all[at.process] == nil {
-			all[at.process] = map[int][]place{}
+			all[at.process] = map[int][]slotKey{}
 		}
 		all[at.process][at.index] = append(all[at.process][at.index], at)
 	}
 	return all
 }
 
-// desireProcess is for a process with no deployment: one place for each index.
-// Of others, which a deployment left, nothing is wanted.
-func (p *pass) desireProcess(guid string, lanes map[int][]place, room *int) {
-	for _, index := range slices.Sorted(maps.Keys(lanes)) {
+// desireProcess handles a process without a deployment: one slot per index. Others, left by
+// a deployment, should stop.
+func (p *pass) desireProcess(guid string, slots map[int][]slotKey, room *int) {
+	for _, index := range slices.Sorted(maps.Keys(slots)) {
 		version := p.goal.version(guid, index)
-		keep := p.choose(lanes[index], version)
-		for _, at := range lanes[index] {
+		keep := p.choose(slots[index], version)
+		for _, at := range slots[index] {
 			if at == keep {
 				p.step(at, event{kind: evDesire, version: version})
 			} else {
@@ -64,24 +64,23 @@ func (p *pass) desireProcess(guid string, lanes map[int][]place, room *int) {
 	process := p.goal.processes[guid]
 	for i := 0; process != nil && i < process.Instances && *room > 0; i++ {
 		version := p.goal.version(guid, i)
-		if len(lanes[i]) > 0 || version == "" {
+		if len(slots[i]) > 0 || version == "" {
 			continue
 		}
 		p.add(guid, i, version, room)
 	}
 }
 
-// add begins an instance beside those of its index.
+// add starts another instance at an index.
 func (p *pass) add(guid string, index int, version string, room *int) {
-	p.step(freeLane(p.slots, guid, index), event{kind: evDesire, version: version})
+	p.step(freeSlot(p.slots, guid, index), event{kind: evDesire, version: version})
 	*room--
 }
 
-// choose is the place that goes on with a version, best one that has it
-// already.
-func (p *pass) choose(lanes []place, version string) place {
-	best, most := lanes[0], -1
-	for _, at := range lanes {
+// choose returns the slot that should run the version, preferably one that already does.
+func (p *pass) choose(slots []slotKey, version string) slotKey {
+	best, most := slots[0], -1
+	for _, at := range slots {
 		s, worth := p.slots[at], 0
 		if !s.going() {
 			worth += 2
@@ -96,28 +95,28 @@ func (p *pass) choose(lanes []place, version string) place {
 	return best
 }
 
-// going tells whether the instance was told to go.
+// going reports whether the instance is being stopped.
 func (s slot) going() bool {
 	return s.state == stopping || s.state == clearing && s.failed == sound
 }
 
-// leaves tells whether the instance was told to go for good. One that somebody
-// restarts makes room for another of its version.
+// leaves reports whether the instance is being stopped for good. One that is restarted is
+// followed by another of its version.
 func (s slot) leaves() bool { return s.going() && s.wanted != s.version }
 
-// freeLane is a place at an index where nothing is.
-func freeLane(slots map[place]slot, process string, index int) place {
-	at := place{process: process, index: index}
+// freeSlot returns the key of an unused slot at an index.
+func freeSlot(slots map[slotKey]slot, process string, index int) slotKey {
+	at := slotKey{process: process, index: index}
 	for {
 		if _, taken := slots[at]; !taken {
 			return at
 		}
-		at.lane++
+		at.copy++
 	}
 }
 
-// asVersion makes a process what it is in a version: the present one, or that
-// before the deployment which goes on.
+// asVersion sets the fields of a process to those of a version: the current one, or the one
+// before the active deployment.
 func asVersion(tx platform.Tx, process *platform.Process, version string) error {
 	if process.Version == version {
 		return nil

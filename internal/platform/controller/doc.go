@@ -1,23 +1,24 @@
-// Package controller makes what is match what is wanted: every process of a
-// started app has as many instances as it should have, of its present version,
-// and the routes lead to those that are ready.
+// Package controller keeps app instances in their desired state: every process of
+// a started app has the wanted number of instances of its current version, and the
+// routes lead to those that are ready.
 //
 //	store ──wanted──▶ pass ──▶ machine ──▶ rows, audit events   (one transaction)
 //	                   ▲                    route table           (before a signal)
 //	     Kick, timer ──┤                    log lines
 //	          events ──┘                    engine: start, signal, remove
-//	             ▲                                     │ in goroutines of their own
-//	             ├──────── what came of it ────────────┘
+//	             ▲                                     │ in goroutines
+//	             ├──────── results ────────────────────┘
 //	             └──── pump: records of an instance ──▶ logs
 //
-// Work on one app is done by one goroutine at a time, a pass. It reads what is
-// wanted, takes the events that came in, asks the state machine of each place
-// (a process and an index) what follows, writes the rows, and only then acts. So
-// whatever moment the server dies in, the rows tell the next one what was going
-// on: an instance has a row before it is started, is STOPPING in its row before
-// it is signalled, and a crash is counted and recorded in one transaction.
+// One goroutine at a time works on an app, in a pass. A pass reads the desired
+// state, takes the queued events, asks the state machine of each instance slot (a
+// process and an index) for the actions that follow, writes the rows, and only
+// then acts. So at whatever moment the server dies, the rows tell the next one
+// what was in progress: an instance has a row before it is started, its row says
+// STOPPING before it is signalled, and a crash is counted and recorded in one
+// transaction.
 //
-// The life of a place, drawn in full in machine.go:
+// The states of a slot, drawn in full in machine.go:
 //
 //	absent ──▶ creating ──▶ starting ──▶ running
 //	  ▲          │              │           │   exit, health check
@@ -26,26 +27,25 @@
 //	  │        waiting                ▼     ▼
 //	  └──────────────────── clearing ◀── stopping
 //
-// During a deployment an index has two places, for the old instance and the new
-// one, which deployments.go draws: an old one goes when the new one is ready.
+// During a deployment an index has two slots, for the old instance and the new
+// one, which deployments.go draws: an old one stops when the new one is ready.
 //
-// Instances outlive the server: Stop leaves them alone, and Start adopts them.
+// Instances outlive the server: Stop leaves them running, and Start adopts them.
 // Their records are read on from where the logs end, so that no line is missing
-// and none is there twice.
+// or duplicated.
 //
-// A RoutePublisher beside it turns routes and destinations into the entries of
-// a route table. A destination contributes the instances that are running and
-// ready and have opened its port when they were started, and nothing else:
-// requests never reach a process that was not meant. It reads everything once,
-// when it starts. After that it is told which routes a transaction announced, and
-// reads these; what nobody announced is found by a slow walk.
+// A RoutePublisher turns routes and destinations into entries of a route table. A
+// destination contributes only the instances that are running and ready and opened
+// its port when they were started: requests never reach another process. It reads
+// all routes once, at its start. After that, transactions announce the routes they
+// changed, and only those are read; a slow walk finds what was not announced.
 //
-// Tasks beside it runs the tasks of apps: one-off instances, which end with their
-// command, are never started again and have no routes. It shares with the
-// Controller what is asked of the store and the engine, and nothing that changes.
+// Tasks runs the tasks of apps: one-off instances, which end with their command,
+// are never restarted and have no routes. It shares the interfaces to store and
+// engine with the Controller, but no mutable state.
 //
-// Engines, databases, logs, router and faces it must not import: it owns small
-// interfaces of what it needs of them.
+// The package must not import engines, databases, logs, router or HTTP APIs: it
+// defines small interfaces for what it needs from them.
 //
 // Imports: base/background, base/fault, platform, platform/actions,
 // platform/engine, platform/initproto, github.com/google/uuid.

@@ -9,64 +9,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
-
-// clock stands still until it is advanced.
-type clock struct {
-	mu     sync.Mutex
-	now    time.Time
-	timers map[*timer]struct{}
-}
-
-type timer struct {
-	at time.Time
-	f  func()
-}
-
-func newClock() *clock { return &clock{now: noon, timers: map[*timer]struct{}{}} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) AfterFunc(d time.Duration, f func()) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := &timer{c.now.Add(d), f}
-	if d <= 0 {
-		go f()
-		return func() {}
-	}
-	c.timers[t] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.timers, t)
-	}
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	c.now = c.now.Add(d)
-	var due []func()
-	for t := range c.timers {
-		if !t.at.After(c.now) {
-			due = append(due, t.f)
-			delete(c.timers, t)
-		}
-	}
-	c.mu.Unlock()
-	for _, f := range due {
-		f()
-	}
-}
 
 // fakeEngine keeps instances in memory and does what the test says.
 type fakeEngine struct {
@@ -82,7 +29,7 @@ type fakeEngine struct {
 	refuse   func(engine.Spec) error    // why Start fails
 	hold     chan struct{}              // Start waits for it, or its context
 	onSignal func(in engine.Instance)   // before it is told
-	beside   bool                       // instances of other versions may be in the same place
+	beside   bool                       // instances of other versions may share a slot
 	noRemove func() error               // why Remove fails
 	noGet    func() error               // why Get fails
 	onStart  func(ctx context.Context)  // before anything else
@@ -144,7 +91,7 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 	for _, other := range e.instances {
 		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" &&
 			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
-			e.t.Errorf("%s and %s are in one place at the same time", other.ID, s.ID)
+			e.t.Errorf("%s and %s are in one slot at the same time", other.ID, s.ID)
 		}
 	}
 	in := &fakeInstance{spec: s, change: make(chan struct{})}

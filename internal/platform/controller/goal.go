@@ -8,16 +8,16 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// goal is what is wanted of an app.
+// goal is the desired state of an app.
 type goal struct {
-	app       *platform.App // nil: it is gone
+	app       *platform.App // nil if it was deleted
 	processes map[string]*platform.Process
-	idle      bool // nothing is to run
-	// deployment is the one that goes on, nil if none does or nothing is to run.
+	idle      bool // nothing should run
+	// deployment is the active deployment; nil if there is none or nothing should run.
 	deployment *platform.Deployment
 }
 
-// version is what should run at an index of a process, "" for nothing.
+// version returns the version that should run at an index of a process; "" for none.
 func (g goal) version(processGUID string, index int) string {
 	process := g.processes[processGUID]
 	if g.idle || process == nil || process.DropletGUID == "" || index >= process.Instances {
@@ -50,7 +50,7 @@ func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 	return g, err
 }
 
-// startedApps are the apps that should run.
+// startedApps returns the guids of the apps that should run.
 func startedApps(tx platform.Tx) ([]string, error) {
 	all, _, err := tx.Apps().List(platform.Where("state", string(platform.AppStarted)))
 	guids := make([]string, 0, len(all))

@@ -29,8 +29,8 @@ import (
 const (
 	killFew  = 20
 	killMany = 1000
-	// killPlaces is how many instances there are.
-	killPlaces = 4
+	// killSlots is how many instances there are.
+	killSlots = 4
 )
 
 // TestKills is what always runs of TestKillsSoak.
@@ -67,7 +67,7 @@ type victims struct {
 
 func newVictims(t *testing.T, open func(w *world, dir string)) *victims {
 	t.Helper()
-	v := &victims{world: newRealOn(t, killPlaces, serving, open), seen: map[local.ProcessID]bool{}}
+	v := &victims{world: newRealOn(t, killSlots, serving, open), seen: map[local.ProcessID]bool{}}
 	v.update(func(tx platform.Tx) error {
 		return tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member wait", ProcessTypes: []string{"web"}, MemoryMB: 24})
 	})
@@ -202,7 +202,7 @@ func containerVictims(t *testing.T) *victims {
 			v.shoot(machine.InitPID(t, id))
 		case "all":
 			v.shoot(all...)
-		case "container": // somebody takes it away from under the engine
+		case "container": // removed behind the engine's back
 			if out, err := exec.CommandContext(t.Context(), runc, "--root", machine.Runc(), "delete", "--force", id).CombinedOutput(); err != nil {
 				t.Logf("runc delete: %v: %s", err, out) // whatever came of it
 			}
@@ -227,12 +227,12 @@ func containerVictims(t *testing.T) *victims {
 func (v *victims) killAtRandom(kills int) {
 	v.Helper()
 	v.begin()
-	before := v.awaitRunning(killPlaces)
+	before := v.awaitRunning(killSlots)
 	v.settled()
 	had, files := v.belongings(), len(openFiles(v.T))
 	began, counts, rounds := time.Now(), map[string]int{}, 0
 	for done := 0; done < kills; rounds++ {
-		shot := rand.Perm(killPlaces)[:1+rand.IntN(min(killPlaces, kills-done))]
+		shot := rand.Perm(killSlots)[:1+rand.IntN(min(killSlots, kills-done))]
 		for _, i := range shot {
 			kind := v.kinds[rand.IntN(len(v.kinds))]
 			v.kill(before[i], kind)
@@ -241,7 +241,7 @@ func (v *victims) killAtRandom(kills int) {
 		}
 		now := v.recovers(before, shot)
 		if rand.IntN(2) == 0 {
-			v.clock.advance(soundAfter) // the next crash is the first again
+			v.clock.Advance(soundAfter) // the next crash is the first again
 		}
 		before = now
 	}
@@ -280,18 +280,18 @@ func (v *victims) killAtRandom(kills int) {
 	}
 }
 
-// recovers waits until all places have running instances again, and returns
-// them. Where a place has to wait for that, time passes.
+// recovers waits until all slots have running instances again, and returns
+// them. Where a slot has to wait for that, time passes.
 func (v *victims) recovers(before []string, shot []int) (now []string) {
 	v.Helper()
 	v.await(fmt.Sprint("new ones for ", shot), func() bool {
 		rows := v.rows()
-		if len(rows) != killPlaces {
+		if len(rows) != killSlots {
 			return false
 		}
 		for i, r := range rows {
 			if wait := r.RestartAt.Sub(v.clock.Now()); r.State == platform.InstanceCrashed && wait > 0 {
-				v.clock.advance(wait)
+				v.clock.Advance(wait)
 			}
 			if slices.Contains(shot, i) == (r.GUID == before[i]) {
 				return false
@@ -299,10 +299,10 @@ func (v *victims) recovers(before []string, shot []int) (now []string) {
 		}
 		return true
 	})
-	now = v.awaitRunning(killPlaces)
+	now = v.awaitRunning(killSlots)
 	for i, id := range now {
 		if slices.Contains(shot, i) == (id == before[i]) {
-			v.Fatalf("of %v the places %v were shot, and now there are %v", before, shot, now)
+			v.Fatalf("of %v the slots %v were killed, and now there are %v", before, shot, now)
 		}
 	}
 	return now

@@ -7,9 +7,9 @@ import (
 	"ingot/internal/platform"
 )
 
-// The life of a place: a process and an index, where one instance is at a time.
-// step is the whole of it: events in, actions out, no clock and no I/O, so that
-// every path can be tested.
+// The state machine of an instance slot: a process and an index, with one instance
+// at a time. step is the whole machine: events in, actions out, no clock and no
+// I/O, so that every path can be tested.
 //
 //	           wanted                  created                healthy
 //	absent ─────────────▶ creating ──────────────▶ starting ──────────▶ running
@@ -34,21 +34,21 @@ import (
 //	                      ▲
 //	                      └── instead of waiting, after maxCrashes
 //
-// A place that the engine refuses waits too, and is tried again and again without
-// being counted: it is shown as DOWN until there is room.
+// An instance that the engine refuses waits too, and is retried without being
+// counted as a crash: it is shown as DOWN until there is room.
 //
-// Every start has a new guid: its records begin at one, and its crash belongs to
-// it alone. How often it crashed goes along from one to the next.
+// Every start has a new guid: its records begin at one, and its crash is its own.
+// The crash count carries over from one to the next.
 type state int
 
 const (
-	absent   state = iota // nothing is there, no row either
-	creating              // it has a row, and the engine was asked to start it
-	starting              // it runs and is not healthy yet
+	absent   state = iota // no instance and no row
+	creating              // it has a row, and the engine is starting it
+	starting              // it runs but is not healthy yet
 	running               // it is healthy
-	stopping              // it was told to go
-	clearing              // it ended, and what is left is being removed
-	waiting               // it crashed or could not be started, and will be again
+	stopping              // it is being stopped
+	clearing              // it ended and is being removed
+	waiting               // it crashed or could not be started, and will be retried
 	givenUp               // it crashed too often
 )
 
@@ -59,21 +59,21 @@ func (s state) String() string { return stateNames[s] }
 type eventKind int
 
 const (
-	evDesire   eventKind = iota // version is wanted, "" for nothing
+	evDesire   eventKind = iota // version is wanted, "" for none
 	evCreated                   // the engine runs it
 	evFailed                    // the engine could not start it; text says why
-	evRefused                   // the engine has no room for it, or is held back; text says why
+	evRefused                   // the engine has no room for it, or is paused; text says why
 	evChecking                  // all its members run
 	evHealthy                   //
 	evReady                     //
 	evNotReady                  //
 	evFailing                   // a member exited or the check failed: the end will follow
-	evEnded                     // it is over, and all it had to say was read
-	evLost                      // the engine knows no such instance
+	evEnded                     // it ended, and all its records were read
+	evLost                      // the engine does not have the instance
 	evRemoved                   // the engine has removed it
 	evStuck                     // the engine could not remove it; text says why
-	evDue                       // time passed
-	evRestart                   // somebody asked for a new one
+	evDue                       // a deadline passed
+	evRestart                   // a user asked for a restart
 )
 
 var eventNames = [...]string{
@@ -86,10 +86,10 @@ func (k eventKind) String() string { return eventNames[k] }
 type event struct {
 	kind    eventKind
 	version string // evDesire
-	gently  bool   // evDesire: when it has to go, its requests may end before
-	text    string // why
-	status  int    // evEnded: the exit status, 0 also when there was none
-	seq     uint64 // of the record that told it, if one did
+	gently  bool   // evDesire: when stopping, wait for requests to finish first
+	text    string // the reason
+	status  int    // evEnded: the exit status; 0 also if unknown
+	seq     uint64 // of the record with the event, if any
 	// Of evCreated:
 	host, internal string
 	ports          []platform.InstancePort
@@ -98,15 +98,15 @@ type event struct {
 type actionKind int
 
 const (
-	doCreate   actionKind = iota // start the instance; evCreated or evFailed comes of it
-	doCancel                     // give up the start that is under way
+	doCreate   actionKind = iota // start the instance; evCreated or evFailed follows
+	doCancel                     // cancel the start in progress
 	doFollow                     // read its records
-	doSignal                     // tell it to go
-	doRemove                     // evRemoved or evStuck comes of it
-	doLine                       // say text in the app's log
+	doSignal                     // ask it to stop
+	doRemove                     // evRemoved or evStuck follows
+	doLine                       // write text to the app's log
 	doCrash                      // record the crash: log lines and audit events
 	doReady                      // record that it became ready
-	doNotReady                   // record that it is not any more
+	doNotReady                   // record that it is no longer ready
 )
 
 var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready"}
@@ -115,13 +115,13 @@ func (k actionKind) String() string { return actionNames[k] }
 
 type action struct {
 	kind   actionKind
-	id     string // of the instance: that of the place may be another already
+	id     string // of the instance: the slot may already have another
 	text   string
 	crash  crash
-	gently bool // doSignal: not before its requests have ended
+	gently bool // doSignal: wait for its requests to finish first
 }
 
-// crash is what is told of one.
+// crash describes one crash: its exit status, reason and count.
 type crash struct {
 	id, version, description string
 	status, count            int
@@ -132,33 +132,33 @@ type crash struct {
 type failure int
 
 const (
-	sound    failure = iota
-	crashed          // it ended
-	unplaced         // it could not be started
-	refused          // the engine did not try: there is no room, or it is held back
+	sound      failure = iota
+	crashed            // it ended
+	notStarted         // it could not be started
+	refused            // the engine did not try: there is no room, or it is paused
 )
 
-var failureNames = [...]string{"sound", "crashed", "unplaced", "refused"}
+var failureNames = [...]string{"sound", "crashed", "notStarted", "refused"}
 
 func (f failure) String() string { return failureNames[f] }
 
-// slot is a place.
+// slot is the state of an instance slot.
 type slot struct {
 	state   state
 	id      string // of the instance
 	version string // of the instance
-	wanted  string // version, "" for nothing
+	wanted  string // version, "" for none
 
 	ready   bool
 	failing bool // it is about to end: no more requests
 	failed  failure
 	details string // for the user
 
-	since     time.Time // of what the user sees
+	since     time.Time // start of the visible state
 	crashes   int
 	crashedAt time.Time
 	restartAt time.Time // in clearing and waiting after a failure
-	deadline  time.Time // in stopping and clearing: when to stop being patient
+	deadline  time.Time // in stopping and clearing: when to act again
 
 	seen           uint64 // the last record that had an effect
 	host, internal string
@@ -170,13 +170,13 @@ const (
 	firstPause        = 30 * time.Second
 	longestPause      = 16 * time.Minute
 	maxCrashes        = 200
-	soundAfter        = 5 * time.Minute  // running that long forgives crashes
-	stopSlack         = 5 * time.Second  // beyond the grace of the instance
-	removePause       = 5 * time.Second  // before removing is tried again
-	placePause        = 10 * time.Second // before the engine is asked for room again
+	soundAfter        = 5 * time.Minute  // running that long resets the crash count
+	stopSlack         = 5 * time.Second  // in addition to the instance's grace
+	removePause       = 5 * time.Second  // before the next attempt to remove
+	placePause        = 10 * time.Second // before the next attempt to place
 )
 
-// pause is how long to wait after the n-th crash in a row.
+// pause returns the pause after the n-th crash in a row.
 func pause(n int) time.Duration {
 	if n <= immediateRestarts {
 		return 0
@@ -190,9 +190,8 @@ func pause(n int) time.Duration {
 	return d
 }
 
-// visible is what the user sees. A CRASHED instance makes clients give up, so
-// one that is started again at once is STARTING; one that could not be placed
-// is DOWN.
+// visible returns the state that users see. Clients give up on a CRASHED instance, so one
+// that is restarted at once is STARTING; one that could not be placed is DOWN.
 func (s slot) visible() platform.InstanceState {
 	switch s.state {
 	case creating, starting:
@@ -212,7 +211,7 @@ func (s slot) visible() platform.InstanceState {
 			return platform.InstanceDown
 		case s.crashes > immediateRestarts:
 			return platform.InstanceCrashed
-		case s.failed == unplaced:
+		case s.failed == notStarted:
 			return platform.InstanceDown
 		}
 		return platform.InstanceStarting
@@ -221,10 +220,10 @@ func (s slot) visible() platform.InstanceState {
 	}
 }
 
-// routable tells whether requests may go to it.
+// routable reports whether requests may go to the instance.
 func (s slot) routable() bool { return s.state == running && s.ready && !s.failing }
 
-// due is when the place wants to hear evDue; zero means never.
+// due returns when the slot needs evDue; zero means never.
 func (s slot) due() time.Time {
 	switch s.state {
 	case stopping, clearing:
@@ -235,16 +234,16 @@ func (s slot) due() time.Time {
 	return time.Time{}
 }
 
-// rules are what the machine needs to know besides.
+// rules are the parameters of the machine.
 type rules struct {
 	now   time.Time
-	grace time.Duration // what instances have between SIGTERM and SIGKILL
+	grace time.Duration // between SIGTERM and SIGKILL
 	cell  string
 	newID func() string
 }
 
-// step returns the place after an event, and what is to be done, in order. An
-// event that means nothing in the present state changes nothing.
+// step returns the slot after an event, and the actions to perform, in order. An event
+// without a meaning in the current state changes nothing.
 func (r rules) step(s slot, e event) (slot, []action) {
 	before := s.visible()
 	id := s.id
@@ -311,7 +310,7 @@ func (r rules) line(s slot, format string, args ...any) action {
 	return action{kind: doLine, id: s.id, text: fmt.Sprintf(format, args...)}
 }
 
-// desire makes the place go where it should.
+// desire starts or stops the instance as wanted.
 func (r rules) desire(s *slot, gently bool) []action {
 	switch s.state {
 	case absent:
@@ -330,14 +329,14 @@ func (r rules) desire(s *slot, gently bool) []action {
 	return nil
 }
 
-// create begins a new instance. Of the one before it only the crashes stay, and
-// why it failed, until the new one is healthy.
+// create starts a new instance. It keeps the crash count of the previous one, and its
+// failure until the new one is healthy.
 func (r rules) create(s *slot) []action {
 	next := slot{state: creating, id: r.newID(), version: s.wanted, wanted: s.wanted}
 	if s.failed != sound && s.version == s.wanted {
 		next.crashes, next.crashedAt, next.details = s.crashes, s.crashedAt, s.details
 		if s.failed == refused {
-			// It is the same attempt, and was told of.
+			// It is the same attempt, which was logged.
 			next.failed = refused
 			*s = next
 			return []action{{kind: doCreate, id: s.id}}
@@ -362,7 +361,7 @@ func (r rules) created(s *slot, e event) []action {
 			r.line(*s, "Cell %s successfully created container for instance %s", r.cell, s.id),
 			{kind: doFollow, id: s.id},
 		}
-	case stopping: // it was too late to give up the start
+	case stopping: // too late to cancel the start
 		return r.clear(s)
 	}
 	return nil
@@ -371,7 +370,7 @@ func (r rules) created(s *slot, e event) []action {
 func (r rules) failed(s *slot, e event) []action {
 	switch s.state {
 	case creating:
-		r.count(s, unplaced, e.text)
+		r.count(s, notStarted, e.text)
 		s.state = waiting
 		do := []action{r.line(*s, "Cell %s failed to create container for instance %s: %s", r.cell, s.id, e.text)}
 		return append(do, r.settle(s)...)
@@ -381,8 +380,8 @@ func (r rules) failed(s *slot, e event) []action {
 	return nil
 }
 
-// refused waits for room. It is no crash: nothing is wrong with the app, however
-// long it takes. What is told once is not told again.
+// refused waits for room. It does not count as a crash: nothing is wrong with the app,
+// however long it takes. The same refusal is logged once.
 func (r rules) refused(s *slot, e event) []action {
 	switch s.state {
 	case creating:
@@ -399,7 +398,7 @@ func (r rules) refused(s *slot, e event) []action {
 	return nil
 }
 
-// count notes a failure and when to try again.
+// count records a failure and the time of the next attempt.
 func (r rules) count(s *slot, f failure, details string) {
 	if s.state == running && r.now.Sub(s.since) >= soundAfter {
 		s.crashes = 0
@@ -410,7 +409,7 @@ func (r rules) count(s *slot, f failure, details string) {
 	s.ready, s.failing = false, false
 }
 
-// settle is where a place goes after a failure, when nothing is left of it.
+// settle chooses the next state after a failure, once the instance is removed.
 func (r rules) settle(s *slot) []action {
 	switch {
 	case s.wanted != s.version:
@@ -443,7 +442,7 @@ func (r rules) ended(s *slot, e event) []action {
 	return nil
 }
 
-// clear removes what is left of an instance that ended.
+// clear removes an instance that ended.
 func (r rules) clear(s *slot) []action {
 	s.state, s.deadline = clearing, time.Time{}
 	return []action{
@@ -452,7 +451,7 @@ func (r rules) clear(s *slot) []action {
 	}
 }
 
-// cleared is where a place goes when nothing is left of its instance.
+// cleared chooses the next state once the instance is removed.
 func (r rules) cleared(s *slot) []action {
 	switch {
 	case s.wanted == "":
@@ -464,16 +463,16 @@ func (r rules) cleared(s *slot) []action {
 	return r.create(s)
 }
 
-// lost is when the engine does not have the instance that the row tells of.
+// lost handles an instance that has a row but is unknown to the engine.
 func (r rules) lost(s *slot) []action {
 	switch s.state {
-	case creating: // the server died before it started it, or it is out of date
+	case creating: // the server died before starting it, or it is outdated
 		if s.wanted == "" {
 			*s = slot{}
 			return nil
 		}
 		if s.crashes > 0 {
-			s.failed = crashed // it goes on counting
+			s.failed = crashed // the crash count continues
 		}
 		return r.create(s)
 	case starting, running:
@@ -489,14 +488,14 @@ func (r rules) lost(s *slot) []action {
 	return nil
 }
 
-// stop begins to end the instance.
+// stop starts stopping the instance.
 func (r rules) stop(s *slot, gently bool) []action {
 	wasCreating := s.state == creating
 	s.state, s.ready, s.failing, s.failed = stopping, false, false, sound
 	s.details = ""
 	do := []action{r.line(*s, "Cell %s stopping instance %s", r.cell, s.id)}
 	if wasCreating {
-		s.deadline = time.Time{} // the start ends, one way or the other
+		s.deadline = time.Time{} // the start finishes, one way or the other
 		return append(do, action{kind: doCancel, id: s.id})
 	}
 	s.deadline = r.now.Add(r.grace + stopSlack)
@@ -506,7 +505,7 @@ func (r rules) stop(s *slot, gently bool) []action {
 	return append(do, action{kind: doSignal, id: s.id, gently: gently})
 }
 
-// passed looks whether something is due.
+// passed acts on deadlines that have passed.
 func (r rules) passed(s *slot) []action {
 	due := s.due()
 	if due.IsZero() || r.now.Before(due) {
@@ -526,7 +525,7 @@ func (r rules) passed(s *slot) []action {
 	return nil
 }
 
-// restart replaces the instance, whatever became of it, and forgives crashes.
+// restart replaces the instance in any state, and resets the crash count.
 func (r rules) restart(s *slot) []action {
 	if s.wanted == "" {
 		return nil

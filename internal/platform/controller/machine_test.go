@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// script drives one place through events and keeps what it did.
+// script drives one slot through events and keeps what it did.
 type script struct {
 	*testing.T
 	rules
@@ -64,7 +64,7 @@ func (s *script) is(state state, visible platform.InstanceState) {
 	}
 }
 
-// scenes bring a place into each state.
+// scenes bring a slot into each state.
 var scenes = map[state]func(*script){
 	absent:   func(*script) {},
 	creating: func(s *script) { s.want("v1") },
@@ -199,7 +199,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A place that is refused is DOWN with the reason until there is room. It is no
+// A slot that is refused is DOWN with the reason until there is room. It is no
 // crash, is told of once, and is tried again without an end.
 func TestRefused(t *testing.T) {
 	t.Parallel()

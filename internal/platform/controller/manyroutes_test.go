@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/platformdb"
 )
@@ -85,7 +86,7 @@ type crowd struct {
 	store *countingStore
 	apps  *readyApps
 	table *table
-	clock *clock
+	clock *testkit.Clock
 	p     *RoutePublisher
 	now   chan struct{} // the table was updated
 }
@@ -94,11 +95,8 @@ const fewer = 2000 // under the race detector, which slows SQLite down most
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
-	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: newClock(), now: make(chan struct{}, 1)}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
+	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: testkit.NewClock(noon), now: make(chan struct{}, 1)}
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "test"}); err != nil {
 			return err
@@ -193,7 +191,7 @@ func (c *crowd) tick() {
 	c.p.loading.Lock()
 	before := c.p.walked
 	c.p.loading.Unlock()
-	c.clock.advance(c.p.Interval)
+	c.clock.Advance(c.p.Interval)
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -211,7 +209,7 @@ func (c *crowd) tick() {
 	}
 }
 
-// A change of one route among many costs as much as among few, whoever makes it.
+// A change of one route among many costs as much as among few, whatever makes it.
 func TestChangeAmongManyRoutes(t *testing.T) {
 	t.Parallel()
 	n := 20000
@@ -262,7 +260,7 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 		t.Errorf("an app lost its instance: %d rows were read, %d entries changed, its route leads to %q", rows, entries, c.leadsTo("single"))
 	}
 
-	// What nobody told of is found in the end, in steps that are no longer
+	// What was not announced is found in the end, in steps that are no longer
 	// than with fewer routes.
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Routes().Delete("r00003"); err != nil {
@@ -275,7 +273,7 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 			t.Fatalf("a look at some routes read %d rows and named %d entries", rows, entries)
 		}
 		if ticks > n/pageRoutes+2 {
-			t.Fatal("what nobody told of was not found")
+			t.Fatal("what was not announced was not found")
 		}
 	}
 	if err := c.p.Refresh(t.Context()); err != nil {
@@ -325,6 +323,6 @@ func TestStoreAway(t *testing.T) {
 	c.p.Kick()
 	c.p.work(t.Context())
 	c.store.fail.Store(false)
-	c.clock.advance(c.p.Interval)
+	c.clock.Advance(c.p.Interval)
 	c.await("new", "one")
 }

@@ -164,7 +164,7 @@ func TestRealStartScaleRestart(t *testing.T) {
 	old := w.rows()[0].GUID
 	w.await("it is another", func() bool { r := w.rows(); return len(r) == 1 && r[0].GUID != old })
 	id := w.awaitRunning(1)[0]
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	if u := w.c.Usage(t.Context(), id)[id]; u.Memory == 0 || u.Disk == 0 || u.MemoryLimit != 1<<30 {
 		t.Errorf("%+v", u)
 	}
@@ -187,7 +187,7 @@ func TestRealCrashBackoff(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.settled()
-	w.clock.advance(firstPause)
+	w.clock.Advance(firstPause)
 	w.await("it tried again", func() bool {
 		r := w.rows()
 		return len(r) == 1 && r[0].Crashes == 5 && r[0].State == platform.InstanceCrashed
@@ -207,7 +207,7 @@ func TestRealCrashBackoff(t *testing.T) {
 	if w.states() != "0CRASHED" || len(w.audits("app.crash")) != 5 {
 		t.Error("a new server does not wait:", w.states())
 	}
-	w.clock.advance(2 * firstPause)
+	w.clock.Advance(2 * firstPause)
 	w.await("it tried again", func() bool {
 		r := w.rows()
 		return len(r) == 1 && r[0].Crashes == 6 && r[0].State == platform.InstanceCrashed
@@ -297,7 +297,7 @@ func TestRealServerDies(t *testing.T) {
 	w.await("lines", func() bool { return count() >= 20 })
 	// An orphan: its row is lost with the server.
 	orphan := "orphan-1"
-	spec, err := w.c.specOf(t.Context(), place{process: "app"}, orphan, "v1")
+	spec, err := w.c.specOf(t.Context(), slotKey{process: "app"}, orphan, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}

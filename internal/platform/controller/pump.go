@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// maxBatch is how many records are taken over at once.
+	// maxBatch is the largest number of records in one write.
 	maxBatch = 512
-	// pumpPause lies between attempts to read or to write.
+	// pumpPause is the pause before reading or writing again after an error.
 	pumpPause = 250 * time.Millisecond
-	// appendTries is how often lines are tried to be written before they are
-	// lost: what happens to the instance must not wait for ever.
+	// appendTries is how often a write is tried before its lines are lost: the controller
+	// must not wait for ever.
 	appendTries = 8
-	// endTries is how often the engine is asked how an instance ended before
-	// nobody knows. It has half a minute to come back.
+	// endTries is how often the engine is asked how an instance ended. That gives it half a
+	// minute to come back.
 	endTries = 120
 )
 
-// follow begins to read an instance's records.
+// follow starts reading an instance's records.
 func (c *Controller) follow(a *app, l *live) {
 	if l.unread != nil {
 		return
@@ -61,25 +61,25 @@ func (c *Controller) follow(a *app, l *live) {
 	})
 }
 
-// pump takes an instance's records over: lines into the log, events to whoever
-// looks after the instance. An event is told after the lines before it are safe.
+// pump copies an instance's records: lines to the log, events to the owner of the instance.
+// An event is delivered after the lines before it are stored.
 type pump struct {
 	*Config
 	app, id, index string
 	sources        []string // of the members
 
-	gone     *atomic.Bool   // nobody reads the app's log any more
+	gone     *atomic.Bool   // the app's log is no longer read
 	wrote    *atomic.Int64  // bytes of output
-	missed   *atomic.Uint64 // lines that were lost, of all instances
+	missed   *atomic.Uint64 // lost lines, of all instances
 	happened func([]event)
 
-	last uint64 // record that was read
-	lost uint64 // lines, not told of yet
+	last uint64 // last record that was read
+	lost uint64 // lost lines that were not reported yet
 	end  *initproto.EventBody
-	exit *initproto.Exit // how it ended, if that is known
+	exit *initproto.Exit // how it ended, if known
 }
 
-// run returns how it ended: an evEnded, or evLost. It is false when ctx ended
+// run returns how the instance ended: an evEnded or evLost. It returns false if ctx ended
 // before.
 func (p *pump) run(ctx context.Context) (event, bool) {
 	for failures := 0; ; failures++ {
@@ -96,25 +96,24 @@ func (p *pump) run(ctx context.Context) (event, bool) {
 		case errors.Is(err, engine.ErrNotFound):
 			return event{kind: evLost}, true
 		}
-		p.Log.Warn("the records of an instance cannot be read", "app", p.app, "instance", p.id, "error", err)
+		p.Log.Warn("reading the records of an instance failed", "app", p.app, "instance", p.id, "error", err)
 		if !rest(ctx, pauseAfter(failures)) {
 			return event{}, false
 		}
 	}
 }
 
-// read takes over what one stream has.
+// read copies the records of one stream.
 func (p *pump) read(ctx context.Context) error {
 	stream, err := p.Engine.Records(ctx, p.id, engine.Position(p.last))
 	if err != nil {
 		return err
 	}
 	defer stream.Close() //nolint:errcheck // only read
-	return p.drain(ctx, stream)
+	return p.readAll(ctx, stream)
 }
 
-// rest is a pause in real time: files and disks do not follow the clock of a
-// test.
+// rest pauses in real time, because files and disks do not follow the clock of a test.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -126,7 +125,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// finishSafely is finish; after a panic nobody knows how the instance ended.
+// finishSafely is finish with panics recovered; after a panic the end of the instance is
+// unknown.
 func (p *pump) finishSafely(ctx context.Context) (e event, known bool) {
 	if !background.Safely("records of an instance", func() { e, known = p.finish(ctx) }) {
 		return event{kind: evEnded, seq: p.last, text: "Instance was killed"}, true
@@ -134,7 +134,7 @@ func (p *pump) finishSafely(ctx context.Context) (e event, known bool) {
 	return e, known
 }
 
-// finish tells how the instance ended. When its last record does not say, it was
+// finish returns how the instance ended. If the last record does not say, the instance was
 // killed together with its ingot-init, and the engine may know more.
 func (p *pump) finish(ctx context.Context) (event, bool) {
 	e := event{kind: evEnded, seq: p.last}
@@ -158,8 +158,7 @@ func (p *pump) finish(ctx context.Context) (event, bool) {
 	return e, true
 }
 
-// lastState asks the engine for the instance until it answers, or was asked
-// often enough.
+// lastState asks the engine for the instance until it answers, at most endTries times.
 func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 	for try := 1; ; try++ {
 		in, err := p.Engine.Get(ctx, p.id)
@@ -167,7 +166,7 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 			return in, err
 		}
 		if try == 1 || try == endTries {
-			p.Log.Warn("the engine does not say how an instance ended", "app", p.app, "instance", p.id, "try", try, "of", endTries, "error", err)
+			p.Log.Warn("asking the engine how an instance ended failed", "app", p.app, "instance", p.id, "try", try, "of", endTries, "error", err)
 		}
 		if try == endTries || !rest(ctx, pumpPause) {
 			return engine.Instance{}, err
@@ -175,9 +174,9 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 	}
 }
 
-// drain reads until the stream ends. A goroutine reads ahead, so that what is
-// there is taken over at once.
-func (p *pump) drain(ctx context.Context, stream engine.Stream) error {
+// readAll reads until the stream ends. A goroutine reads ahead, so that available records
+// are written in one batch.
+func (p *pump) readAll(ctx context.Context, stream engine.Stream) error {
 	records := make(chan initproto.Record, maxBatch)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,12 +215,12 @@ func (p *pump) drain(ctx context.Context, stream engine.Stream) error {
 	return <-failed
 }
 
-// take writes a batch and tells its events.
+// take writes a batch and delivers its events.
 func (p *pump) take(ctx context.Context, batch []initproto.Record) {
 	entries := make([]platform.LogLine, 0, len(batch)+1)
 	var events []event
 	if p.lost > 0 {
-		// It takes the number of the last record that was lost.
+		// It gets the number of the last lost record.
 		entries = append(entries, p.lossLine(p.last, batch[0].Time, p.lost))
 		p.lost = 0
 	}
@@ -244,7 +243,7 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) {
 		}
 		var body initproto.EventBody
 		if err := json.Unmarshal(r.Payload, &body); err != nil {
-			p.Log.Warn("an instance tells something strange", "instance", p.id, "record", string(r.Payload))
+			p.Log.Warn("unknown record of an instance", "instance", p.id, "record", string(r.Payload))
 			continue
 		}
 		if body.Event == initproto.EventDropped {
@@ -264,7 +263,7 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) {
 	}
 }
 
-// event is what an instance's event means here.
+// event translates an instance's event.
 func (p *pump) event(body initproto.EventBody) (event, bool) {
 	switch body.Event {
 	case initproto.EventStarted:
@@ -278,7 +277,7 @@ func (p *pump) event(body initproto.EventBody) (event, bool) {
 	case initproto.EventUnhealthy, initproto.EventExited:
 		return event{kind: evFailing, text: body.Reason}, true
 	case initproto.EventEnded:
-		p.end = &body // told when the stream has ended
+		p.end = &body // delivered when the stream has ended
 	}
 	return event{}, false
 }
@@ -290,8 +289,8 @@ func (p *pump) source(member int) string {
 	return "APP"
 }
 
-// own is a line about lost output. It has the number of a record that is no line
-// of the log itself, so that a loss is told once, also when the server is killed.
+// own returns a line about lost output. It has the number of a record that is not a log
+// line itself, so that a loss is reported once even if the server is killed.
 func (p *pump) own(seq uint64, at time.Time, lost uint64, text string) platform.LogLine {
 	return platform.LogLine{
 		App: p.app, Time: at, Source: "LGR", Instance: p.index, Stderr: true, Text: []byte(text),
@@ -303,8 +302,8 @@ func (p *pump) lossLine(seq uint64, at time.Time, n uint64) platform.LogLine {
 	return p.own(seq, at, n, fmt.Sprintf("%d lines were lost", n))
 }
 
-// write appends entries. Lines that cannot be written after all are counted, and
-// told of when writing works again.
+// write appends entries. Lines that cannot be written are counted, and reported once
+// writing works again.
 func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 	if len(entries) == 0 || p.gone.Load() {
 		return
@@ -314,7 +313,7 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 		if err == nil {
 			return
 		}
-		// What is there already is not written again.
+		// Lines that were stored are not written again.
 		position := p.Logs.Position(p.id)
 		left := entries[:0:0]
 		for _, e := range entries {
@@ -323,7 +322,7 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 			}
 		}
 		if try == 1 {
-			p.Log.Error("lines of an instance cannot be written", "app", p.app, "instance", p.id, "lines", len(left), "error", err)
+			p.Log.Error("writing log lines of an instance failed", "app", p.app, "instance", p.id, "lines", len(left), "error", err)
 		}
 		entries = left
 		if len(entries) == 0 {

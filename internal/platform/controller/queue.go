@@ -2,14 +2,13 @@ package controller
 
 import "sync"
 
-// queue is the apps that somebody should look at. An app is in it once, however
-// often it is added, and is handed out to one worker at a time; one that is
-// added while it is being looked at is looked at again.
+// queue is the work queue of apps. An app is in it at most once and is handed out to one
+// worker at a time; an app that is added while a worker handles it is handed out again.
 type queue struct {
 	mu      sync.Mutex
 	more    sync.Cond
 	order   []string
-	queued  map[string]bool // waits, or has to wait again
+	queued  map[string]bool // queued, or to be queued again
 	working map[string]bool
 	closed  bool
 }
@@ -36,8 +35,8 @@ func (q *queue) add(guids ...string) {
 	}
 }
 
-// next blocks for an app; ok is false when the queue was closed. done has to be
-// called for every app.
+// next waits for an app; ok is false if the queue was closed. The worker must call done for
+// every app.
 func (q *queue) next() (guid string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// exitPayload is what is told of a crash in the app's log, in this order.
+// exitPayload describes a crash in the app's log, in this order.
 type exitPayload struct {
 	Instance        string `json:"instance"`
 	Index           int    `json:"index"`
@@ -23,8 +23,8 @@ type exitPayload struct {
 
 const reasonCrashed = "CRASHED"
 
-// crashLines are what is written to the app's log about a crash.
-func (p *pass) crashLines(d placed) []string {
+// crashLines returns the lines for the app's log about a crash.
+func (p *pass) crashLines(d slotAction) []string {
 	x := d.crash
 	var payload bytes.Buffer
 	e := json.NewEncoder(&payload)
@@ -42,16 +42,16 @@ func (p *pass) crashLines(d placed) []string {
 	}
 }
 
-// checksReadiness reports whether the process has a readiness check of its own.
-// Without one ready is just another word for healthy.
-func (p *pass) checksReadiness(at place) bool {
+// checksReadiness reports whether the process has a readiness check of its own. Without
+// one, ready means the same as healthy.
+func (p *pass) checksReadiness(at slotKey) bool {
 	process := p.goal.processes[at.process]
 	return process != nil && process.Readiness.Type != platform.CheckProcess && process.Readiness.Type != ""
 }
 
-// readyLine is what is written to the app's log when a readiness check of its
-// own passes or fails.
-func (p *pass) readyLine(d placed) string {
+// readyLine returns the line for the app's log when the process's own readiness check
+// passes or fails.
+func (p *pass) readyLine(d slotAction) string {
 	switch {
 	case !p.checksReadiness(d.at):
 		return ""
@@ -63,8 +63,8 @@ func (p *pass) readyLine(d placed) string {
 	return "Container failed the readiness health check. Container marked not ready and removed from route pool."
 }
 
-// typeOf is the process type of a place.
-func (p *pass) typeOf(at place) string {
+// typeOf returns the process type of a slot.
+func (p *pass) typeOf(at slotKey) string {
 	if process := p.goal.processes[at.process]; process != nil {
 		return process.Type
 	}
@@ -78,7 +78,7 @@ type audit struct {
 	data map[string]any
 }
 
-// audits are the events that the actions of the pass amount to.
+// audits returns the events for the actions of the pass.
 func (p *pass) audits() []audit {
 	if p.goal.app == nil {
 		return nil
@@ -116,8 +116,7 @@ func (p *pass) audits() []audit {
 	return all
 }
 
-// record writes audit events. An app or space that has been deleted meanwhile
-// has no need of them.
+// record writes audit events, except for an app or space that has been deleted meanwhile.
 func (p *pass) record(tx platform.Tx, audits []audit) error {
 	if len(audits) == 0 {
 		return nil

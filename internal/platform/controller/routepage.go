@@ -8,26 +8,25 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// page is a part of the routes: those that were named, those after one in the
-// order of guids, or all.
+// page is a part of the routes: those with given guids, those after a guid in order, or
+// all.
 type page struct {
 	guids []string
 	after string
 	all   bool
 
-	// upTo is the last guid of a page in the order of guids; "" when it goes to
-	// the end.
+	// upTo is the last guid of a page in order; "" if the page reaches the end.
 	upTo string
-	// routes are those for the HTTP router.
+	// routes are the routes of the HTTP router.
 	routes map[string]*mapping
 }
 
-// covers tells whether a route would be on the page if it were there.
+// covers reports whether an existing route would be on the page.
 func (p *page) covers(guid string) bool {
 	return guid > p.after && (p.upTo == "" || guid <= p.upTo)
 }
 
-// read reads the routes and where they lead.
+// read reads the routes and their destinations.
 func (p *page) read(tx platform.Tx) error {
 	p.upTo, p.routes = "", map[string]*mapping{}
 	routes, _, err := tx.Routes().List(p.query())
@@ -47,8 +46,8 @@ func (p *page) read(tx platform.Tx) error {
 	}
 	for _, d := range destinations {
 		if m := p.routes[d.RouteGUID]; m != nil {
-			// The router reads these for every request. That many routes of an
-			// app share them saves memory and keeps them in the caches.
+			// The router reads these for every request. Sharing them among the routes of an
+			// app saves memory and CPU cache.
 			d.RouteGUID, d.AppGUID = m.route.GUID, unique.Make(d.AppGUID).Value()
 			d.ProcessType, d.Protocol = unique.Make(d.ProcessType).Value(), unique.Make(d.Protocol).Value()
 			m.destinations = append(m.destinations, d)
@@ -68,7 +67,7 @@ func (p *page) query() platform.Query {
 	return platform.Query{Where: []platform.Cond{{Field: "guid", Op: platform.OpGreater, Values: []any{p.after}}}, Order: "guid", PerPage: pageRoutes}
 }
 
-// belonging selects what refers to the routes.
+// belonging selects the rows that refer to the routes.
 func (p *page) belonging() platform.Query {
 	switch {
 	case p.all:
@@ -91,7 +90,7 @@ func (p *page) readRoutes(tx platform.Tx, routes []*platform.Route) error {
 			var err error
 			d, err = tx.Domains().Get(r.DomainGUID)
 			if fault.Is(err, fault.NotFound) {
-				continue // it is being deleted
+				continue // being deleted
 			}
 			if err != nil {
 				return err

@@ -17,27 +17,25 @@ import (
 // Route is an entry of the route table.
 type Route struct {
 	GUID string
-	// Host is what requests name, "*.example.org" for a wildcard.
+	// Host is a host name, or "*.example.org" for a wildcard.
 	Host    string
 	Path    string
 	Options map[string]string
-	// ServiceURL is the route service that requests go through first; empty
-	// means none.
+	// ServiceURL is the route service for the requests; empty means none.
 	ServiceURL string
-	// Backends are empty when nothing is ready: the route is known
-	// nevertheless.
+	// Backends are empty if no instance is ready; the route exists nevertheless.
 	Backends []RouteBackend
 }
 
-// RouteBackend is where requests of a route can go.
+// RouteBackend is an instance port that serves a route.
 type RouteBackend struct {
 	App         string
 	Process     string // guid
 	ProcessType string
 	Instance    string
 	Index       int
-	Destination string // guid, for what has a weight together
-	Port        int    // inside of the instance
+	Destination string // guid of the destination, which shares the weight
+	Port        int    // inside the instance
 	Address     string // host:port
 	Protocol    string // http1, http2
 	Weight      int    // of the destination; 0 means none
@@ -45,49 +43,46 @@ type RouteBackend struct {
 
 // Table is the route table.
 type Table interface {
-	// Update sets routes and removes others, by guid, all at once.
+	// Update sets routes and removes others, by guid, in one step.
 	Update(set []Route, gone []string)
-	// Replace makes all the whole table.
+	// Replace replaces the whole table by all.
 	Replace(all []Route)
 }
 
-// BackendSource knows what takes requests: a Controller.
+// BackendSource returns the backends of an app; a Controller implements it.
 type BackendSource interface {
 	Backends(appGUID, processType string) []Backend
 }
 
-// PublisherConfig is what a RoutePublisher is made of.
+// PublisherConfig configures a RoutePublisher.
 type PublisherConfig struct {
 	Store    platform.Store
 	Backends BackendSource
 	Table    Table
-	// Interval is how often some of the routes are read again, as many as
-	// pageRoutes; 10 s if zero.
+	// Interval is how often a page of the routes (pageRoutes) is read again; 10 s if zero.
 	Interval time.Duration
 	Clock    Clock
 	Log      *slog.Logger
 }
 
-// RoutePublisher keeps a route table as routes, destinations and instances are.
-// It is the RouteSink of a Controller, and a background.Service, to be started after
-// that.
+// RoutePublisher keeps a route table up to date with routes, destinations and instances. It
+// is the RouteSink of a Controller, and a background.Service, to be started after it.
 //
-// What routes and destinations there are it remembers, so that a change of an
-// instance takes effect without asking the store. Of a change of routes it is
-// told by Kick or Announce, with what the actions that change routes announce
-// (platform.Changes), and then reads no more than these. Nevertheless it goes through all routes slowly,
-// a page at every interval, and puts right what it should have been told: few
-// routes are looked at every time, and many cost no more than few.
+// It remembers routes and destinations, so that a change of an instance takes effect
+// without reading the store. Kick and Announce name the routes that changed, as the actions
+// that change routes report them (platform.Changes); it then reads only these. As a
+// safeguard it also walks through all routes slowly, a page per interval, and corrects what
+// it was not notified of: a small table is read every time, and a large one costs no more.
 type RoutePublisher struct {
 	PublisherConfig
 	part background.Part
 
-	// loading is held while the store is read and what it says is published,
-	// so that the older answer never comes last.
+	// loading is held while the store is read and the result is published, so that an older
+	// result never comes last.
 	loading sync.Mutex
-	walked  string // the guid up to which the walk has got; "" at an end
+	walked  string // guid up to which the walk has read; "" at an end
 
-	mu        sync.Mutex // from reading backends to writing the table
+	mu        sync.Mutex // held from reading backends to writing the table
 	known     map[string]*mapping
 	byApp     map[string]map[string]bool // routes by app
 	byAddress map[string]string          // routes by host and path
@@ -97,26 +92,26 @@ type RoutePublisher struct {
 		all    bool
 		routes map[string]bool
 	}
-	kicked chan struct{} // has room for one
+	kicked chan struct{} // capacity 1
 
 	announcing announcing
 	loaded     atomic.Bool
 }
 
 const (
-	// pageRoutes is how many routes are read at once.
+	// pageRoutes is the number of routes on a page.
 	pageRoutes = 500
-	// pageNames is how many routes are asked for by their guids at once.
+	// pageNames is the largest number of routes selected by guid.
 	pageNames = 200
 )
 
-// mapping is a route and where it leads.
+// mapping is a route and its destinations.
 type mapping struct {
 	route        Route // without backends
 	destinations []*platform.Destination
 }
 
-// address tells routes apart as the router does. No host has a slash.
+// address identifies routes as the router does. No host has a slash.
 func (m *mapping) address() string {
 	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
@@ -143,7 +138,7 @@ func NewRoutePublisher(c PublisherConfig) *RoutePublisher {
 	return p
 }
 
-// Start publishes everything and goes on doing so.
+// Start publishes all routes and keeps them up to date.
 func (p *RoutePublisher) Start(ctx context.Context) error {
 	return p.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		if err := p.load(ctx); err != nil {
@@ -154,11 +149,10 @@ func (p *RoutePublisher) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the work. The table stays as it is.
+// Stop stops updating. The table stays as it is.
 func (p *RoutePublisher) Stop() { p.part.Halt(nil) }
 
-// Kick has routes published again soon, or all when none is named. It never
-// blocks.
+// Kick queues routes for publishing, or all if none is named. It never blocks.
 func (p *RoutePublisher) Kick(routeGUIDs ...string) {
 	p.kicks.Lock()
 	p.kicks.all = p.kicks.all || len(routeGUIDs) == 0
@@ -186,7 +180,7 @@ func (p *RoutePublisher) run(ctx context.Context) {
 			return
 		case <-tick:
 			rearm()
-			p.work(ctx) // also what failed before
+			p.work(ctx) // retries failures as well
 			p.complain(ctx, background.Do("publish routes", func() error { _, err := p.step(ctx); return err }))
 		case <-p.kicked:
 			p.work(ctx)
@@ -196,12 +190,12 @@ func (p *RoutePublisher) run(ctx context.Context) {
 
 func (p *RoutePublisher) complain(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		p.Log.ErrorContext(ctx, "routes could not be published; it is tried again shortly", "error", err)
+		p.Log.ErrorContext(ctx, "publishing routes failed and will be retried", "error", err)
 	}
 }
 
-// work publishes what was asked for: what has a name first, and between the
-// pages of everything.
+// work publishes the queued routes: named ones first, and again between the pages of all
+// routes.
 func (p *RoutePublisher) work(ctx context.Context) {
 	if err := p.named(ctx); err != nil {
 		p.complain(ctx, err)
@@ -223,7 +217,7 @@ func (p *RoutePublisher) work(ctx context.Context) {
 	p.complain(ctx, err)
 }
 
-// named publishes the routes that were named. When that fails they stay so.
+// named publishes the named routes. If that fails they stay queued.
 func (p *RoutePublisher) named(ctx context.Context) error {
 	p.kicks.Lock()
 	routes := p.kicks.routes
@@ -243,8 +237,7 @@ func (p *RoutePublisher) named(ctx context.Context) error {
 	return err
 }
 
-// Refresh publishes routes now, or all when none is named: when it returns, the
-// table has them.
+// Refresh publishes routes, or all if none is named: when it returns, the table has them.
 func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) error {
 	if len(routeGUIDs) == 0 {
 		return p.walk(ctx, nil)
@@ -257,7 +250,7 @@ func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) erro
 	return nil
 }
 
-// walk reads everything, a page at a time. Between them others may read, too.
+// walk publishes all routes, a page at a time. It calls between after each page.
 func (p *RoutePublisher) walk(ctx context.Context, between func() error) error {
 	p.loading.Lock()
 	p.walked = ""
@@ -275,7 +268,7 @@ func (p *RoutePublisher) walk(ctx context.Context, between func() error) error {
 	}
 }
 
-// step reads the next page of all routes, and tells whether it was the last.
+// step publishes the next page of all routes, and reports whether it was the last.
 func (p *RoutePublisher) step(ctx context.Context) (end bool, err error) {
 	err = p.publishPage(ctx, func() page { return page{after: p.walked} }, func(read page) {
 		p.walked = read.upTo
@@ -284,8 +277,8 @@ func (p *RoutePublisher) step(ctx context.Context) (end bool, err error) {
 	return end, err
 }
 
-// publishPage reads a page and makes the table agree with it. Both functions are
-// called with the lock loading.
+// publishPage reads a page and updates the table. Both functions are called with the lock
+// loading held.
 func (p *RoutePublisher) publishPage(ctx context.Context, which func() page, done func(page)) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
@@ -305,9 +298,8 @@ func (p *RoutePublisher) publishPage(ctx context.Context, which func() page, don
 	return nil
 }
 
-// publish makes the table agree with a page. Routes that did not change are
-// given to it too: it compares, and nothing else would put right a backend that
-// is wrong there.
+// publish updates the table with a page. It passes unchanged routes too: the table compares
+// them, and nothing else would correct a wrong backend there.
 func (p *RoutePublisher) publish(read page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -329,7 +321,7 @@ func (p *RoutePublisher) publish(read page) {
 	}
 }
 
-// load publishes everything at once.
+// load publishes all routes in one step.
 func (p *RoutePublisher) load(ctx context.Context) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
@@ -345,8 +337,8 @@ func (p *RoutePublisher) load(ctx context.Context) error {
 	return nil
 }
 
-// learnAll remembers the routes of a page and returns them. One that makes trouble
-// is left out: the others are published.
+// learnAll remembers the routes of a page and returns them. A route that fails is left out,
+// so that the others are published.
 func (p *RoutePublisher) learnAll(read page) []Route {
 	all := make([]Route, 0, len(read.routes))
 	for guid, m := range read.routes {
@@ -358,12 +350,12 @@ func (p *RoutePublisher) learnAll(read page) []Route {
 	return all
 }
 
-// Loaded reports whether the table has had all routes and the instances of
-// them that run: what it does not have then does not exist.
+// Loaded reports whether the table has had all routes and their running instances: a route
+// that is missing then does not exist.
 func (p *RoutePublisher) Loaded() bool { return p.loaded.Load() }
 
-// AppChanged publishes the routes of an app with its present backends. When it
-// returns, the table has them.
+// AppChanged publishes the routes of an app with its current backends. When it returns, the
+// table has them.
 func (p *RoutePublisher) AppChanged(appGUID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -380,8 +372,8 @@ func (p *RoutePublisher) forget() {
 	p.known, p.byApp, p.byAddress = map[string]*mapping{}, map[string]map[string]bool{}, map[string]string{}
 }
 
-// learn remembers a route. Another that had its address is gone, even if we were
-// not told yet: it must not come back with the next change of its app.
+// learn remembers a route. Another route with its address is gone, even without a
+// notification: it must not come back with the next change of its app.
 func (p *RoutePublisher) learn(guid string, m *mapping) {
 	p.unlearn(guid)
 	if other, taken := p.byAddress[m.address()]; taken {
@@ -412,7 +404,7 @@ func (p *RoutePublisher) unlearn(guid string) {
 	delete(p.known, guid)
 }
 
-// routeOf is the entry of a route as things are now.
+// routeOf returns the current table entry of a route.
 func (p *RoutePublisher) routeOf(m *mapping) Route {
 	r := m.route
 	for _, d := range m.destinations {
@@ -423,7 +415,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
 			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return open.Inside == port })
 			if i < 0 || !b.Ready {
-				continue // it was started before this destination was made
+				continue // started before this destination was created
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,

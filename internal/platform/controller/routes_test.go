@@ -140,9 +140,9 @@ func TestRoutes(t *testing.T) {
 	}
 	w.scale(1)
 	w.expectTable(tab, "*.apps.example.org\nside.apps.example.org/x app:9000#0")
-	// What nobody told us is found.
+	// What was not announced is found.
 	w.update(func(tx platform.Tx) error { return tx.Routes().Delete("empty") })
-	w.clock.advance(p.Interval)
+	w.clock.Advance(p.Interval)
 	w.expectTable(tab, "side.apps.example.org/x app:9000#0")
 }
 

@@ -12,11 +12,11 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// bindingsDir is where an app that wants its services in files finds them, below
-// its home: no engine has to know more than how to unpack.
+// bindingsDir is the directory of service binding files, below the app's home, so that
+// engines only have to unpack an archive.
 const bindingsDir = ".cf-service-bindings"
 
-// serviceFiles are the services of an app in files.
+// serviceFiles returns the archive of an app's service binding files.
 func serviceFiles(files map[string][]byte) []engine.Archive {
 	if len(files) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func serviceFiles(files map[string][]byte) []engine.Archive {
 	return []engine.Archive{{Target: bindingsDir, ReadOnly: true, Open: func() (io.ReadCloser, error) { return archiveOf(files) }}}
 }
 
-// archiveOf packs files, which everybody in the instance may read.
+// archiveOf returns a tar archive of files that every user in the instance may read.
 func archiveOf(files map[string][]byte) (io.ReadCloser, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -46,7 +46,7 @@ func archiveOf(files map[string][]byte) (io.ReadCloser, error) {
 	return io.NopCloser(&out), w.Close()
 }
 
-// serviceVariables say where the files are.
+// serviceVariables returns the variables that name the directory of the files.
 func (c *Config) serviceVariables(app *platform.App) map[string]string {
 	dir := c.BindingsRoot
 	if dir == "" {

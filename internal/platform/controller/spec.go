@@ -23,10 +23,10 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// LabelApp is the label of instances that names their app.
+// LabelApp is the instance label that names the app.
 const LabelApp = "app"
 
-// The labels of instances. Others than apps' are none of our business.
+// Labels of instances. The controller ignores instances without them.
 const (
 	labelKind    = "kind"
 	kindApp      = "app"
@@ -37,10 +37,10 @@ const (
 	labelSources = "sources" // of the members, a line each
 )
 
-// errOutdated means that something else is wanted by now.
+// errOutdated means that the desired state changed meanwhile.
 var errOutdated = errors.New("the process has changed")
 
-// plan is what an instance is made of, as the store has it.
+// plan is the content of an instance according to the store.
 type plan struct {
 	app      *platform.App
 	process  *platform.Process
@@ -50,11 +50,11 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
-	// files are the services of the app, if it has them in files.
+	// files are the service binding files of the app, if it has them in files.
 	files map[string][]byte
 }
 
-func (c *Controller) planOf(ctx context.Context, at place, version string) (*plan, error) {
+func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
 	var p *plan
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
 		p = &plan{}
@@ -84,7 +84,7 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.PlaceOf(tx, p.app)
+		where, err := actions.AppInfoOf(tx, p.app)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (c *Controller) planOf(ctx context.Context, at place, version string) (*pla
 	return p, err
 }
 
-// specOf is what the engine is asked to start.
-func (c *Controller) specOf(ctx context.Context, at place, id, version string) (engine.Spec, error) {
+// specOf returns the engine's spec for an instance.
+func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string) (engine.Spec, error) {
 	p, err := c.planOf(ctx, at, version)
 	if err != nil {
 		return engine.Spec{}, err
@@ -137,10 +137,10 @@ func (c *Controller) specOf(ctx context.Context, at place, id, version string) (
 	}, nil
 }
 
-// cpuShares: who pays for memory gets processor time in proportion.
+// cpuShares returns processor shares in proportion to memory.
 func cpuShares(memoryMB int) int { return min(max(memoryMB, 128), 8192) }
 
-// DropletKey begins the key of a droplet's archive; its checksum follows.
+// DropletKey is the prefix of the cache key of a droplet's archive; its checksum follows.
 const DropletKey = "droplet-"
 
 func (c *Config) archive(ctx context.Context, d *platform.Droplet) engine.Archive {
@@ -165,8 +165,7 @@ func sourcesOf(s initproto.Spec) []string {
 	return all
 }
 
-// check translates a health check. A port check looks at all ports, an http
-// check at the first.
+// check translates a health check. A port check probes all ports, an http check the first.
 func check(h platform.HealthCheck, ports []int) initproto.Check {
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	k := initproto.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout), Interval: seconds(h.Interval)}
@@ -184,8 +183,8 @@ func check(h platform.HealthCheck, ports []int) initproto.Check {
 	return k.WithDefaults()
 }
 
-// members are the main process and the sidecars.
-func (c *Controller) members(p *plan, at place, id string) ([]initproto.Member, error) {
+// members returns the main process and the sidecars.
+func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member, error) {
 	command := p.process.Command
 	if command == "" {
 		command = p.droplet.ProcessTypes[p.process.Type]
@@ -218,14 +217,14 @@ func (c *Controller) members(p *plan, at place, id string) ([]initproto.Member, 
 	return all, nil
 }
 
-// environment is that of one member: what all instances have, and what belongs
-// to this one.
-func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]string, error) {
+// environment returns the variables of one member: those of all instances, and those of
+// this one.
+func (c *Controller) environment(p *plan, at slotKey, id string, memoryMB int) ([]string, error) {
 	env := c.variables(p.app, p.env, id, memoryMB)
 	index := strconv.Itoa(at.index)
 	port := portWord(p.ports[0])
-	// Only PORT can be another number than the one asked for, because only PORT
-	// is asked by the app: the others are fixed in somebody's code.
+	// Only PORT may differ from the requested port, because apps read it from the
+	// environment: the other ports are fixed in their code.
 	pairs := []string{`{"external":` + port + `,"internal":` + port + `}`}
 	for _, n := range p.ports[1:] {
 		pairs = append(pairs, fmt.Sprintf(`{"external":%d,"internal":%d}`, n, n))
@@ -244,25 +243,25 @@ func (c *Controller) environment(p *plan, at place, id string, memoryMB int) ([]
 	return listed(env), nil
 }
 
-// reach are the addresses of the services of an app.
+// reach returns the addresses of the services of an app.
 func (c *Config) reach(ctx context.Context, app string) ([]netip.AddrPort, error) {
 	if c.Reach == nil {
 		return nil, nil
 	}
 	list, err := c.Reach(ctx, app)
 	if err != nil {
-		return nil, fmt.Errorf("the addresses of the app's services: %w", err)
+		return nil, fmt.Errorf("addresses of the app's services: %w", err)
 	}
 	return list, nil
 }
 
-// variables are those of everything that runs for an app, whatever it is: given
-// is what the store has.
+// variables returns the variables of everything that runs for an app; given are those in
+// the store.
 func (c *Config) variables(app *platform.App, given map[string]string, id string, memoryMB int) map[string]string {
 	env := map[string]string{"PATH": c.Path}
-	maps.Copy(env, c.Variables) // a user may set them otherwise
+	maps.Copy(env, c.Variables) // a user may override them
 	for name, value := range given {
-		env[name] = engine.Escape(value) // the user's: no word of ours
+		env[name] = engine.Escape(value) // a user's value: the engine must not expand it
 	}
 	maps.Copy(env, map[string]string{
 		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
@@ -273,13 +272,13 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 	return env
 }
 
-// noPorts are the variables about ports of what has none, as Diego gives them to
+// noPorts returns the port variables of an instance without ports, as Diego sets them for
 // tasks.
 func noPorts() map[string]string {
 	return map[string]string{"CF_INSTANCE_ADDR": "", "CF_INSTANCE_PORT": "", "CF_INSTANCE_PORTS": "[]"}
 }
 
-// listed are variables as a member has them.
+// listed returns variables in the form NAME=value.
 func listed(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -291,8 +290,8 @@ func listed(env map[string]string) []string {
 // portWord is replaced by the engine.
 func portWord(n int) string { return "{{port:" + strconv.Itoa(n) + "}}" }
 
-// vcapApplication adds what only the instance knows. The port is a number that
-// the engine fills in, so it cannot pass through the encoder.
+// vcapApplication adds the fields that differ by instance. The port is a number that the
+// engine fills in, so it cannot pass through the encoder.
 func vcapApplication(common, id string, index, memoryMB int, port string) (string, error) {
 	var all map[string]any
 	if err := json.Unmarshal([]byte(common), &all); err != nil {
@@ -309,7 +308,7 @@ func vcapApplication(common, id string, index, memoryMB int, port string) (strin
 	return `{"port":` + port + "," + engine.Escape(string(text[1:])), nil
 }
 
-// reasonOf names the failures of a machine that a user can understand.
+// reasonOf returns machine failures that a user can understand.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -15,7 +15,7 @@ import (
 )
 
 // TestStorm does everything at once, and then looks whether it comes to what is
-// wanted. The fake engine sees that no place is taken twice.
+// wanted. The fake engine sees that no slot has two instances.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -50,7 +50,7 @@ func TestStorm(t *testing.T) {
 						w.fake.mu.Unlock()
 					}
 				case 4:
-					w.clock.advance(time.Minute)
+					w.clock.Advance(time.Minute)
 				case 5:
 					if err := c.Reconcile(t.Context(), "app"); err != nil {
 						t.Error(err)

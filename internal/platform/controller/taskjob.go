@@ -15,15 +15,15 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Why tasks fail, when it is not their command.
+// Failure reasons of tasks other than the command.
 const (
 	reasonCancelled = "task was cancelled"
 	reasonStopped   = "the task was stopped by the platform before it ended; run it again"
 	reasonVanished  = "the instance of the task was lost before the task ended, so its result is not known; look at the app's log before you run it again"
 )
 
-// row reads the task, and writes it when change says so. It is nil when there is
-// none any more.
+// row reads the task, and writes it if change returns true. It returns nil if the task does
+// not exist any more.
 func (j *job) row(ctx context.Context, change func(*platform.Task) bool) (*platform.Task, error) {
 	var task *platform.Task
 	do := j.Store.View
@@ -44,13 +44,14 @@ func (j *job) row(ctx context.Context, change func(*platform.Task) bool) (*platf
 	return task, err
 }
 
-// neverRan reports that the first process of an instance did not come to say
-// anything: it says who it is before it starts the command.
+// neverRan reports whether the first process of an instance wrote no record: it writes one
+// before it starts the command.
 func neverRan(in engine.Instance) bool {
 	return !in.Running && in.State.Phase == initproto.Starting && in.State.PID == 0
 }
 
-// failed is a result. Who did not want the task any more gets what he asked for.
+// failed returns the result of a failed task. A task that is being cancelled fails as
+// cancelled.
 func failed(reason string) func(*platform.Task) {
 	return func(task *platform.Task) {
 		if task.State == platform.TaskCanceling {
@@ -60,8 +61,8 @@ func failed(reason string) func(*platform.Task) {
 	}
 }
 
-// resultOf is what the end of an instance means. A task that was done before it
-// could be told to stop has succeeded.
+// resultOf returns the result for an exit. A task that finished before it could be stopped
+// has succeeded.
 func resultOf(exit *initproto.Exit) func(*platform.Task) {
 	switch {
 	case exit == nil:
@@ -76,19 +77,19 @@ func resultOf(exit *initproto.Exit) func(*platform.Task) {
 	return failed(fmt.Sprintf("Exited with status %d", exit.Status))
 }
 
-// start asks the engine for the instance, when it is its turn. A reason is why
-// there is none, for the user; an error means that it should be tried again.
+// start starts the instance when a start token is free. reason is the failure for the user;
+// an error means that the caller should retry.
 func (j *job) start(ctx context.Context, task *platform.Task) (reason string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer j.whenUnwanted(ctx, func(context.Context) { cancel() })()
 	select {
 	case j.starts <- struct{}{}:
-		defer giveBack(j.starts)()
+		defer releaser(j.starts)()
 	case <-ctx.Done():
 		return j.notStarted(ctx, task, ctx.Err())
 	}
-	// From here on the engine is waited for, and no other task.
+	// The time limit does not include the wait for the token.
 	ctx, late := context.WithTimeout(ctx, startLimit)
 	defer late()
 	var spec engine.Spec
@@ -116,14 +117,14 @@ func (j *job) notStarted(ctx context.Context, task *platform.Task, err error) (s
 	default:
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return "", ctx.Err() // the server stops: the next one goes on
+		return "", ctx.Err() // the server stops: the next one continues
 	}
-	j.Log.Warn("a task could not be started", "app", task.AppGUID, "task", j.guid, "error", err)
+	j.Log.Warn("starting a task failed", "app", task.AppGUID, "task", j.guid, "error", err)
 	return failureOf(err), nil
 }
 
-// whenUnwanted calls f when the task is to end, if that comes before ctx ends or
-// stop is called. Stop waits for f, whose context it ends.
+// whenUnwanted calls f when the task should stop, unless ctx ends or stop is called before.
+// stop cancels the context of f and waits for it.
 func (j *job) whenUnwanted(ctx context.Context, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -141,7 +142,7 @@ func (j *job) whenUnwanted(ctx context.Context, f func(ctx context.Context)) (st
 	}
 }
 
-// specOf is what the engine is asked to start.
+// specOf returns the engine's spec for the task.
 func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, error) {
 	var (
 		app     *platform.App
@@ -161,7 +162,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		if err != nil {
 			return err
 		}
-		where, err := actions.PlaceOf(tx, app)
+		where, err := actions.AppInfoOf(tx, app)
 		if err != nil {
 			return err
 		}
@@ -199,8 +200,8 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	}, nil
 }
 
-// follow reads the instance to its end, and tells it to go when it is not wanted
-// any more. Nil means that nobody knows how it ended.
+// follow reads the records of the instance to their end, and stops it when the task is
+// cancelled. A nil exit means that its end is unknown.
 func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit, error) {
 	stop := j.whenUnwanted(ctx, j.terminate)
 	var written atomic.Int64
@@ -215,7 +216,7 @@ func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit,
 	}
 	exit := p.exit
 	if exit != nil && exit.Status != 0 && !exit.OOM && exit.Description != "" {
-		// What was killed may have been a child of the command.
+		// A child of the command may have been killed instead.
 		if u, err := j.Engine.Usage(ctx, j.guid); err == nil && u.OOMKills > 0 {
 			exit.Description += " (out of memory)"
 		}
@@ -223,13 +224,13 @@ func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit,
 	return exit, nil
 }
 
-// terminate tells the instance to go, and ends it when it does not.
+// terminate asks the instance to stop, and removes it if it does not.
 func (j *job) terminate(ctx context.Context) {
-	if _, err := j.row(ctx, nil); err != nil && ctx.Err() == nil { // whether its app is gone
-		j.Log.Warn("a task cannot be read", "task", j.guid, "error", err)
+	if _, err := j.row(ctx, nil); err != nil && ctx.Err() == nil { // learns whether the app is gone
+		j.Log.Warn("reading a task failed", "task", j.guid, "error", err)
 	}
 	if err := j.Engine.Signal(ctx, j.guid); err != nil && !errors.Is(err, engine.ErrNotFound) && ctx.Err() == nil {
-		j.Log.Warn("a task cannot be told to go", "task", j.guid, "error", err)
+		j.Log.Warn("stopping a task failed", "task", j.guid, "error", err)
 	}
 	late := make(chan struct{})
 	defer j.Clock.AfterFunc(j.Grace+stopSlack, func() { close(late) })()
@@ -244,16 +245,16 @@ func (j *job) terminate(ctx context.Context) {
 			return
 		}
 		again := pauseAfter(failures)
-		j.Log.Error("a task that does not go cannot be removed", "task", j.guid, "again", again, "error", err)
+		j.Log.Error("removing a task that does not stop failed", "task", j.guid, "again", again, "error", err)
 		if !rest(ctx, again) {
 			return
 		}
 	}
 }
 
-// dismiss leaves nothing of the instance. One that still runs, because its app
-// was deleted, is told to go before.
-func (j *job) dismiss(ctx context.Context) error {
+// cleanUp removes the instance. If it still runs, because its app was deleted, it is
+// stopped first.
+func (j *job) cleanUp(ctx context.Context) error {
 	in, err := j.Engine.Get(ctx, j.guid)
 	if err == nil && in.Running && j.Engine.Signal(ctx, j.guid) == nil {
 		j.awaitEnd(ctx, j.guid)

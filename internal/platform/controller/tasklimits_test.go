@@ -23,7 +23,7 @@ func (w *world) neighbour() string {
 			tx.Organizations().Insert(&platform.Organization{Resource: id("other"), Name: "other"}),
 			tx.Spaces().Insert(&platform.Space{Resource: id("other"), Name: "other", OrgGUID: "other"}),
 			tx.Apps().Insert(&platform.App{Resource: id("other"), Name: "other", SpaceGUID: "other", DropletGUID: "other"}),
-			tx.Droplets().Insert(&platform.Droplet{Resource: id("other"), AppGUID: "other", State: platform.Staged}),
+			tx.Droplets().Insert(&platform.Droplet{Resource: id("other"), AppGUID: "other", State: platform.DropletStaged}),
 			tx.Tasks().Insert(task),
 		)
 	})
@@ -40,7 +40,7 @@ func (t *Tasks) begun(guid string) bool {
 	return t.jobs[guid] != nil
 }
 
-// An organization cannot hold all places: what waits of it is passed over, also
+// An organization cannot use the whole limit: what waits of it is passed over, also
 // by the next server, and has its turn when one of its own is over.
 func TestTasksOfAnOrganization(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestTasksThatRunAreCountedFirst(t *testing.T) {
 	})
 	tasks = w.beginTasks(func(c *Config) { c.Tasks = 1 })
 	if tasks.begun(second) {
-		t.Error("two run in one place")
+		t.Error("two run at a time, want one")
 	}
 }
 
@@ -133,7 +133,7 @@ func TestStubbornTaskIsRemovedAtLast(t *testing.T) {
 	w.awaitState(tasks, guid, platform.TaskRunning)
 	w.cancelTask(tasks, guid)
 	w.awaitTask(tasks, "ended", func() bool {
-		w.clock.advance(tasks.Grace + stopSlack)
+		w.clock.Advance(tasks.Grace + stopSlack)
 		return w.taskRow(guid).State == platform.TaskFailed
 	})
 	if row := w.taskRow(guid); row.Reason != reasonCancelled {

@@ -16,9 +16,9 @@ import (
 
 const (
 	kindTask = "task"
-	// purgeEvery is how often tasks that have been over for long are deleted.
+	// purgeEvery is the interval of deleting old finished tasks.
 	purgeEvery = time.Hour
-	// taskPause is the longest time between attempts to look after a task.
+	// taskPause is the longest pause between retries of a task.
 	taskPause = 10 * time.Second
 )
 
@@ -30,27 +30,28 @@ const (
 //	           Kick, timer ─┘
 //
 // A row is PENDING until its instance exists, and an instance exists before its
-// command runs. So the next server runs what has no instance yet, and follows
-// what has one: nothing is run twice. The result is written once, when all lines
-// are safe in the app's log, and before the instance is removed.
+// command runs. So the next server starts tasks without an instance and follows
+// those with one: no command runs twice. The result is written once, after all
+// lines are stored in the app's log, and before the instance is removed.
 //
-// A task goes on when its app is stopped, and ends when its app is deleted.
+// A task continues when its app is stopped, and is cancelled when its app is
+// deleted.
 type Tasks struct {
 	Config
 	part   background.Part
 	kicked chan struct{}
-	starts chan struct{} // a place for each start under way
+	starts chan struct{} // a token for each start in progress
 	missed atomic.Uint64
 
 	mu     sync.Mutex
 	jobs   map[string]*job // by task
 	purged time.Time
-	looked chan struct{} // closed after the next look
+	looked chan struct{} // closed after the next pass over the tasks
 }
 
 var _ background.Service = (*Tasks)(nil)
 
-// NewTasks returns what runs tasks. It is not running.
+// NewTasks returns a Tasks that is not running.
 func NewTasks(c Config) *Tasks {
 	c = c.withDefaults()
 	return &Tasks{
@@ -58,7 +59,7 @@ func NewTasks(c Config) *Tasks {
 	}
 }
 
-// Start goes on with the tasks that there are, and begins to work.
+// Start resumes existing tasks and starts working.
 func (t *Tasks) Start(ctx context.Context) error {
 	return t.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { t.loop(work, spawn) })
@@ -66,10 +67,10 @@ func (t *Tasks) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the work and leaves the tasks running.
+// Stop stops working and leaves the tasks running.
 func (t *Tasks) Stop() { t.part.Halt(nil) }
 
-// Kick has the tasks looked at soon. It never blocks.
+// Kick triggers a pass over the tasks. It never blocks.
 func (t *Tasks) Kick() {
 	select {
 	case t.kicked <- struct{}{}:
@@ -83,7 +84,7 @@ func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
 		stop := t.Clock.AfterFunc(t.Interval, func() { close(tick) })
 		err := background.Do("look at tasks", func() error { return t.look(ctx, spawn, thorough) })
 		if err != nil && ctx.Err() == nil {
-			t.Log.Error("tasks could not be looked at", "error", err)
+			t.Log.Error("reading the tasks failed", "error", err)
 		}
 		t.tellLooked()
 		select {
@@ -99,7 +100,7 @@ func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
 	}
 }
 
-// afterLook returns a channel that is closed after the next look.
+// afterLook returns a channel that is closed after the next pass.
 func (t *Tasks) afterLook() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,13 +114,13 @@ func (t *Tasks) tellLooked() {
 	t.looked = make(chan struct{})
 }
 
-// active reads the tasks that are not over, without their commands, and the
-// organization of each app that they are of.
+// active reads the tasks that are not finished, without their commands, and the
+// organization of each app they belong to.
 func (t *Tasks) active(ctx context.Context) (tasks []*platform.Task, orgs map[string]string, err error) {
 	orgs = map[string]string{}
 	err = t.Store.View(ctx, func(tx platform.Tx) error {
-		// This is done whenever any app changes, so it must not cost the
-		// decryption of what is not begun.
+		// This runs whenever any app changes, so it must not decrypt the commands of tasks
+		// that wait.
 		tasks, _, err = tx.Tasks().List(platform.Query{Where: []platform.Cond{platform.ActiveTasks()}, WithoutSecrets: true})
 		if err != nil || len(tasks) == 0 {
 			return err
@@ -144,7 +145,7 @@ func (t *Tasks) active(ctx context.Context) (tasks []*platform.Task, orgs map[st
 	return tasks, orgs, err
 }
 
-// distinct are the different keys of rows.
+// distinct returns the distinct keys of rows.
 func distinct[T any](rows []*T, key func(*T) string) []string {
 	all := make([]string, 0, len(rows))
 	for _, r := range rows {
@@ -154,20 +155,20 @@ func distinct[T any](rows []*T, key func(*T) string) []string {
 	return slices.Compact(all)
 }
 
-// look sees that every task that is not over has a job, as far as there is room
-// and its organization has not used up its share, and that jobs know of tasks that are not wanted any more. A thorough one also
-// ends instances that no task tells of.
+// look makes sure that every unfinished task has a job, within the limits for all tasks and
+// for its organization, and that jobs learn of cancelled tasks. With thorough it also stops
+// instances that have no task.
 func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) error {
 	var found []engine.Instance
 	if thorough {
-		// Before the rows: an instance has a row before it exists.
+		// List before the rows are read: an instance has a row before it exists.
 		list, err := t.Engine.List(ctx)
 		if err != nil {
 			return err
 		}
 		found = list
 		if err := t.purge(ctx); err != nil {
-			t.Log.Warn("old tasks could not be deleted", "error", err)
+			t.Log.Warn("deleting old tasks failed", "error", err)
 		}
 	}
 	active, orgs, err := t.active(ctx)
@@ -187,23 +188,23 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 			t.begin(ctx, spawn, task.GUID, orgs[task.AppGUID])
 		}
 	}
-	// Those that wait come when all that hold a place are counted.
+	// Waiting tasks start after all that run have been counted.
 	t.beginPending(ctx, spawn, active, orgs)
 	for guid, j := range t.jobs {
 		if !known[guid] {
-			j.end() // deleted with its app, or over just now
+			j.end() // deleted with its app, or just finished
 		}
 	}
 	for _, in := range found {
 		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil {
-			t.begin(ctx, spawn, in.ID, "") // which finds that it is not wanted
+			t.begin(ctx, spawn, in.ID, "") // the job finds that it has no row
 		}
 	}
 	return nil
 }
 
-// beginPending makes jobs of those that wait, in their order. One whose
-// organization holds its share is passed over. The lock is held.
+// beginPending starts jobs for waiting tasks, in order. A task whose organization has
+// reached its limit is skipped. The lock must be held.
 func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*platform.Task, orgs map[string]string) {
 	held, share := map[string]int{}, actions.TaskShare(t.Config.Tasks)
 	for _, j := range t.jobs {
@@ -222,7 +223,7 @@ func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*
 	}
 }
 
-// begin makes a job. The lock is held.
+// begin starts a job. The lock must be held.
 func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, org string) {
 	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{})}
 	t.jobs[guid] = j
@@ -246,22 +247,22 @@ func (t *Tasks) purge(ctx context.Context) error {
 	return t.Store.Update(ctx, t.Platform.PurgeTasks)
 }
 
-// job looks after one task until it is over.
+// job runs one task until it is finished.
 type job struct {
 	*Tasks
 	guid     string
-	org      string // whose place it holds; empty when nothing tells
+	org      string // organization whose limit it counts for; empty if unknown
 	once     sync.Once
-	unwanted chan struct{} // closed when it is to end
-	gone     atomic.Bool   // its app was deleted: nobody reads the log
+	unwanted chan struct{} // closed when the task should stop
+	gone     atomic.Bool   // its app was deleted: do not log
 }
 
 func (j *job) end() { j.once.Do(func() { close(j.unwanted) }) }
 
-// pauseAfter is how long to wait after so many failures before this one.
+// pauseAfter returns the pause before the retry after so many failures.
 func pauseAfter(failures int) time.Duration { return min(pumpPause<<min(failures, 8), taskPause) }
 
-// run tries until it has come to an end that is written down.
+// run retries until the result of the task is stored.
 func (j *job) run(ctx context.Context) {
 	for failures := 0; ; failures++ {
 		err := background.Do("task", func() error { return j.carryOut(ctx) })
@@ -269,26 +270,26 @@ func (j *job) run(ctx context.Context) {
 			return
 		}
 		again := pauseAfter(failures)
-		j.Log.Error("a task could not be looked after", "task", j.guid, "again", again, "error", err)
+		j.Log.Error("running a task failed", "task", j.guid, "again", again, "error", err)
 		if !rest(ctx, again) {
 			return
 		}
 	}
 }
 
-// carryOut brings the task from where it is to its end. An error means that it
-// should be tried again.
+// carryOut continues the task from its current state to its end. An error means that the
+// caller should retry.
 func (j *job) carryOut(ctx context.Context) error {
 	task, err := j.row(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if task == nil || task.State.Over() {
-		return j.dismiss(ctx)
+		return j.cleanUp(ctx)
 	}
 	in, err := j.Engine.Get(ctx, j.guid)
 	if err == nil && task.State == platform.TaskPending && neverRan(in) {
-		// The server died a moment before it was to begin.
+		// The server died before the command was started.
 		if err := j.Engine.Remove(ctx, j.guid); err != nil {
 			return err
 		}
@@ -315,7 +316,7 @@ func (j *job) carryOut(ctx context.Context) error {
 	case err != nil:
 		return err
 	case task == nil || task.State.Over():
-		return j.dismiss(ctx)
+		return j.cleanUp(ctx)
 	case task.State == platform.TaskCanceling:
 		j.end()
 	}
@@ -323,7 +324,7 @@ func (j *job) carryOut(ctx context.Context) error {
 	return j.conclude(ctx, err, resultOf(exit))
 }
 
-// conclude writes the result, if nothing hindered it.
+// conclude writes the result, unless there was an error.
 func (j *job) conclude(ctx context.Context, err error, result func(*platform.Task)) error {
 	if err != nil {
 		return err
@@ -337,5 +338,5 @@ func (j *job) conclude(ctx context.Context, err error, result func(*platform.Tas
 	}); err != nil {
 		return err
 	}
-	return j.dismiss(ctx)
+	return j.cleanUp(ctx)
 }

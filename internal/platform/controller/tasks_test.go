@@ -279,7 +279,7 @@ func TestTaskIsCancelled(t *testing.T) {
 		w.cancelTask(tasks, guid)
 		w.awaitTask(tasks, "signalled", func() bool { return w.fake.called("signal") > 0 })
 		w.awaitTask(tasks, "ended", func() bool {
-			w.clock.advance(tasks.Grace + stopSlack)
+			w.clock.Advance(tasks.Grace + stopSlack)
 			return w.taskRow(guid).State == platform.TaskFailed
 		})
 		if row := w.taskRow(guid); row.Reason != reasonCancelled {

@@ -10,10 +10,10 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Usage is what an instance uses.
+// Usage is the resource usage of an instance.
 type Usage struct {
 	Time time.Time
-	// CPU is how much of a processor it uses: 1 is all of one.
+	// CPU is the share of a processor: 1 is all of one.
 	CPU         float64
 	Memory      int64 // bytes
 	MemoryLimit int64
@@ -22,32 +22,31 @@ type Usage struct {
 }
 
 const (
-	// usageFresh is how long an answer is good for. Over a shorter time a
-	// rate would say little.
+	// usageFresh is how long a sample is reused. Over a shorter time a rate would mean
+	// little.
 	usageFresh = time.Second
-	// Memory grows quickly while an instance starts: during its first seconds
-	// (usageYoung) memory and disk are read again after a short while
-	// (usageYoungFresh), so that what a push shows is not from before the start.
+	// Memory grows quickly while an instance starts: during its first seconds (usageYoung)
+	// memory and disk are read again after a short while (usageYoungFresh), so that a push
+	// does not show values from before the start.
 	usageYoung      = 15 * time.Second
 	usageYoungFresh = 50 * time.Millisecond
-	// usageAtOnce bounds how many instances the engine is asked for at once.
+	// usageAtOnce is the number of concurrent requests to the engine.
 	usageAtOnce = 8
 )
 
-// sample is what was seen last of an instance, and the rates since the one
-// before.
+// sample is the last reading of an instance, with the rates since the previous one.
 type sample struct {
 	mu    sync.Mutex
 	at    time.Time
-	read  time.Time // when memory and disk were read
-	began time.Time // when the instance was created
+	read  time.Time // time of reading memory and disk
+	began time.Time // creation of the instance
 	cpu   time.Duration
 	bytes int64
 	usage Usage
 	ok    bool
 
-	written  atomic.Int64 // bytes of output since we read it
-	followed atomic.Bool  // somebody counts them
+	written  atomic.Int64 // bytes of output since the last reading
+	followed atomic.Bool  // a pump counts them
 }
 
 type usageCache struct {
@@ -72,25 +71,25 @@ func (u *usageCache) forget(id string) {
 	delete(u.of, id)
 }
 
-// drop forgets what was asked for in vain.
+// drop removes a sample whose reading failed.
 func (u *usageCache) drop(id string, s *sample) {
 	if !s.ok && !s.followed.Load() {
 		u.forget(id)
 	}
 }
 
-// Usage returns what instances use, by guid. Those that the engine cannot say
-// anything about are left out. Rates are those since the question before, at
-// first those since the instance was started.
+// Usage returns the usage of instances, by guid, without those that the engine has no data
+// for. Rates are averages since the previous call, at first since the start of the
+// instance.
 func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[string]Usage {
 	var mu sync.Mutex
 	answers := make(map[string]Usage, len(instanceGUIDs))
-	places := make(chan struct{}, usageAtOnce)
+	tokens := make(chan struct{}, usageAtOnce)
 	var all background.WaitGroup
 	for _, id := range instanceGUIDs {
-		places <- struct{}{}
+		tokens <- struct{}{}
 		all.Go("usage of an instance", func() {
-			defer func() { <-places }()
+			defer func() { <-tokens }()
 			if u, ok := c.usageOf(ctx, id); ok {
 				mu.Lock()
 				defer mu.Unlock()

@@ -15,7 +15,7 @@ func TestUsage(t *testing.T) {
 	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: cpu, Memory: 5, MemoryLimit: 7, Disk: 9} }
 	w.begin()
 	id := w.awaitRunning(1)[0]
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	ask := func() Usage { return w.c.Usage(t.Context(), id, "none")[id] }
 	if u := ask(); u.CPU != 0.5 || u.Memory != 5 || u.MemoryLimit != 7 || u.Disk != 9 {
 		t.Errorf("%+v", u)
@@ -26,7 +26,7 @@ func TestUsage(t *testing.T) {
 	if u := ask(); u.CPU != 0.5 {
 		t.Errorf("it is asked again at once: %+v", u)
 	}
-	w.clock.advance(5 * time.Second)
+	w.clock.Advance(5 * time.Second)
 	if u := ask(); u.CPU != 2 || u.LogRate != 100 {
 		t.Errorf("%+v", u)
 	}
@@ -43,21 +43,21 @@ func TestUsageOfAYoungInstance(t *testing.T) {
 	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: cpu, Memory: memory, Disk: memory} }
 	w.begin()
 	id := w.awaitRunning(1)[0]
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	ask := func() Usage { return w.c.Usage(t.Context(), id)[id] }
 	first := ask()
 	w.fake.set(func() { memory, cpu = 500, time.Hour })
 	if u := ask(); u.Memory != 5 {
 		t.Errorf("it is read again at once: %+v", u)
 	}
-	w.clock.advance(100 * time.Millisecond)
+	w.clock.Advance(100 * time.Millisecond)
 	if u := ask(); u.Memory != 500 || u.Disk != 500 || u.CPU != first.CPU {
 		t.Errorf("after 100 ms: %+v, at first %+v", u, first)
 	}
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	ask()
 	w.fake.set(func() { memory = 7 })
-	w.clock.advance(100 * time.Millisecond)
+	w.clock.Advance(100 * time.Millisecond)
 	if u := ask(); u.Memory != 500 {
 		t.Errorf("an old instance is read again soon: %+v", u)
 	}

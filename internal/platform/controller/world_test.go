@@ -16,6 +16,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/logging"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
@@ -33,7 +34,7 @@ type world struct {
 	engine   engine.Engine
 	fake     *fakeEngine // the engine, unless that is a real one
 	logs     *memoryLogs
-	clock    *clock
+	clock    *testkit.Clock
 	droplets *droplets
 	output   testWriter
 	root     string // of a real engine
@@ -101,14 +102,11 @@ func (w *testWriter) Write(b []byte) (int, error) {
 
 func newWorld(t *testing.T, instances int) *world {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	fake := newFake(t)
 	w := &world{
 		T: t, store: &flakyStore{Store: platformdb.New(d)}, db: d, platform: actions.New(), engine: fake, fake: fake,
-		logs: newLogs(), clock: newClock(), droplets: &droplets{of: map[string][]byte{"droplet": tarOf(nil)}},
+		logs: newLogs(), clock: testkit.NewClock(noon), droplets: &droplets{of: map[string][]byte{"droplet": tarOf(nil)}},
 	}
 	w.platform.Now = w.clock.Now
 	t.Cleanup(func() {
@@ -131,7 +129,7 @@ func newWorld(t *testing.T, instances int) *world {
 			tx.Routes().Insert(&platform.Route{Resource: id("route"), SpaceGUID: "space", DomainGUID: "domain", Host: "shop", Protocol: "http"}),
 			tx.Apps().Insert(w.app),
 			tx.Processes().Insert(w.process),
-			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.Staged, Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
+			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.DropletStaged, Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
 			tx.Destinations().Insert(&platform.Destination{Resource: id("destination"), RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: 8080, Protocol: "http1"}),
 		} {
 			if err != nil {

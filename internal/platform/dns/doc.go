@@ -1,9 +1,9 @@
-// Package dns is the name server of instances. It answers names of the
-// platform itself with the address at which instances reach it, and asks the
-// machine's own name servers for all others:
+// Package dns is the name server for instances. It answers queries for names of
+// the platform with the address at which instances reach it, and forwards all
+// others to the machine's name servers:
 //
-//	instance ──▶ Server ── a name of ours? ──▶ the platform's address
-//	                └───── any other ────────▶ the machine's name servers
+//	instance ──▶ Server ── a platform name ──▶ the platform's address
+//	               └────── any other ────────▶ the machine's name servers
 //
 // Imports: base/background, base/connlimit, platform,
 // golang.org/x/net/dns/dnsmessage.

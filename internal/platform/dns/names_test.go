@@ -38,7 +38,7 @@ func resolver(s *Server, network string) *net.Resolver {
 	}}
 }
 
-// TestAnswers asks for names of ours and of others, over UDP and TCP.
+// TestAnswers asks for names of the platform and others, over UDP and TCP.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	ours := Config{
@@ -83,7 +83,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOnlyInstancesAsk sends queries from where nobody may.
+// TestOnlyInstancesAsk sends queries from an address that may not.
 func TestOnlyInstancesAsk(t *testing.T) {
 	t.Parallel()
 	r := started(t, Config{Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true }, May: func(netip.Addr) bool { return false }})

@@ -18,30 +18,30 @@ import (
 	"ingot/internal/base/connlimit"
 )
 
-// Config says what a server answers.
+// Config configures a Server.
 type Config struct {
-	// Listen is where it listens, over UDP and TCP. Port 0 picks a free one.
+	// Listen is the address for UDP and TCP. Port 0 picks a free one.
 	Listen netip.AddrPort
-	// Answer is the address of all names that are ours.
+	// Answer is the address of all names of the platform.
 	Answer netip.Addr
-	// Ours reports whether a name is one of the platform's. It is in lower case
-	// and has no dot at its end.
+	// Ours reports whether a name belongs to the platform. It is in lower case and has no
+	// final dot.
 	Ours func(name string) bool
-	// May reports whether an address may ask.
+	// May reports whether an address may send queries.
 	May func(netip.Addr) bool
-	// Upstreams returns the name servers that know all other names; nil means
-	// those of this machine.
+	// Upstreams returns the name servers for all other names; nil means those of this
+	// machine.
 	Upstreams func() []netip.AddrPort
 	Log       *slog.Logger
 }
 
-// Bounds.
+// Limits.
 const (
 	sourceQueries = 64 // of one instance at a time
 	allQueries    = 512
-	sourceClients = 8 // connections of one instance over TCP
+	sourceClients = 8 // TCP connections of one instance
 	allClients    = 128
-	upstreamTime  = 3 * time.Second // of one name server
+	upstreamTime  = 3 * time.Second // per name server
 	clientTime    = 10 * time.Second
 	largestUDP    = 4096
 	ttl           = 5 // seconds; short, because a domain may be deleted
@@ -56,7 +56,7 @@ type Server struct {
 	queries *connlimit.Limiter
 }
 
-// New returns a server that does not run yet.
+// New returns a server that is not running.
 func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -67,11 +67,11 @@ func New(c Config) *Server {
 	return &Server{config: c, queries: connlimit.New(connlimit.Limits{PerSource: sourceQueries, Total: allQueries})}
 }
 
-// Start listens.
+// Start starts listening.
 func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		if err := s.listen(ctx); err != nil {
-			return fmt.Errorf("name server of instances: %w", err)
+			return fmt.Errorf("listen for DNS queries: %w", err)
 		}
 		limited := connlimit.Listen(s.tcp, connlimit.Limits{PerSource: sourceClients, Total: allClients}, nil, s.config.Log)
 		spawn(func() { s.serveUDP(work, spawn) })
@@ -82,7 +82,7 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// listen opens the same port for both.
+// listen opens the same port for UDP and TCP.
 func (s *Server) listen(ctx context.Context) error {
 	var listen net.ListenConfig
 	var err error
@@ -97,12 +97,12 @@ func (s *Server) listen(ctx context.Context) error {
 	return err
 }
 
-// Addr is where the server listens, once started.
+// Addr returns the address of the server, once started.
 func (s *Server) Addr() netip.AddrPort {
 	return s.tcp.Addr().(*net.TCPAddr).AddrPort() //nolint:forcetypeassert // it is one of TCP
 }
 
-// Stop ends it.
+// Stop stops the server.
 func (s *Server) Stop() {
 	s.Halt(func() {
 		_ = s.udp.Close()
@@ -118,7 +118,7 @@ func (s *Server) serveUDP(ctx context.Context, spawn func(func())) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			// An answer that was not taken, for example.
+			// For example a response that the client rejected.
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -134,7 +134,7 @@ func (s *Server) serveUDP(ctx context.Context, spawn func(func())) {
 		spawn(func() {
 			defer slot.Release()
 			if answer := s.answer(ctx, query, "udp"); answer != nil {
-				_, _ = s.udp.WriteToUDPAddrPort(answer, from) // then it is asked again
+				_, _ = s.udp.WriteToUDPAddrPort(answer, from) // the resolver repeats the query
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func (s *Server) serveTCP(ctx context.Context, c net.Conn) {
 	}
 }
 
-// answer returns what is sent back; nil if the query is none.
+// answer returns the response to a query; nil if it is malformed.
 func (s *Server) answer(ctx context.Context, query []byte, network string) []byte {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)
@@ -183,8 +183,8 @@ func (s *Server) answer(ctx context.Context, query []byte, network string) []byt
 	return reply(header, &question, dnsmessage.RCodeServerFailure, netip.Addr{})
 }
 
-// reply is an answer of our own. Of a name that is ours, all other kinds of
-// records are empty.
+// reply builds a response with the platform's own data. A platform name has no records but
+// addresses.
 func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, a netip.Addr) []byte {
 	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{
 		ID: to.ID, Response: true, OpCode: to.OpCode, Authoritative: a.IsValid(), RecursionDesired: to.RecursionDesired,
@@ -206,7 +206,7 @@ func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, 
 	return out
 }
 
-// ask passes a query on and returns the answer.
+// ask forwards a query to a name server and returns its response.
 func ask(ctx context.Context, network string, at netip.AddrPort, query []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, upstreamTime)
 	defer cancel()
@@ -233,14 +233,14 @@ func ask(ctx context.Context, network string, at netip.AddrPort, query []byte) (
 		if err != nil {
 			return nil, err
 		}
-		// Not an answer to an older question of the same port.
+		// Skip late responses to an older query from the same port.
 		if n >= 2 && buffer[0] == query[0] && buffer[1] == query[1] {
 			return buffer[:n], nil
 		}
 	}
 }
 
-// Over TCP a message has its length before it.
+// A message over TCP is prefixed by its length.
 
 func readMessage(r io.Reader) ([]byte, error) {
 	var size [2]byte
@@ -254,7 +254,7 @@ func readMessage(r io.Reader) ([]byte, error) {
 
 func writeMessage(w io.Writer, message []byte) error {
 	if len(message) > 1<<16-1 {
-		return errors.New("the message is too long")
+		return errors.New("message is too long")
 	}
 	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)) //nolint:gosec // checked
 	return err

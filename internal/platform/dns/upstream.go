@@ -20,13 +20,12 @@ var kept struct {
 	list []netip.AddrPort
 }
 
-// machineServers are the name servers of this machine, on its loopback or
-// elsewhere.
+// machineServers returns the name servers of this machine, on its loopback or elsewhere.
 func machineServers() []netip.AddrPort {
 	kept.Lock()
 	defer kept.Unlock()
 	if time.Since(kept.read) > resolvKept {
-		text, _ := os.ReadFile(resolvConf) // without it there are none
+		text, _ := os.ReadFile(resolvConf) // without the file there are none
 		kept.list, kept.read = parse(string(text)), time.Now()
 	}
 	return kept.list

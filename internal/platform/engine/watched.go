@@ -11,8 +11,7 @@ import (
 	"ingot/internal/base/background"
 )
 
-// The longest time that a call of an engine may take, and what it has after that
-// to say why.
+// Limits for the time of engine calls, and for their return after that.
 const (
 	askTime     = 30 * time.Second // List, Get, Signal, Usage, Records, Dial
 	execTime    = time.Minute
@@ -22,13 +21,13 @@ const (
 	hungGrace   = 15 * time.Second
 )
 
-// Watched returns an engine whose calls always come back: a panic is an error, and
-// one that does not return a while after its time or its context is over is left
-// to itself, with an error that wraps background.ErrHung. So what happens to one instance
-// keeps no other waiting, nor the server from stopping.
+// Watched returns an engine whose calls always return: a panic becomes an error, and a call
+// that does not return some time after its timeout or its context is abandoned, with an
+// error that wraps background.ErrHung. So a hanging instance blocks neither other instances
+// nor the server's shutdown.
 //
-// No call takes longer than most; grace is how long it may then take to return.
-// Zero means the usual times.
+// No call takes longer than most; grace is how long it may then take to return. Zero means
+// the defaults.
 func Watched(e Engine, most, grace time.Duration) Engine {
 	if most == 0 {
 		most = startTime + collectTime
@@ -80,7 +79,7 @@ func (w watched) Usage(ctx context.Context, id string) (Usage, error) {
 	return ask(ctx, w, "usage", askTime, func(ctx context.Context) (Usage, error) { return w.Engine.Usage(ctx, id) })
 }
 
-// Records is bounded while it opens the stream; ctx is that of the whole stream.
+// Records limits the time of opening the stream; ctx is that of the whole stream.
 func (w watched) Records(ctx context.Context, id string, after Position) (Stream, error) {
 	opening, cancel := context.WithTimeout(ctx, min(askTime, w.most))
 	defer cancel()
@@ -99,11 +98,11 @@ func (w watched) Dial(ctx context.Context, id, network, address string) (net.Con
 	return opened(ctx, w, "dial", func() (net.Conn, error) { return w.Engine.Dial(ctx, id, network, address) })
 }
 
-// opened is for calls that open something. What is opened after nobody waits for
-// it any more is closed.
+// opened runs a call that opens something. If it is opened after the call was abandoned, it
+// is closed.
 func opened[T io.Closer](ctx context.Context, w watched, name string, f func() (T, error)) (T, error) {
 	var made T
-	var settled atomic.Bool // by the first of the two: made is here, nobody waits
+	var settled atomic.Bool // set by whichever comes first: the result or the timeout
 	got, err := background.Call(ctx, "engine "+name, w.grace, func() (T, error) {
 		v, err := f()
 		if err != nil {
@@ -121,8 +120,8 @@ func opened[T io.Closer](ctx context.Context, w watched, name string, f func() (
 	return got, err
 }
 
-// Collect is bounded as a whole. A writer that is left with the call may still be
-// written to: whoever gets background.ErrHung must not use what is behind it.
+// Collect is limited as a whole. An abandoned call may still write to the writer: after
+// background.ErrHung the caller must not use what was written.
 func (w watched) Collect(ctx context.Context, id, path string, to io.Writer) error {
 	return w.do(ctx, "collect", collectTime, func(ctx context.Context) error { return w.Engine.Collect(ctx, id, path, to) })
 }

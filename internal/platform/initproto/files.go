@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFileAtomic replaces a file as a whole: whoever reads it sees the old
-// content or the new. It does not wait for the disk.
+// WriteFileAtomic replaces a file atomically: readers see the old content or the new. It
+// does not wait for the disk.
 func WriteFileAtomic(name string, content []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"sync/atomic"
 )
 
-// Reader reads a stream in a directory and follows it. Next and Finish are for
-// one goroutine each; Close may be called by any.
+// Reader reads a stream in a directory and follows it. Next must be called by one goroutine
+// at a time; Finish and Close may be called by any.
 //
-// Its records have growing numbers, whatever the files hold. A number that was
-// skipped is a loss: the segment was deleted before it was read, writing it
-// failed, or the line is damaged.
+// Record numbers always increase, whatever the files contain. A skipped number means a
+// loss: the segment was deleted before it was read, writing it failed, or the line is
+// damaged.
 type Reader struct {
 	dir string
 
-	// Next alone changes f and sub, and holds mu for it, so that Close can look.
+	// Only Next changes f and sub; it holds mu for that, because Close reads them.
 	mu     sync.Mutex
-	sub    *subscription // nil until there was something to wait for
+	sub    *subscription // nil until the first wait
 	f      *os.File      // the segment being read; nil before the first
 	closed bool
 	done   chan struct{} // closed by Close
@@ -32,24 +32,23 @@ type Reader struct {
 	once   sync.Once
 
 	first  uint64 // of the segment being read
-	sealed bool   // a newer segment exists, so nothing will be added to it
-	listed bool   // none did when the directory was listed last
-	off    int64  // where buf[pos:] begins in the segment
+	sealed bool   // a newer segment exists, so this one is complete
+	listed bool   // the last listing of the directory found no newer one
+	off    int64  // offset of buf[pos:] in the segment
 	buf    *[]byte
 	pos    int  // of the first byte that was not returned
-	end    int  // of what was read
-	skip   bool // in a damaged line that is longer than any record
+	end    int  // of the data
+	skip   bool // inside a damaged line that is longer than any record
 	last   uint64
 	ended  bool
 }
 
-// buffers are lent to readers while they have something to read, so that the
-// many that wait need none.
+// buffers are used by readers that have something to read, so that the many idle readers
+// need none.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 2*maxRecordSize); return &b }}
 
-// OpenReader reads the records of a directory that come after the given one,
-// or from the first that still exists. The directory has to exist; segments need
-// not.
+// OpenReader returns a reader of the records after the given one, or from the oldest that
+// still exists. The directory must exist; segments need not.
 func OpenReader(dir string, after uint64) (*Reader, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -61,9 +60,9 @@ func OpenReader(dir string, after uint64) (*Reader, error) {
 	return &Reader{dir: dir, last: after, done: make(chan struct{}), finish: make(chan struct{})}, nil
 }
 
-// Next blocks for the next record, whose memory is valid until the call after.
-// It returns io.EOF after the event EventEnded, when the directory was removed,
-// or when everything was read after Finish; and os.ErrClosed after Close.
+// Next waits for the next record, whose memory is valid until the next call. It returns
+// io.EOF after the event EventEnded, after the directory was removed, or when all records
+// were read after Finish; and os.ErrClosed after Close.
 func (r *Reader) Next() (Record, error) {
 	for {
 		if rec, ok := r.buffered(); ok {
@@ -79,7 +78,7 @@ func (r *Reader) Next() (Record, error) {
 			return Record{}, os.ErrClosed
 		default:
 		}
-		// Asked before looking: then what is there now is all.
+		// Checked before reading: then nothing follows what is read now.
 		finished := isClosed(r.finish) || r.sub != nil && r.sub.gone.Load()
 		more, err := r.fill()
 		if err != nil {
@@ -104,7 +103,7 @@ func (r *Reader) Next() (Record, error) {
 	}
 }
 
-// buffered returns the next record that was read already.
+// buffered returns the next record in the buffer.
 func (r *Reader) buffered() (Record, bool) {
 	for r.pos < r.end && !r.ended {
 		window := (*r.buf)[r.pos:r.end]
@@ -123,7 +122,7 @@ func (r *Reader) buffered() (Record, bool) {
 			continue
 		}
 		if rec.Kind == Event && isEnd(rec.Payload) {
-			r.ended = true // also when the caller has read it before
+			r.ended = true // even if the caller has read it before
 		}
 		if rec.Seq > r.last {
 			r.last = rec.Seq
@@ -133,7 +132,7 @@ func (r *Reader) buffered() (Record, bool) {
 	return Record{}, false
 }
 
-// isEnd tells whether an event is the last.
+// isEnd reports whether an event is the last of the stream.
 func isEnd(payload []byte) bool {
 	var body struct {
 		Event EventKind `json:"event"`
@@ -141,9 +140,9 @@ func isEnd(payload []byte) bool {
 	return json.Unmarshal(payload, &body) == nil && body.Event == EventEnded
 }
 
-// fill reads on from the beginning of the line that is not complete yet, and
-// tells whether there is a line now. The part of it that was read before is read
-// again, because a writer that was started anew cuts it off.
+// fill reads from the start of the incomplete line, and reports whether there is a complete
+// line now. The part that was read before is read again, because a restarted writer
+// truncates it.
 func (r *Reader) fill() (more bool, err error) {
 	if r.f == nil {
 		return false, nil
@@ -161,7 +160,7 @@ func (r *Reader) fill() (more bool, err error) {
 		return true, nil
 	}
 	if n == len(buf) {
-		// Longer than any record: damaged. Go on after it.
+		// Longer than any record: damaged. Continue after it.
 		r.skip, r.end = true, 0
 		r.off += int64(n)
 		return true, nil
@@ -169,8 +168,8 @@ func (r *Reader) fill() (more bool, err error) {
 	return false, nil
 }
 
-// advance goes to the next segment if this one was read to its end. It lists the
-// directory only when something in it came or went.
+// advance opens the next segment if this one was read to its end. It lists the directory
+// only after a change in it.
 func (r *Reader) advance(finished bool) (moved bool, err error) {
 	if r.f != nil && r.listed && !finished && !r.sub.changed() {
 		return false, nil
@@ -182,7 +181,7 @@ func (r *Reader) advance(finished bool) (moved bool, err error) {
 	next, newer := r.choose(firsts)
 	_, exists := slices.BinarySearch(firsts, r.first)
 	if r.f != nil && (newer || !exists) && !r.sealed {
-		// The last of this segment may have been written after we read it.
+		// Records may have been added to this segment after it was read.
 		r.sealed, r.listed = true, false
 		return true, nil
 	}
@@ -199,21 +198,21 @@ func (r *Reader) advance(finished bool) (moved bool, err error) {
 		r.off, r.pos, r.end, r.skip = 0, 0, 0, false
 		return true, r.replace(f)
 	case !exists && r.f != nil:
-		// It was deleted, with its directory perhaps: that is told only when
-		// nobody has it open.
+		// It was deleted, perhaps with its directory. The kernel reports that only when the
+		// file is closed.
 		return false, r.replace(nil)
 	}
-	r.listed = r.sub != nil // else we would not hear of the next
+	r.listed = r.sub != nil // without a subscription the next segment would go unnoticed
 	return false, nil
 }
 
-// replace closes the present segment.
+// replace closes the current segment.
 func (r *Reader) replace(f *os.File) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		if f != nil {
-			_ = f.Close() // it is only read
+			_ = f.Close() // only read
 		}
 		return os.ErrClosed
 	}
@@ -225,9 +224,8 @@ func (r *Reader) replace(f *os.File) error {
 	return nil
 }
 
-// choose returns the segment to read after the present one. The first is the one
-// that holds the record the caller has read last, to see whether that was the
-// end.
+// choose returns the segment to read after the current one. The first is the one with the
+// last record that the caller has read, to see whether that was the end.
 func (r *Reader) choose(firsts []uint64) (uint64, bool) {
 	chosen, ok := uint64(0), false
 	for _, first := range firsts {
@@ -242,14 +240,14 @@ func (r *Reader) choose(firsts []uint64) (uint64, bool) {
 	return chosen, ok
 }
 
-// wait blocks until something may have happened.
+// wait blocks until something may have changed.
 func (r *Reader) wait() {
 	if r.sub == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.closed {
 			r.sub = subscribe(r.dir)
-			r.sub.notify(true) // what happened before is not told: look once more
+			r.sub.notify(true) // changes before the subscription are not reported: look again
 		}
 		return
 	}
@@ -260,7 +258,7 @@ func (r *Reader) wait() {
 	}
 }
 
-// release gives the buffer back. What was not returned of it is read again.
+// release returns the buffer to the pool. Records that were not returned are read again.
 func (r *Reader) release() {
 	if r.buf != nil {
 		buffers.Put(r.buf)
@@ -279,11 +277,11 @@ func (r *Reader) orClosed(err error) error {
 	return err
 }
 
-// Finish tells that the writer is gone: Next returns what there is, and then
-// io.EOF, even if the stream has no end.
+// Finish declares that the writer is gone: Next returns the remaining records, and then
+// io.EOF even if the stream has no end.
 func (r *Reader) Finish() { r.once.Do(func() { close(r.finish) }) }
 
-// Close ends reading; a Next under way returns.
+// Close stops reading; a concurrent Next returns.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,11 +308,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// subscription is one reader's interest in a directory.
+// subscription is a reader's subscription to changes of a directory.
 type subscription struct {
-	wake   chan struct{} // has room for one: nothing that happens is missed
-	dirty  atomic.Bool   // a segment came or went
-	gone   atomic.Bool   // the directory was removed: nothing more will be told
+	wake   chan struct{} // capacity 1, so that no change is missed
+	dirty  atomic.Bool   // a segment was created or deleted
+	gone   atomic.Bool   // the directory was removed: no more notifications
 	once   sync.Once
 	cancel func()
 }
@@ -334,7 +332,7 @@ func (s *subscription) notify(changed bool) {
 	}
 }
 
-// changed tells whether a segment came or went since the last call.
+// changed reports whether a segment was created or deleted since the last call.
 func (s *subscription) changed() bool { return s.dirty.Swap(false) }
 
 func (s *subscription) close() { s.once.Do(s.cancel) }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind says what a record is.
+// Kind is the kind of a record.
 type Kind byte
 
 // The kinds of record.
@@ -48,12 +48,11 @@ func (r Record) Append(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// ErrRecord means that a line is no record: the stream is damaged there.
+// ErrRecord means that a line is not a record: the stream is damaged there.
 var ErrRecord = errors.New("not a record")
 
-// ParseRecord reads one line, with or without its line break. It takes exactly
-// what Append writes: no signs, spaces or leading zeroes that it would not
-// write. The payload shares line's memory.
+// ParseRecord parses one line, with or without its line break. It accepts exactly what
+// Append writes: no other signs, spaces or leading zeros. The payload shares line's memory.
 func ParseRecord(line []byte) (Record, error) {
 	if n := len(line); n > 0 && line[n-1] == '\n' {
 		line = line[:n-1]
@@ -83,7 +82,7 @@ func ParseRecord(line []byte) (Record, error) {
 	return Record{Kind: kind, Time: time.Unix(0, at).UTC(), Seq: seq, Member: int(member), Payload: rest}, nil
 }
 
-// cutNumber reads a number and the space after it.
+// cutNumber parses a number and the space after it.
 func cutNumber(b []byte, limit uint64) (n uint64, rest []byte, ok bool) {
 	for i, c := range b {
 		switch {
@@ -101,14 +100,14 @@ func cutNumber(b []byte, limit uint64) (n uint64, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The events of an instance.
 const (
 	EventStarted   EventKind = "started"   // all members run
 	EventHealthy   EventKind = "healthy"   // the health check passed
-	EventUnhealthy EventKind = "unhealthy" // it failed, for good: members are being stopped
+	EventUnhealthy EventKind = "unhealthy" // it failed for good: members are being stopped
 	EventReady     EventKind = "ready"
 	EventNotReady  EventKind = "not-ready"
 	EventExited    EventKind = "exited"  // one member ended
@@ -120,25 +119,25 @@ const (
 // the kind are zero.
 type EventBody struct {
 	Event EventKind `json:"event"`
-	// Exited: of which member, and whether we had told it to go. Ended: Status
-	// and OOM are those of the Exit.
+	// Exited: the member, and whether it was told to stop. Ended: Status and OOM are those
+	// of the Exit.
 	Status    int  `json:"status,omitempty"` // exit status; 128 + signal when killed
 	Signaled  bool `json:"signaled,omitempty"`
 	OOM       bool `json:"oom,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
-	Overdue   bool `json:"overdue,omitempty"` // it had to be killed after the grace
-	// Stopped, of Ended: that it was asked to.
+	Overdue   bool `json:"overdue,omitempty"` // it had to be killed after the grace period
+	// Stopped, of Ended: the instance was told to stop.
 	Stopped bool `json:"stopped,omitempty"`
 	// Unhealthy and NotReady: why. Ended: the exit description.
 	Reason string `json:"reason,omitempty"`
-	// Dropped: how much since the last record.
+	// Dropped: the amount since the last record.
 	Lines int64 `json:"lines,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
 	// Rate, of Dropped: the limit in bytes a second.
 	Rate int64 `json:"rate,omitempty"`
 }
 
-// JSON is the payload of the event.
+// JSON returns the payload of the event.
 func (e EventBody) JSON() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -147,9 +146,8 @@ func (e EventBody) JSON() []byte {
 	return b
 }
 
-// State is the newest state of an instance, written to StateFile before the
-// record that tells of it, so that a server that comes back knows where things
-// stand without reading the stream from its beginning.
+// State is the newest state of an instance, written to StateFile before the record of the
+// change, so that a restarted server knows the state without reading the whole stream.
 type State struct {
 	Phase   Phase         `json:"phase"`
 	Ready   bool          `json:"ready"`
@@ -157,7 +155,7 @@ type State struct {
 	Seq     uint64        `json:"seq"`   // the last record written
 	PID     int           `json:"pid"`   // of ingot-init, as it sees itself
 	Members []MemberState `json:"members"`
-	// Exit says how it ended, in the phase Ended.
+	// Exit says how the instance ended, in the phase Ended.
 	Exit *Exit `json:"exit,omitempty"`
 }
 
@@ -169,13 +167,13 @@ type MemberState struct {
 	Status int    `json:"status"`
 }
 
-// Exit is how an instance ended.
+// Exit describes how an instance ended.
 type Exit struct {
-	// Status is the main process's, or that of the member that ended first.
+	// Status is that of the main process, or of the member that ended first.
 	Status int `json:"status"`
-	// Description names what exited: "APP/PROC/WEB: Exited with status 137".
+	// Description names the member that exited: "APP/PROC/WEB: Exited with status 137".
 	Description string `json:"description"`
-	// Stopped means that it was asked to.
+	// Stopped means that the instance was told to stop.
 	Stopped bool `json:"stopped"`
 	OOM     bool `json:"oom"`
 }

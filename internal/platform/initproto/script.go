@@ -1,9 +1,9 @@
 package initproto
 
-// script is what runs before an app's start command. The command is a
-// parameter, so that no character of it means anything here. It is kept in a
-// variable because a sourced file may change the parameters; nothing is inside
-// a function because there "declare" would be local.
+// script runs before an app's start command. The command is a parameter, so that none of
+// its characters is special here. It is kept in a variable because a sourced file may
+// change the parameters; nothing is inside a function because "declare" would be local
+// there.
 const script = `__ingot_command=$1
 cd "$HOME" || exit 1
 echo 'Invoking pre-start scripts.'

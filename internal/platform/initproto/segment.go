@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// A stream in a directory is a row of segments, each a file of records named by
-// the number of its first, so that the place of any record is known from the
-// names alone.
+// A stream in a directory is a sequence of segments: files of records, named by
+// the number of their first record.
 //
 //	records/00000000000000000001.rec   deleted first
 //	records/00000000000000009120.rec
@@ -64,8 +63,8 @@ func listSegments(dir string) ([]uint64, error) {
 	return firsts, nil
 }
 
-// measureSegment reads a segment and returns the number of its last record (0
-// when it has none) and where its last complete line ends.
+// measureSegment reads a segment and returns the number of its last record (0 if it has
+// none) and the end of its last complete line.
 func measureSegment(f io.ReaderAt) (last uint64, end int64, err error) {
 	buf := make([]byte, 2*maxRecordSize)
 	for {

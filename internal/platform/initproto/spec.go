@@ -7,29 +7,28 @@ import (
 	"time"
 )
 
-// Spec is what ingot-init is to run.
+// Spec describes the instance that ingot-init runs.
 type Spec struct {
 	// Instance is the instance's id.
 	Instance string `json:"instance"`
-	// OneOff instances (staging, tasks) end with their main process, whatever
-	// its status; for others any exit is a crash.
+	// OneOff instances (staging, tasks) end with their main process, whatever its status;
+	// for others any exit is a crash.
 	OneOff bool `json:"one_off,omitempty"`
 	// Members are started together. The first is the main process.
 	Members []Member `json:"members"`
 	// User and Group are the ids members run as; 0 means those of ingot-init.
 	User  int `json:"user,omitempty"`
 	Group int `json:"group,omitempty"`
-	// Health decides when the instance is up, Readiness when it takes requests.
+	// Health decides when the instance is up, Readiness when it accepts requests.
 	Health    Check `json:"health"`
 	Readiness Check `json:"readiness"`
-	// Grace is how long members have between SIGTERM and SIGKILL. 0 means the
-	// default, below zero means that they are killed at once.
+	// Grace is the time between SIGTERM and SIGKILL. 0 means the default, a negative value
+	// that members are killed at once.
 	Grace time.Duration `json:"grace"`
-	// Timeout ends a one-off that takes longer; 0 means never.
+	// Timeout stops a one-off instance that takes longer; 0 means never.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// LogRate bounds the output of each member in bytes a second; below zero
-	// means no bound, 0 that there is none at all. What is dropped is counted
-	// and said in the stream.
+	// LogRate limits the output of each member in bytes per second; a negative value means
+	// no limit, 0 no output at all. Dropped output is counted and reported in the stream.
 	LogRate int64 `json:"log_rate"`
 }
 
@@ -37,8 +36,8 @@ type Spec struct {
 type Member struct {
 	// Name is unique in the instance: the process type, or the sidecar's name.
 	Name string `json:"name"`
-	// Source is where its lines come from: APP/PROC/WEB,
-	// APP/PROC/WEB/SIDECAR/NAME, APP/TASK/NAME, STG.
+	// Source is the source of its log lines: APP/PROC/WEB, APP/PROC/WEB/SIDECAR/NAME,
+	// APP/TASK/NAME, STG.
 	Source string `json:"source"`
 	// Args is the program and its arguments.
 	Args []string `json:"args"`
@@ -48,10 +47,10 @@ type Member struct {
 	Dir string `json:"dir"`
 }
 
-// CheckKind says how a check looks.
+// CheckKind is the kind of a check.
 type CheckKind string
 
-// The kinds of check. None, for readiness, means as soon as healthy.
+// The kinds of checks. None, for readiness, means ready as soon as healthy.
 const (
 	CheckNone    CheckKind = ""
 	CheckProcess CheckKind = "process"
@@ -61,18 +60,18 @@ const (
 
 // Check is a health or readiness check. Zero durations mean the defaults below.
 //
-// A port check passes when all ports accept a connection, an http check when
-// the answer to a GET is 200. Both try 127.0.0.1, and when that refuses the
-// other addresses of the instance.
+// A port check passes when all ports accept a connection, an http check when the response
+// to a GET is 200. Both try 127.0.0.1, and if that refuses, the other addresses of the
+// instance.
 //
-// Until it passes for the first time a health check looks often, and the
-// instance is over when it has not passed after Startup. Then it looks every
-// Interval; after a failed look it looks again after Invocation (or Interval,
-// when that is shorter), and the third failure in a row ends the instance.
+// Until it passes for the first time a health check probes often, and the instance fails if
+// it has not passed after Startup. Then it probes every Interval; after a failed probe it
+// probes again after Invocation (or Interval, if that is shorter), and the third failure in
+// a row stops the instance.
 //
-// A readiness check begins when the instance is healthy. While not ready it
-// looks often at first and then every Interval, but at least every
-// ReadinessRetry; while ready every Interval. Each look decides alone.
+// A readiness check begins when the instance is healthy. While not ready it probes often at
+// first and then every Interval, but at least every ReadinessRetry; while ready every
+// Interval. Each probe decides alone.
 type Check struct {
 	Kind CheckKind `json:"kind"`
 	// Ports are all checked by a port check; http uses the first.
@@ -81,12 +80,12 @@ type Check struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Startup is how long the instance may take to become healthy.
 	Startup time.Duration `json:"startup,omitempty"`
-	// Invocation bounds one look; Interval lies between looks once healthy.
+	// Invocation limits one probe; Interval is the time between probes once healthy.
 	Invocation time.Duration `json:"invocation,omitempty"`
 	Interval   time.Duration `json:"interval,omitempty"`
 }
 
-// What zero means.
+// The defaults.
 const (
 	DefaultGrace      = 10 * time.Second
 	DefaultStartup    = time.Minute
@@ -95,7 +94,7 @@ const (
 	ReadinessRetry    = 2 * time.Second
 )
 
-// WithDefaults replaces zero durations by what they mean.
+// WithDefaults replaces zero durations by the defaults.
 func (c Check) WithDefaults() Check {
 	or := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -108,7 +107,7 @@ func (c Check) WithDefaults() Check {
 	return c
 }
 
-// Validate says why a Spec cannot be run.
+// Validate reports why a Spec cannot be run.
 func (s Spec) Validate() error {
 	if len(s.Members) == 0 {
 		return errors.New("no members")
@@ -154,7 +153,7 @@ func (c Check) validate() error {
 	}
 }
 
-// The files of an instance's control directory.
+// Files in an instance's control directory.
 const (
 	SpecFile    = "spec.json"
 	StateFile   = "state.json"

@@ -27,7 +27,7 @@ func openWriter(t testing.TB, dir string, o WriterOptions) *Writer {
 }
 
 // openReader closes the reader at the end of the test, and long before a test
-// that waits in vain is killed.
+// that waits for nothing is killed.
 func openReader(t testing.TB, dir string, after uint64) *Reader {
 	t.Helper()
 	r, err := OpenReader(dir, after)
@@ -141,7 +141,7 @@ func TestWriteThenRead(t *testing.T) {
 		}
 		expectEOF(t, r)
 	}
-	// Whoever has read the end is not left waiting.
+	// A reader that has read the end does not wait.
 	expectEOF(t, openReader(t, dir, 101))
 	expectEOF(t, openReader(t, dir, 1000))
 }

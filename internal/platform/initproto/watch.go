@@ -8,11 +8,11 @@ import (
 	"ingot/internal/base/background"
 )
 
-// pollInterval is how often readers look where the system tells nothing.
+// pollInterval is how often readers poll where the system has no notifications.
 const pollInterval = 100 * time.Millisecond
 
-// poller wakes its subscribers regularly. One goroutine does it for all, as long
-// as there are any.
+// poller wakes its subscribers regularly. One goroutine serves all, as long as there are
+// any.
 type poller struct {
 	mu   sync.Mutex
 	subs map[*subscription]struct{}
@@ -30,7 +30,7 @@ func (p *poller) subscribe() *subscription {
 		p.subs = map[*subscription]struct{}{}
 		p.stop = make(chan struct{})
 		stop := p.stop
-		background.GoLoop(context.Background(), "launch poll", func() { p.run(stop) }) // until stop is closed
+		background.GoLoop(context.Background(), "record poll", func() { p.run(stop) }) // until stop is closed
 	}
 	p.subs[s] = struct{}{}
 	return s

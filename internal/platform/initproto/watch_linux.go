@@ -10,15 +10,15 @@ import (
 	"ingot/internal/base/background"
 )
 
-// What is watched in a directory: that a segment grew, and that one came or
-// went, or the directory itself.
+// The watched events of a directory: a segment grew, was created or deleted, or the
+// directory itself was.
 const (
 	watchGrown   = syscall.IN_MODIFY
 	watchChanged = syscall.IN_CREATE | syscall.IN_DELETE | syscall.IN_MOVED_FROM | syscall.IN_MOVED_TO |
 		syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 )
 
-// watcher is the one inotify instance of the process. It exists while there are
+// watcher is the only inotify instance of the process. It exists while there are
 // subscribers; a directory is watched once, however many readers it has.
 type watcher struct {
 	mu   sync.Mutex
@@ -29,7 +29,7 @@ type watcher struct {
 
 var watched watcher
 
-// subscribe wakes a reader when something may have happened in the directory.
+// subscribe wakes a reader when the directory may have changed.
 func subscribe(dir string) *subscription {
 	if s := watched.subscribe(dir); s != nil {
 		return s
@@ -48,7 +48,7 @@ func (w *watcher) subscribe(dir string) *subscription {
 		w.fd, w.f = fd, os.NewFile(uintptr(fd), "inotify")
 		w.dirs = map[int32]map[*subscription]struct{}{}
 		f := w.f
-		background.GoLoop(context.Background(), "launch watch", func() { w.run(f) }) // until f is closed
+		background.GoLoop(context.Background(), "record watch", func() { w.run(f) }) // until f is closed
 	}
 	n, err := syscall.InotifyAddWatch(w.fd, dir, watchGrown|watchChanged|syscall.IN_ONLYDIR)
 	if err != nil {
@@ -74,12 +74,12 @@ func (w *watcher) remove(f *os.File, wd int32, s *subscription) {
 	if w.f != f {
 		return
 	}
-	// The kernel has taken the watch of a deleted directory away itself.
+	// The kernel has removed the watch of a deleted directory itself.
 	if subs := w.dirs[wd]; subs != nil {
 		delete(subs, s)
 		if len(subs) == 0 {
 			delete(w.dirs, wd)
-			_, _ = syscall.InotifyRmWatch(w.fd, uint32(wd)) // fails when the directory is just being deleted
+			_, _ = syscall.InotifyRmWatch(w.fd, uint32(wd)) // fails if the directory is just being deleted
 		}
 	}
 	w.closeIfUnused()
@@ -92,7 +92,7 @@ func (w *watcher) closeIfUnused() {
 	}
 }
 
-// run tells subscribers what the kernel tells, until f is closed.
+// run passes the kernel's notifications to subscribers until f is closed.
 func (w *watcher) run(f *os.File) {
 	buf := make([]byte, 16<<10)
 	for {

@@ -2,5 +2,5 @@
 
 package initproto
 
-// subscribe wakes a reader when something may have happened in the directory.
+// subscribe wakes a reader when the directory may have changed.
 func subscribe(string) *subscription { return polled.subscribe() }

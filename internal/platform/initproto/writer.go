@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxRecordSize bounds a record with its header and line break.
+	// maxRecordSize limits a record with its header and line break.
 	maxRecordSize = MaxLineSize + 64
-	// batchSize is how much is collected at most before it is written.
+	// batchSize is how many bytes are buffered at most.
 	batchSize = 64 << 10
 )
 
-// WriterOptions bound a stream in a directory. Zero means the default.
+// WriterOptions limit a stream in a directory. Zero means the default.
 type WriterOptions struct {
-	SegmentSize int64 // a new segment is begun before one grows over it; 1 MiB
+	SegmentSize int64 // a segment does not grow larger; 1 MiB
 	MaxBytes    int64 // of all segments; the oldest are deleted; 8 MiB
 }
 
@@ -35,18 +35,17 @@ func (o WriterOptions) withDefaults() WriterOptions {
 	return o
 }
 
-// Writer writes a stream of records and numbers them. It is safe for concurrent
-// use: records that come while others are being written are written together
-// afterwards, with one system call.
+// Writer writes a stream of records and numbers them. It is safe for concurrent use:
+// records that arrive during a write are written together afterwards, with one system call.
 //
-// When writing fails the records of that batch are lost and their numbers are
-// not given again, so that readers see the gap. The writer goes on.
+// If a write fails, the records of that batch are lost and their numbers are not reused, so
+// that readers see the gap. The writer continues.
 type Writer struct {
 	mu      sync.Mutex
 	turn    sync.Cond // written or writing changed
 	out     sink
-	batch   int    // the most bytes to collect
-	pending []byte // collected, not yet written
+	batch   int    // largest number of bytes to buffer
+	pending []byte // buffered, not yet written
 	first   uint64 // the first record in pending
 	spare   []byte // the other buffer
 	next    uint64 // number of the next record
@@ -58,15 +57,15 @@ type Writer struct {
 	lostErr          error
 }
 
-// sink is where batches go. Only one write is under way at a time.
+// sink is the destination of batches. Only one write is in progress at a time.
 type sink interface {
 	write(batch []byte, first uint64) error
 	close() error
 }
 
-// OpenWriter makes the directory if need be, and goes on after the last complete
-// record in it. A line that was cut short when its writer died is removed. There
-// may be one writer of a directory only.
+// OpenWriter creates the directory if needed, and continues after the last complete record
+// in it. A partial line left by a dead writer is removed. A directory can have one writer
+// only.
 func OpenWriter(dir string, o WriterOptions) (*Writer, error) {
 	d := &dirSink{dir: dir, o: o.withDefaults()}
 	last, err := d.open()
@@ -87,8 +86,8 @@ func newWriter(out sink, last uint64, batch int) *Writer {
 	return w
 }
 
-// Append writes a record and returns its number. When it returns, readers can
-// see the record.
+// Append writes a record and returns its number. When it returns, readers can see the
+// record.
 func (w *Writer) Append(kind Kind, at time.Time, member int, payload []byte) (uint64, error) {
 	seq, err := w.Add(kind, at, member, payload)
 	if err != nil {
@@ -97,8 +96,8 @@ func (w *Writer) Append(kind Kind, at time.Time, member int, payload []byte) (ui
 	return seq, w.flush(seq)
 }
 
-// Add collects a record, to be written with the next Append, Flush or when
-// enough is there.
+// Add buffers a record, to be written with the next Append or Flush, or when the buffer is
+// full.
 func (w *Writer) Add(kind Kind, at time.Time, member int, payload []byte) (uint64, error) {
 	if len(payload) > MaxLineSize || member < 0 || bytes.IndexByte(payload, '\n') >= 0 {
 		return 0, ErrRecord
@@ -106,7 +105,7 @@ func (w *Writer) Add(kind Kind, at time.Time, member int, payload []byte) (uint6
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.pending) > 0 && len(w.pending)+len(payload)+64 > w.batch && !w.closed {
-		w.writePending() // a failure is told by the gap
+		w.writePending() // readers see a failure as a gap
 	}
 	if w.closed {
 		return 0, os.ErrClosed
@@ -120,18 +119,18 @@ func (w *Writer) Add(kind Kind, at time.Time, member int, payload []byte) (uint6
 	return seq, nil
 }
 
-// Flush writes what was added and waits until readers can see it.
+// Flush writes the buffered records and waits until readers can see them.
 func (w *Writer) Flush() error { return w.flush(w.Last()) }
 
-// Last is the number of the last record.
+// Last returns the number of the last record.
 func (w *Writer) Last() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.next - 1
 }
 
-// flush waits until everything up to a record is written, and writes it itself
-// when nobody else does.
+// flush waits until all records up to upTo are written, and writes them itself if no other
+// goroutine does.
 func (w *Writer) flush(upTo uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +143,8 @@ func (w *Writer) flush(upTo uint64) error {
 	return nil
 }
 
-// writePending writes what is collected, or waits for the write under way. mu is
-// held at the beginning and at the end, but not meanwhile.
+// writePending writes the buffered records, or waits for the write in progress. mu is held
+// at the start and at the end, but not in between.
 func (w *Writer) writePending() {
 	if w.writing {
 		w.turn.Wait()
@@ -167,8 +166,8 @@ func (w *Writer) writePending() {
 	w.turn.Broadcast()
 }
 
-// Close writes what was added and closes the stream. Further records are
-// refused with os.ErrClosed.
+// Close writes the buffered records and closes the stream. Further records are refused with
+// os.ErrClosed.
 func (w *Writer) Close() error {
 	err := w.Flush()
 	w.mu.Lock()
@@ -184,7 +183,7 @@ func (w *Writer) Close() error {
 	return errors.Join(err, w.out.close())
 }
 
-// streamSink is a stream that is somebody else's to keep.
+// streamSink is a stream whose records are kept by its reader.
 type streamSink struct{ w io.Writer }
 
 func (s streamSink) write(batch []byte, _ uint64) error {
@@ -199,7 +198,7 @@ type dirSink struct {
 	dir  string
 	o    WriterOptions
 	f    *os.File // the newest segment; nil before the first write, and after a failed one
-	cur  segment  // what is known of it
+	cur  segment  // its metadata
 	old  []segment
 	kept int64 // bytes of old
 }
@@ -211,7 +210,7 @@ type segment struct {
 
 func (d *dirSink) path(first uint64) string { return filepath.Join(d.dir, segmentName(first)) }
 
-// open finds what a writer before us left, and returns its last record's number.
+// open finds the segments of an earlier writer, and returns the number of its last record.
 func (d *dirSink) open() (last uint64, err error) {
 	if err := os.MkdirAll(d.dir, 0o755); err != nil {
 		return 0, err
@@ -235,8 +234,7 @@ func (d *dirSink) open() (last uint64, err error) {
 	}
 	last, end, err := measureSegment(f)
 	if err == nil {
-		// Readers take whole lines only and read a part of one again, so they
-		// do not notice.
+		// Readers use whole lines only and read a partial one again, so they do not notice.
 		err = f.Truncate(end)
 	}
 	if err != nil {
@@ -273,14 +271,14 @@ func (d *dirSink) write(batch []byte, first uint64) error {
 	}
 	d.cur.size += int64(n)
 	if err != nil {
-		// The segment may end in the middle of a line now. Nothing more is put
-		// behind that: readers skip it once there is a newer segment.
+		// The segment may end in a partial line now. Nothing is appended to that: readers
+		// skip it once there is a newer segment.
 		return errors.Join(err, d.seal())
 	}
 	return nil
 }
 
-// seal ends the newest segment.
+// seal closes the newest segment.
 func (d *dirSink) seal() error {
 	f := d.f
 	d.f = nil

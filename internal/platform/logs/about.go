@@ -9,30 +9,30 @@ import (
 	"ingot/internal/platform"
 )
 
-// Access is what the log has to ask the platform: who may see which app's log,
-// and what an app is called now.
+// Access answers questions about the platform: who may read which app's log, and what an
+// app is called now.
 type Access interface {
-	// MayRead reports whether the caller may read the log of an app. An app that
-	// does not exist is one that nobody may read.
+	// MayRead reports whether the caller may read the log of an app. It returns false for
+	// an app that does not exist.
 	MayRead(ctx context.Context, claims *token.Claims, appGUID string) (bool, error)
-	// About describes an app as it is now. It is asked for every answer and must
-	// be quick; what it returns must not be changed.
+	// About describes an app as it is now. It is called for every response and must be
+	// fast; its result must not be changed.
 	About(ctx context.Context, appGUID string) *About
-	// Gauges measures the instances of apps that run, of all when apps is nil.
+	// Gauges measures the running instances of apps, of all if apps is nil.
 	Gauges(ctx context.Context, apps []string) ([]Gauge, error)
 }
 
-// About is what envelopes tell of an app beside its lines. It is looked up when
-// lines are read, so that a name that changes changes at once, for old lines too.
+// About holds the data of an app in envelopes. It is looked up when lines are read, so that
+// a renamed app has its new name at once, for old lines too.
 type About struct {
-	// Tags are those of every envelope: names and guids of app, space and
-	// organization, and where it all runs.
+	// Tags are the tags of every envelope: names and guids of app, space and organization,
+	// and of the deployment.
 	Tags map[string]string
-	// Processes are the guids of the app's processes by type, in capital letters.
+	// Processes are the guids of the app's processes by type, in upper case.
 	Processes map[string]string
 }
 
-// component says which part of Cloud Foundry a line would come from.
+// component returns the part of Cloud Foundry that a line would come from.
 func component(source string) (origin, job string) {
 	kind, _, _ := strings.Cut(source, "/")
 	switch kind {
@@ -49,8 +49,8 @@ func component(source string) (origin, job string) {
 	}
 }
 
-// Tags are the tags of an entry: those that follow from it, its own, and what is
-// known about its app, which may be nil.
+// Tags returns the tags of an entry: those derived from it, its own, and those of its app,
+// which may be nil.
 func Tags(e *platform.LogLine, about *About) map[string]string {
 	tags := make(map[string]string, len(e.Tags)+20)
 	if about != nil {

@@ -16,8 +16,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// appLog is the log of one app. Its lock is held while it writes, so that one
-// app's flood delays nobody else.
+// appLog is the log of one app. Its lock is held during writes, so that a busy app delays
+// no other.
 type appLog struct {
 	store *Store
 	guid  string
@@ -29,48 +29,48 @@ type appLog struct {
 	sealed   []segment // oldest first
 	active   segment   // number 0: there is none
 	next     uint64    // number of the next segment
-	broken   bool      // the active segment may end in something torn
+	broken   bool      // the active segment may end in a partial frame
 	expired  uint64
-	lost     uint64 // lines that never came
-	owed     uint64 // lost lines that the log does not tell of yet
+	lost     uint64 // lost lines
+	owed     uint64 // lost lines that are not in the log yet
 	streams  map[string]*stream
 	own      stream // of the lines without a stream
 	tails    map[*Tail]struct{}
 	lastUsed time.Time
 	old      atomic.Int64 // bytes in sealed segments
 
-	// The writer's state, while the active segment is open.
+	// State of the writer, while the active segment is open.
 	file    *os.File
 	origins map[originKey]int
-	recent  *origin // the origin of the line before, and its number
+	recent  *origin // origin of the previous line, and its number
 	number  int
 	before  int64
 }
 
 type originKey struct{ stream, source, instance, tags string }
 
-// stream is where one stream of records stands.
+// stream is the position of one stream of records.
 type stream struct {
 	name string
 	app  *appLog
 	seq  atomic.Uint64 // of the last line in the files
 	last int64         // time of that line
-	lost atomic.Uint64 // lines that never came
+	lost atomic.Uint64 // lost lines
 
-	// What they will be when the chunk that is being made is written.
+	// Values after the chunk under construction is written.
 	nextSeq  uint64
 	nextLast int64
 	nextLost uint64
 	touched  bool
 }
 
-// chunk is what goes into a segment with one write.
+// chunk is what is written to a segment with one write.
 type chunk struct {
 	buf     []byte
 	scratch []byte
 	seg     segment // number, min, max and count with the lines of the chunk
-	fresh   bool    // it begins the segment
-	first   int     // which entry it begins with
+	fresh   bool    // it starts the segment
+	first   int     // index of its first entry
 	lost    uint64
 	touched []*stream
 	told    []platform.LogLine // for hoses, once it is written
@@ -86,9 +86,9 @@ func (c *chunk) reset() {
 	}
 }
 
-// append writes entries, all of this app. retry says that the app was deleted
-// meanwhile. With tell, lines without a stream that cannot be written are
-// counted, to be told of later.
+// append writes entries, all of this app. retry is true if the app was deleted meanwhile.
+// With tell, lines without a stream that cannot be written are counted, to be reported
+// later.
 func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (retry bool, err error) {
 	c := chunks.Get().(*chunk)
 	defer func() {
@@ -121,7 +121,7 @@ func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (r
 	return false, errors.Join(problems...)
 }
 
-// debt is the line that tells of lines that could not be written.
+// debt returns the line that reports lines that could not be written.
 func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
 	return platform.LogLine{
 		App: a.guid, Time: now, Source: SourceLogs, Instance: "0", Stderr: true, Lost: n,
@@ -129,8 +129,8 @@ func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
 	}
 }
 
-// appendLocked returns how many entries are dealt with: the first one of a write
-// that failed, and all after it, are not.
+// appendLocked returns how many entries were processed, without the first entry of a failed
+// write and those after it.
 func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Time) (written int, problems []error) {
 	latest := now.Add(maxSkew)
 	limit := a.store.segmentLimit()
@@ -142,7 +142,7 @@ func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Tim
 			continue
 		}
 		if st != &a.own && e.Seq <= st.nextSeq {
-			continue // it is there already
+			continue // already stored
 		}
 		if len(c.buf) > 0 && c.seg.size+int64(len(c.buf)) >= limit {
 			if err := a.flush(c); err != nil {
@@ -176,7 +176,7 @@ func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Tim
 	return len(entries), problems
 }
 
-// streamOf finds the stream of e and checks what e says of its origin.
+// streamOf returns the stream of e and checks the origin of e.
 func (a *appLog) streamOf(e *platform.LogLine) (*stream, error) {
 	tags := 0
 	for k, v := range e.Tags {
@@ -211,8 +211,7 @@ func (a *appLog) addStream(m streamMark) (*stream, error) {
 	return st, nil
 }
 
-// forgetOldest makes room for another stream. One that the chunk in the making
-// has touched stays.
+// forgetOldest makes room for another stream. A stream of the current chunk stays.
 func (a *appLog) forgetOldest() {
 	var oldest *stream
 	for _, st := range a.streams {
@@ -226,8 +225,8 @@ func (a *appLog) forgetOldest() {
 	}
 }
 
-// begin starts a chunk: in the active segment, or in a new one when that is
-// full or there is none.
+// begin starts a chunk: in the active segment, or in a new one if that is full or there is
+// none.
 func (a *appLog) begin(c *chunk, limit int64) {
 	c.seg = a.active
 	if a.active.number == 0 || a.active.size >= limit || a.broken {
@@ -252,8 +251,8 @@ func (a *appLog) begin(c *chunk, limit int64) {
 	}
 }
 
-// seal ends the active segment and drops the oldest ones over the app's share,
-// of which the next segment will take so much.
+// seal closes the active segment and drops the oldest ones above the app's share, with room
+// for the next segment.
 func (a *appLog) seal(next int64) {
 	a.closeFile()
 	if a.active.count > 0 {
@@ -277,7 +276,7 @@ func (a *appLog) dropOldest() {
 	a.old.Add(-s.size)
 	a.store.disk.Add(-s.size)
 	if err := os.Remove(a.path(s.number)); err != nil {
-		a.store.options.Log.Warn("an old log segment stays", "error", err)
+		a.store.options.Log.Warn("removing an old log segment failed", "error", err)
 	}
 }
 
@@ -324,7 +323,7 @@ func tagsKey(tags map[string]string) string {
 	return b.String()
 }
 
-// flush writes the chunk. When it cannot, everything is as before the chunk.
+// flush writes the chunk. If it fails, the state is as before the chunk.
 func (a *appLog) flush(c *chunk) error {
 	err := a.write(c)
 	for _, st := range c.touched {
@@ -338,7 +337,7 @@ func (a *appLog) flush(c *chunk) error {
 		st.lost.Store(st.nextLost)
 	}
 	if err != nil {
-		a.closeFile() // what it knows of origins is not in the file
+		a.closeFile() // its origins are not in the file
 		c.reset()
 		return fmt.Errorf("write the log of app %s: %w", a.guid, err)
 	}
@@ -367,7 +366,7 @@ func (a *appLog) write(c *chunk) error {
 		f, err := os.OpenFile(a.path(c.seg.number), flags, 0o600)
 		if err != nil {
 			if c.fresh && errors.Is(err, os.ErrExist) {
-				a.next++ // somebody else's: leave it alone
+				a.next++ // not written by this store: leave it alone
 			}
 			return err
 		}
@@ -383,7 +382,7 @@ func (a *appLog) write(c *chunk) error {
 		_ = os.Remove(a.path(c.seg.number))
 	case n > 0:
 		if cut := a.file.Truncate(c.seg.size); cut != nil {
-			a.broken = true // readers stop there, and the next line begins a new segment
+			a.broken = true // readers stop there, and the next line starts a new segment
 		}
 	}
 	return err
@@ -394,7 +393,7 @@ func (a *appLog) closeFile() {
 		return
 	}
 	if err := a.file.Close(); err != nil {
-		a.store.options.Log.Warn("close a log segment", "error", err)
+		a.store.options.Log.Warn("closing a log segment failed", "error", err)
 	}
 	a.file, a.origins, a.recent = nil, nil, nil
 	a.store.open.Add(-1)

@@ -1,28 +1,28 @@
-// Package logs keeps the log lines of apps and answers the log-cache API.
+// Package logs stores the log lines of apps and serves the log-cache API.
 //
-//	feeder ──Append──▶ Store ──▶ DIR/<app>/<number>.log   (one write a call)
+//	writer ──Append──▶ Store ──▶ DIR/<app>/<number>.log   (one write a call)
 //	                     │──▶ Tail ──▶ /api/v1/tail, drains
 //	                     └──▶ Read, Meta ──▶ /api/v1/read, /api/v1/meta
 //
-// An app's lines are in segment files that are only ever appended to; when the
-// app has more than its share the oldest segments go as a whole. The files are
-// the truth: memory holds a few numbers per segment and stream, and what Append
-// returned from outlives the server process (the machine's crash it does not).
+// An app's lines are in append-only segment files; when the app exceeds its share
+// the oldest segments are deleted. The files are the source of truth: memory holds
+// a few numbers per segment and stream. Lines survive the server process once
+// Append has returned (but not a crash of the machine).
 //
-// A segment begins with a header that repeats what was known when it was begun:
-// the position of every stream and the numbers of the segments before it. So
-// only an app's newest segment is read when the store opens, and a stream's
-// position is not forgotten when its lines have been dropped.
+// A segment starts with a header that repeats the state before it: the position of
+// every stream and the metadata of the earlier segments. So only an app's newest
+// segment is read when the store opens, and a stream's position survives its
+// lines.
 //
-// Lines are read in two orders. Read has them by their times, as log-cache does.
-// A Tail has them by arrival, where they are numbered without gaps, so that a
-// number is all that is needed to go on; it reads the files at its own pace, and
-// nobody who reads is ever in the writer's way.
+// Lines can be read in two orders. Read returns them by time, as log-cache does. A
+// Tail returns them by arrival, where they are numbered without gaps, so that a
+// number is enough to continue; it reads the files at its own pace, and readers
+// never delay the writer.
 //
-// Nothing is lost without a word: a line that tells of a loss has the number of
-// lost lines with it (LogLine.Lost), and the sums are kept with the segments.
+// No loss is silent: a line that reports a loss has the number of lost lines
+// (LogLine.Lost), and the sums are stored in the segments.
 //
-// It must not know engines, the controller, or who may see which app: that it
+// The package must not know engines, the controller, or who may see which app: it
 // asks through Access.
 //
 // Imports: base/background, base/fault, base/token, base/web, platform,

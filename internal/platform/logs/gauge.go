@@ -10,10 +10,10 @@ import (
 	"ingot/internal/platform"
 )
 
-// Gauge is what an instance of an app uses at a moment.
+// Gauge is the resource usage of an instance at a point in time.
 type Gauge struct {
 	App      string
-	Process  string // its type, in capital letters
+	Process  string // process type, in upper case
 	Instance string // guid
 	Index    int
 	Time     time.Time
@@ -27,15 +27,14 @@ type Metric struct {
 }
 
 const (
-	// gaugeEvery is how often instances are measured for those who read, as in
-	// Cloud Foundry.
+	// gaugeEvery is the interval of measurements for readers, as in Cloud Foundry.
 	gaugeEvery = 15 * time.Second
-	// maxMeasured bounds of how many apps the last measurement is remembered.
+	// maxMeasured limits the apps whose last measurement is cached.
 	maxMeasured = 1000
 )
 
-// measured remembers gauges, so that readers that ask often measure seldom, and
-// see each measurement once.
+// measured caches gauges, so that frequent readers cause few measurements, and see each
+// once.
 type measured struct {
 	access Access
 	mu     sync.Mutex
@@ -69,11 +68,11 @@ func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
 	return gauges, nil
 }
 
-// appendGauge writes the envelope of a gauge.
+// appendGauge appends the envelope of a gauge.
 func appendGauge(b []byte, g *Gauge, about *About) []byte {
 	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
 	tags := Tags(&e, about)
-	delete(tags, "source_type") // of log lines only
+	delete(tags, "source_type") // for log lines only
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, g.Time.UnixNano(), 10)
 	b = append(b, `","source_id":`...)
@@ -87,8 +86,8 @@ func appendGauge(b []byte, g *Gauge, about *About) []byte {
 	return append(b, "}}"...)
 }
 
-// gaugesFor are the gauges of an app that a read asks for: the last ones, if they
-// are in its time.
+// gaugesFor returns the gauges of an app for a read: the latest ones, if they are in its
+// time range.
 func (a *api) gaugesFor(ctx context.Context, app string, q ReadQuery) ([]Gauge, error) {
 	if !slices.Contains(q.Types, TypeGauge) {
 		return nil, nil

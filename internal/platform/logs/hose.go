@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// What a hose holds of lines that its reader has not taken yet.
+	// Limits of the lines that a hose holds for its reader.
 	hoseBytes = 1 << 20
 	hoseLines = 8192
 )
 
-// Hose has the lines of several apps, or of all, from now on, as they are
-// written. Unlike a Tail it holds them in memory, and drops lines when its reader
-// is too slow: it never keeps a writer waiting.
+// Hose returns the lines of several apps, or of all, from now on, as they are written.
+// Unlike a Tail it holds them in memory, and drops lines when its reader is too slow: a
+// writer never waits for it.
 type Hose struct {
 	hoses *hoses
 	apps  map[string]bool // nil: all
@@ -31,7 +31,7 @@ type Hose struct {
 	dropped uint64
 }
 
-// hoses are those of a store.
+// hoses are the hoses of a store.
 type hoses struct {
 	open    atomic.Int32
 	dropped atomic.Uint64
@@ -41,14 +41,14 @@ type hoses struct {
 	shards map[string]*shard
 }
 
-// shard are hoses that share lines: each write goes to one of them, in turn.
+// shard is a group of hoses that share lines: each write goes to one of them, in turn.
 type shard struct {
 	members []*Hose
 	turn    atomic.Uint64
 }
 
-// Hose opens a hose for apps, nil for all. Hoses with the same name of a shard,
-// unless that is empty, share the lines. The reader calls Next, and Close at the end.
+// Hose opens a hose for apps, nil for all. Hoses with the same shard name, unless it is
+// empty, share the lines. The caller must call Close at the end.
 func (s *Store) Hose(apps []string, name string) *Hose {
 	h := &Hose{hoses: &s.hoses, shard: name, wake: make(chan struct{}, 1)}
 	if apps != nil {
@@ -75,7 +75,7 @@ func (s *Store) Hose(apps []string, name string) *Hose {
 	return h
 }
 
-// Close ends it. It may be called again.
+// Close closes the hose. It may be called more than once.
 func (h *Hose) Close() {
 	o := h.hoses
 	o.mu.Lock()
@@ -99,8 +99,8 @@ func (h *Hose) Close() {
 	}
 }
 
-// Next waits for lines. dropped is how many were given up since the last call;
-// with those alone there need not be a line.
+// Next waits for lines. dropped is the number of dropped lines since the last call; if it
+// is not zero there may be no lines.
 func (h *Hose) Next(ctx context.Context) (entries []platform.LogLine, dropped uint64, err error) {
 	for {
 		h.mu.Lock()
@@ -118,8 +118,7 @@ func (h *Hose) Next(ctx context.Context) (entries []platform.LogLine, dropped ui
 	}
 }
 
-// offer gives lines of one app to those who want them. Their texts are shared:
-// nobody changes them.
+// offer passes lines of one app to its hoses. The texts are shared and must not be changed.
 func (o *hoses) offer(entries []platform.LogLine) {
 	if len(entries) == 0 {
 		return
@@ -150,7 +149,7 @@ func (h *Hose) take(entries []platform.LogLine) {
 	taken := 0
 	for _, e := range entries {
 		if h.bytes+len(e.Text) > hoseBytes || len(h.queue) >= hoseLines {
-			break // in order: what comes later is dropped too
+			break // to keep the order, later lines are dropped too
 		}
 		h.queue, h.bytes, taken = append(h.queue, e), h.bytes+len(e.Text), taken+1
 	}
@@ -164,7 +163,7 @@ func (h *Hose) take(entries []platform.LogLine) {
 	}
 }
 
-// note keeps a line that goes into a chunk for the hoses, if there are any.
+// note keeps a line of a chunk for the hoses, if there are any.
 func (a *appLog) note(c *chunk, e *platform.LogLine, at int64, text []byte) {
 	if a.store.hoses.open.Load() == 0 {
 		return

@@ -18,17 +18,17 @@ import (
 	"ingot/internal/platform"
 )
 
-// apiVersion is the version of log-cache whose API this is. From 2.0.0 on
-// clients read below /api/v1.
+// apiVersion is the version of log-cache whose API this is. From 2.0.0 on clients read
+// below /api/v1.
 const apiVersion = "2.12.1"
 
 // seesAll are the scopes that need no further permission.
 var seesAll = append([]string{"doppler.firehose", "logs.admin"}, platform.ReadAllScopes...)
 
-// TypeGauge are the measurements of instances.
+// TypeGauge is the envelope type of instance measurements.
 const TypeGauge = "GAUGE"
 
-// envelopeTypes are log-cache's; only LOG and GAUGE have anything here.
+// envelopeTypes are log-cache's types; only LOG and GAUGE have data here.
 var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", TypeGauge, "TIMER", "EVENT"}
 
 type api struct {
@@ -40,13 +40,12 @@ type api struct {
 	streams  streamCount
 }
 
-// someLogs are the scopes of which one is needed to read any log; which logs it
-// opens, Access decides.
+// someLogs are the scopes of which one is needed to read any log; Access decides which logs
+// it gives access to.
 var someLogs = append([]string{platform.ScopeRead}, seesAll...)
 
-// Routes registers the log-cache API, the stream of the reverse log proxy's
-// gateway, and the live tail, which is our own. All groups that it is given share
-// the bounds on streams.
+// Routes registers the log-cache API, the stream of the reverse log proxy's gateway, and
+// the live tail, which is an addition. All given groups share the limits on streams.
 func Routes(s *Store, access Access, groups ...*web.Group) {
 	a := &api{store: s, access: access, started: time.Now(), measured: measured{access: access}}
 	for _, g := range groups {
@@ -81,7 +80,7 @@ func (a *api) mayRead(ctx context.Context, app string) (bool, error) {
 	return a.access.MayRead(ctx, claims, app)
 }
 
-// source is the app that is asked for, or "" when the caller may not read it.
+// source returns the requested app, or "" if the caller may not read it.
 func (a *api) source(r *http.Request) (string, error) {
 	app, err := url.PathUnescape(web.Param(r, "source"))
 	if err != nil {
@@ -99,7 +98,7 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if app == "" {
-		// As log-cache does: nothing tells it from an app that is not there.
+		// As in log-cache: the same answer as for an app that does not exist.
 		w.WriteHeader(http.StatusNotFound)
 		return nil
 	}
@@ -121,11 +120,11 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) //nolint:gosec // JSON and nosniff; a client that went away is not our failure
+	_, _ = w.Write(body) //nolint:gosec // JSON and nosniff; a disconnected client is not an error
 	return nil
 }
 
-// parseRead understands the query of a read as log-cache does.
+// parseRead parses the query of a read as log-cache does.
 func parseRead(v url.Values) (ReadQuery, error) {
 	var q ReadQuery
 	for name, into := range map[string]*int64{"start_time": &q.Start, "end_time": &q.End} {
@@ -157,7 +156,7 @@ func parseRead(v url.Values) (ReadQuery, error) {
 	for _, list := range v["envelope_types"] {
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.ToUpper(strings.TrimSpace(name))
-			// Protocol buffers also take an enum's number.
+			// Protocol buffers also accept an enum's number.
 			if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(envelopeTypes) {
 				name = envelopeTypes[n]
 			}
@@ -171,7 +170,7 @@ func parseRead(v url.Values) (ReadQuery, error) {
 }
 
 func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
-	// Protocol buffers write 64-bit numbers as strings.
+	// Protocol buffers encode 64-bit numbers as strings.
 	type info struct {
 		Count   uint64 `json:"count,string"`
 		Expired uint64 `json:"expired,string"`
@@ -192,10 +191,10 @@ func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// appendEnvelopes writes a read's answer. Clients refuse members that they do
-// not know, so there is nothing in it but what loggregator's envelopes have.
+// appendEnvelopes appends the response to a read. Clients reject unknown members, so it has
+// only those of loggregator's envelopes.
 //
-// Gauges are measured when they are read, so they are younger than any line.
+// Gauges are measured when they are read, so they are newer than any line.
 func appendEnvelopes(b []byte, entries []platform.LogLine, gauges []Gauge, q ReadQuery, about *About) []byte {
 	b = append(b, `{"envelopes":{"batch":[`...)
 	begin := len(b)
@@ -239,7 +238,7 @@ func appendEnvelopes(b []byte, entries []platform.LogLine, gauges []Gauge, q Rea
 	return append(b, "]}}"...)
 }
 
-// appendEnvelope writes one envelope; middle is what appendOriginJSON makes.
+// appendEnvelope appends one envelope; middle is the result of appendOriginJSON.
 func appendEnvelope(b []byte, e *platform.LogLine, middle []byte) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)

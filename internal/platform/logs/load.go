@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// load reads what is in the app's folder. It returns false when there is
-// nothing.
+// load reads the app's folder. It returns false if that is empty.
 func (a *appLog) load() (bool, error) {
 	numbers, err := segmentNumbers(a.dir)
 	if err != nil {
@@ -22,7 +21,7 @@ func (a *appLog) load() (bool, error) {
 			return false, err
 		}
 		if h == nil {
-			// Its header is not whole, so nothing in it ever counted.
+			// Its header is incomplete, so no line was written to it.
 			if err := os.Remove(a.path(newest)); err != nil {
 				return false, err
 			}
@@ -55,7 +54,7 @@ func (a *appLog) loadNewest(number uint64) (*header, error) {
 		return m
 	}
 	taken := false
-	var later []streamMark // losses, until the header has been taken over
+	var later []streamMark // losses, until the header has been processed
 	s.loss = func(name string, n uint64) {
 		later = append(later, streamMark{name: name, lost: n})
 	}
@@ -73,7 +72,7 @@ func (a *appLog) loadNewest(number uint64) (*header, error) {
 		later = later[:0]
 		if !more {
 			if err != nil && s.header != nil {
-				a.store.options.Log.Info("cut the torn end of a log segment", "file", a.path(number), "bytes", len(buf)-s.off)
+				a.store.options.Log.Info("truncated a damaged log segment", "file", a.path(number), "bytes", len(buf)-s.off)
 				if err := os.Truncate(a.path(number), int64(s.off)); err != nil {
 					return nil, err
 				}
@@ -85,7 +84,7 @@ func (a *appLog) loadNewest(number uint64) (*header, error) {
 		m.seq, m.last = max(m.seq, l.seq), max(m.last, l.at)
 	}
 	if s.header == nil {
-		return nil, nil //nolint:nilnil // nothing to load is no failure
+		return nil, nil //nolint:nilnil // nothing to load is not an error
 	}
 	seg.size = int64(s.off)
 	a.active, a.next = seg, number+1
@@ -98,15 +97,14 @@ func (a *appLog) loadNewest(number uint64) (*header, error) {
 			continue
 		}
 		if _, err := a.addStream(*m); err != nil {
-			a.store.options.Log.Warn("a log stream is in two apps", "error", err)
+			a.store.options.Log.Warn("log stream belongs to two apps", "error", err)
 		}
 	}
 	return s.header, nil
 }
 
-// loadSealed takes over the older segments: from the header those that it
-// knows, from the file itself those that do not look as it says. What it does
-// not know had been dropped.
+// loadSealed loads the older segments: from the header those that it lists, from the file
+// those that differ from it. Segments that it does not list had been dropped.
 func (a *appLog) loadSealed(h *header, numbers []uint64) error {
 	for _, s := range h.segments {
 		i, there := slices.BinarySearch(numbers, s.number)
@@ -138,7 +136,7 @@ func (a *appLog) loadSealed(h *header, numbers []uint64) error {
 	return nil
 }
 
-// measure reads a whole segment as far as it makes sense.
+// measure reads a whole segment, up to the first damage.
 func measure(number uint64, buf []byte) segment {
 	sc := scanner{buf: buf}
 	seg := segment{number: number}
@@ -152,7 +150,7 @@ func measure(number uint64, buf []byte) segment {
 	}
 }
 
-// segmentNumbers lists the segments in a folder, oldest first.
+// segmentNumbers returns the segments in a folder, oldest first.
 func segmentNumbers(dir string) ([]uint64, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Options bound what a store takes. Zero fields mean the default.
+// Options limit a store. Zero fields mean the default.
 type Options struct {
 	PerAppBytes int64 // on disk, per app; 8 MiB
-	// TotalBytes bounds what is on disk of all apps; 2 GiB. When it is reached
-	// whoever has most loses its oldest lines first.
+	// TotalBytes limits the disk usage of all apps; 2 GiB. When it is reached, the app with
+	// the most loses its oldest lines first.
 	TotalBytes int64
-	// MemoryBytes bounds what reads hold at once, for all apps; 64 MiB.
+	// MemoryBytes limits the memory of concurrent reads, for all apps; 64 MiB.
 	MemoryBytes int64
-	// Tails bounds how many tails there are at a time over HTTP; 1000.
+	// Tails limits the number of concurrent tails over HTTP; 1000.
 	Tails int
-	// Heartbeat is how often a quiet tail over HTTP shows that it is alive; 15 s.
+	// Heartbeat is the interval of keep-alives of a quiet tail over HTTP; 15 s.
 	Heartbeat time.Duration
 	OpenFiles int           // how many segment files stay open; 256
 	IdleAfter time.Duration // when the file of a quiet app is closed; 30 s
@@ -23,10 +23,10 @@ type Options struct {
 }
 
 const (
-	maxText      = 1 << 20         // longer lines are cut, and say so
-	maxSkew      = time.Minute     // a time further ahead is not believed
+	maxText      = 1 << 20         // longer lines are truncated and marked
+	maxSkew      = time.Minute     // a time further ahead is replaced
 	maxStreams   = 1000            // positions remembered per app, fewer when segments are small
-	maxPageBytes = 2 << 20         // text in the answer to one Read
+	maxPageBytes = 2 << 20         // text in the response to one Read
 	minSegment   = 4 << 10         //
 	maxSegment   = 1 << 20         //
 	segments     = 32              // an app's share in segments
@@ -67,12 +67,12 @@ func (o Options) segmentBytes() int64 {
 	return min(max(o.PerAppBytes/segments, minSegment), maxSegment)
 }
 
-// streams is how many positions an app has: they must leave room in a segment.
+// streams returns how many positions an app may have: they must leave room in a segment.
 func (o Options) streams() int {
 	return int(min(max(o.segmentBytes()/128, 32), maxStreams))
 }
 
-// validApp tells whether a guid can be the name of a folder.
+// validApp reports whether a guid can be the name of a folder.
 func validApp(app string) bool {
 	if app == "" || len(app) > 128 || app[0] == '.' {
 		return false

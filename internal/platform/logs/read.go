@@ -14,33 +14,32 @@ import (
 	"ingot/internal/platform"
 )
 
-// The bounds of ReadQuery.Limit.
+// Limits of ReadQuery.Limit.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
 )
 
-// The envelope types that mean log lines.
+// The envelope types of log lines.
 const (
 	TypeLog = "LOG"
 	TypeAny = "ANY"
 )
 
-// ReadQuery says which lines to read. The zero value reads the oldest hundred.
+// ReadQuery selects lines. The zero value selects the oldest hundred.
 type ReadQuery struct {
 	Start int64 // nanoseconds since 1970, inclusive
 	End   int64 // exclusive; 0 means no end
-	// Limit is how many lines at most: DefaultLimit when 0, never more than
-	// MaxLimit. Lines of the same nanosecond as the last one come along all the
-	// same when the order is ascending, because who reads on after it would
-	// never see them.
+	// Limit is the largest number of lines: DefaultLimit if 0, at most MaxLimit. In
+	// ascending order, lines with the same time as the last one are added, because a reader
+	// that continues after it would miss them.
 	Limit      int
 	Descending bool     // the newest first, instead of the oldest
 	Types      []string // envelope types; only LOG (or ANY) has lines; none means all
 }
 
-// Read returns lines of an app in the order of their times; among equals in
-// the order of arrival. An app that is not known has no lines.
+// Read returns lines of an app in the order of their times; equal times are in the order of
+// arrival. An unknown app has no lines.
 func (s *Store) Read(app string, q ReadQuery) ([]platform.LogLine, error) {
 	s.mu.RLock()
 	a, stopped := s.apps[app], s.stopped
@@ -54,7 +53,7 @@ func (s *Store) Read(app string, q ReadQuery) ([]platform.LogLine, error) {
 	return a.read(q, math.MaxUint64)
 }
 
-// read reads lines whose order is below until.
+// read returns lines whose order is below until.
 func (a *appLog) read(q ReadQuery, until uint64) ([]platform.LogLine, error) {
 	if q.Limit <= 0 {
 		q.Limit = DefaultLimit
@@ -80,8 +79,8 @@ func (a *appLog) read(q ReadQuery, until uint64) ([]platform.LogLine, error) {
 	return r.entries(a.guid), nil
 }
 
-// overlapping lists the segments that may hold lines of the query, in the order
-// in which they have to be looked at.
+// overlapping returns the segments that may hold lines of the query, in the order in which
+// they must be read.
 func (a *appLog) overlapping(q ReadQuery) []segment {
 	a.mu.RLock()
 	segs := append(slices.Clone(a.sealed), a.active)
@@ -102,7 +101,7 @@ func (a *appLog) overlapping(q ReadQuery) []segment {
 type reader struct {
 	query ReadQuery
 	until uint64
-	lines []line // in ascending order, also when the newest are wanted
+	lines []line // in ascending order, even if the newest are wanted
 	bufs  []*[]byte
 }
 
@@ -133,7 +132,7 @@ func compareLines(x, y line) int {
 	return cmp.Compare(x.order, y.order)
 }
 
-// bounds are the times between which a line must be to matter still.
+// bounds returns the time range in which lines still matter.
 func (r *reader) bounds() (from, to int64) {
 	from, to = r.query.Start, r.query.End-1
 	if len(r.lines) >= r.query.Limit {
@@ -146,18 +145,18 @@ func (r *reader) bounds() (from, to int64) {
 	return from, to
 }
 
-// done tells whether no line of seg or of the segments after it can be among
-// those that the query wants.
+// done reports whether neither seg nor the segments after it can have a line that the query
+// selects.
 func (r *reader) done(seg segment) bool {
 	from, to := r.bounds()
 	return seg.max < from || seg.min > to
 }
 
-// load adds the lines of a segment and keeps those that the query wants.
+// load adds the lines of a segment and keeps those that the query selects.
 func (r *reader) load(path string, seg segment) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // dropped since we looked
+		return nil // dropped meanwhile
 	}
 	if err != nil {
 		return err
@@ -190,7 +189,7 @@ func (r *reader) load(path string, seg segment) error {
 	return nil
 }
 
-// cut drops what is more than the query wants.
+// cut drops the lines above the limit.
 func (r *reader) cut() {
 	n := r.query.Limit
 	if len(r.lines) <= n {
@@ -207,7 +206,7 @@ func (r *reader) cut() {
 	r.lines = r.lines[:n]
 }
 
-// entries makes entries that do not share the buffers.
+// entries returns entries that do not share the buffers.
 func (r *reader) entries(app string) []platform.LogLine {
 	if r.query.Descending {
 		slices.Reverse(r.lines)
@@ -216,7 +215,7 @@ func (r *reader) entries(app string) []platform.LogLine {
 	for ; n < len(r.lines) && (n == 0 || total+len(r.lines[n].text) <= maxPageBytes); n++ {
 		total += len(r.lines[n].text)
 	}
-	// A page that is cut for its size is not cut between equal times.
+	// A page that is cut because of its size is not cut between equal times.
 	if !r.query.Descending && n < len(r.lines) && r.lines[n].at == r.lines[n-1].at {
 		if n = r.index(r.lines[n].at); n == 0 {
 			n = r.index(r.lines[0].at + 1)
@@ -235,7 +234,7 @@ func (r *reader) entries(app string) []platform.LogLine {
 	return out
 }
 
-// index is that of the first line at or after a time, in ascending order.
+// index returns the index of the first line at or after a time.
 func (r *reader) index(at int64) int {
 	i, _ := slices.BinarySearchFunc(r.lines, at, func(l line, at int64) int { return cmp.Compare(l.at, at) })
 	return i

@@ -12,14 +12,14 @@ import (
 // its CRC-32C (4 bytes, little endian), the payload. The first byte of a payload
 // says what it is:
 //
-//	h  header, first in each file: version, expired, lost, streams, segments before
-//	r  reset: origins and the time before are forgotten (the writer began anew)
+//	h  header, first in each file: version, expired, lost, streams, earlier segments
+//	r  reset: origins and the previous time are discarded (the writer restarted)
 //	d  origin: the next origin's stream, source, instance and tags
-//	o  line on standard output: origin, time minus the time before, seq, text
+//	o  line on standard output: origin, time minus the previous time, seq, text
 //	e  the same on standard error
-//	l  loss: a stream, or none, and how many lines of it never came here
+//	l  loss: a stream, or none, and how many lines of it were lost
 //
-// All numbers are varints, strings have their length before them.
+// All numbers are varints, strings are prefixed by their length.
 const (
 	kindHeader = 'h'
 	kindReset  = 'r'
@@ -29,7 +29,7 @@ const (
 	kindLoss   = 'l'
 
 	formatVersion = 2
-	// withoutLosses is the version before, whose headers know of no losses.
+	// withoutLosses is the previous version, whose headers have no losses.
 	withoutLosses = 1
 	maxPayload    = maxText + 256<<10
 	frameOverhead = binary.MaxVarintLen32 + 4
@@ -37,13 +37,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// origin is where lines come from; in a segment it is written once.
+// origin is the source of lines; it is written once per segment.
 type origin struct {
 	stream, source, instance string
 	tags                     map[string]string
 }
 
-// appendFrame adds a frame around payload.
+// appendFrame appends a frame with payload.
 func appendFrame(b, payload []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
@@ -80,10 +80,10 @@ func appendLine(b []byte, stderr bool, origin int, delta int64, seq uint64, text
 	return append(b, text...)
 }
 
-// header is what a segment repeats of what came before it.
+// header repeats the state before a segment.
 type header struct {
 	expired  uint64 // lines dropped so far
-	lost     uint64 // lines that never came, of all streams there ever were
+	lost     uint64 // lost lines, of all streams ever
 	streams  []streamMark
 	segments []segment // those before this one, oldest first
 }
@@ -95,7 +95,7 @@ type streamMark struct {
 	lost uint64
 }
 
-// segment is what is known of a file without reading it.
+// segment is the metadata of a segment file.
 type segment struct {
 	number   uint64
 	size     int64
@@ -139,7 +139,7 @@ func appendLoss(b []byte, stream string, n uint64) []byte {
 	return binary.AppendUvarint(b, n)
 }
 
-// fields reads the fields of a payload; once one is wrong all others are zero.
+// fields reads the fields of a payload; after an error all others are zero.
 type fields struct {
 	b   []byte
 	bad bool
@@ -176,7 +176,7 @@ func (f *fields) string() string {
 	return s
 }
 
-// count reads how many items follow; each takes at least one byte.
+// count reads the number of items that follow; each takes at least one byte.
 func (f *fields) count() int {
 	n := f.uint()
 	if n > uint64(len(f.b)) {
@@ -215,32 +215,32 @@ func parseHeader(payload []byte) (*header, bool) {
 	return h, !f.bad && len(f.b) == 0 && ordered
 }
 
-// line is one line as it stands in a segment. Its text shares the buffer.
+// line is one line in a segment. Its text shares the buffer.
 type line struct {
 	at     int64
-	order  uint64 // by arrival: the segment's number and the place in it
+	order  uint64 // by arrival: the segment's number and the index in it
 	seq    uint64
 	origin *origin
 	text   []byte
 	stderr bool
 }
 
-// errTorn means that a segment does not end with a whole frame.
+// errTorn means that a segment does not end with a complete frame.
 var errTorn = errors.New("not a whole frame")
 
-// scanner reads a segment from its beginning, or goes on with more of it.
+// scanner reads a segment from its start, or continues with more of it.
 type scanner struct {
 	buf     []byte
-	off     int  // what comes before it is whole and makes sense
-	middle  bool // buf does not begin with the segment
+	off     int  // everything before it is valid
+	middle  bool // buf does not start with the segment
 	header  *header
 	origins []*origin
 	before  int64
-	loss    func(stream string, n uint64) // is told of losses, unless nil
+	loss    func(stream string, n uint64) // called for losses, unless nil
 }
 
-// next moves to the next line. It returns false at the end, or with errTorn
-// where the rest cannot be read.
+// next moves to the next line. It returns false at the end, or with errTorn if the rest
+// cannot be read.
 func (s *scanner) next(into *line) (bool, error) {
 	for s.off < len(s.buf) {
 		payload, size := cutFrame(s.buf[s.off:])
@@ -306,8 +306,8 @@ func parseOrigin(payload []byte) (*origin, bool) {
 	return o, !f.bad && len(f.b) == 0
 }
 
-// cutFrame returns the payload of the first frame and how long the frame is, or
-// zero when it is not whole.
+// cutFrame returns the payload of the first frame and the size of the frame, or zero if it
+// is incomplete.
 func cutFrame(b []byte) (payload []byte, size int) {
 	n, k := binary.Uvarint(b)
 	if k <= 0 || n > maxPayload || n > math.MaxInt32 || len(b)-k < 4+int(n) {

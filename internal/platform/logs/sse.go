@@ -20,31 +20,31 @@ import (
 )
 
 const (
-	// recheck is how often it is asked anew whether the reader may still read.
+	// recheck is how often the reader's permission is checked again.
 	recheck = time.Minute
-	// writePatience is how long a reader may take for one batch. One that takes
-	// longer is cut off; it can come back and go on where it was.
+	// writePatience is how long a reader may take for one batch. A slower one is
+	// disconnected; it can reconnect and continue.
 	writePatience = 30 * time.Second
-	// lull follows a write of a few lines, so that lines that come one by one
-	// but fast are sent in pieces of some size.
+	// lull is the pause after a write of a few lines, so that lines in quick succession are
+	// sent together.
 	lull = 5 * time.Millisecond
 )
 
-// wishes are what a reader asks of a tail.
-type wishes struct {
+// tailOptions are the parameters of a tail.
+type tailOptions struct {
 	from             Start
 	nothing          bool // envelope types without log lines
 	include, exclude []string
 }
 
-// tail answers with Server-Sent Events: each has an envelope as a read's answer
-// has them, and the line's number as its id. A reader that comes back with
-// Last-Event-ID goes on behind that line. Comments keep the stream alive.
+// tail responds with Server-Sent Events: each has an envelope like the response to
+// a read, and the line's number as its id. A reader that reconnects with
+// Last-Event-ID continues after that line. Comments keep the stream alive.
 //
-//	event: missed   an envelope that says how many lines were dropped before this
-//	                reader came to them; the number is also in its tag "missed"
-//	event: end      no more will come, and why: {"reason":"…"}; with "resume":true
-//	                they do for who comes back with a new token
+//	event: missed   an envelope with the number of lines that were dropped before
+//	                this reader got them; the number is also in its tag "missed"
+//	event: end      no more events, with the reason: {"reason":"…"}; with
+//	                "resume":true a reader can continue with a new token
 func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	app, err := a.source(r)
 	if err != nil {
@@ -70,17 +70,17 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	defer t.Close()
 
 	control := http.NewResponseController(w)
-	// The deadline of the request is over; the connection would end with it.
+	// Remove the deadline of the request; the connection would end with it.
 	_ = control.SetReadDeadline(time.Time{})
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // proxies in between must not collect it
+	h.Set("X-Accel-Buffering", "no") // proxies must not buffer it
 	w.WriteHeader(http.StatusOK)
 	s := &eventStream{w: w, control: control, app: app, want: want, about: func() *About { return a.access.About(r.Context(), app) }}
 	if want.from.kind != startSince {
-		s.last = t.At() // who is cut off before the first line goes on from here
+		s.last = t.At() // a reader that is disconnected before the first line continues here
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -90,8 +90,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// follow sends what the tail has until the reader leaves, may no longer read, or
-// the log ends.
+// follow sends lines until the reader disconnects, may no longer read, or the log ends.
 func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
 	expiry := time.Until(time.Unix(token.FromContext(ctx).ExpiresAt, 0))
 	ctx, cancel := context.WithTimeout(ctx, expiry)
@@ -146,20 +145,20 @@ type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	app     string
-	want    wishes
+	want    tailOptions
 	buf     []byte
-	last    uint64           // number of the last line that the reader was told of or does not want
+	last    uint64           // number of the last line that was sent or skipped
 	told    uint64           // the last id that was sent
-	before  platform.LogLine // the last line that was sent, and the part of its envelope
-	middle  []byte           // that others of its origin have too
+	before  platform.LogLine // the last line that was sent
+	middle  []byte           // the part of its envelope that other lines of its origin share
 	about   func() *About
-	known   *About // what the last batch said of the app
+	known   *About // data of the app for the last batch
 }
 
 func (s *eventStream) comment(text string) error {
 	s.buf = append(append(append(s.buf, ':'), text...), '\n')
 	if s.last > s.told {
-		// Lines that the reader does not want need not be looked at again.
+		// Lines that were filtered out need not be read again.
 		s.buf = append(s.buf, "id: "...)
 		s.buf = append(strconv.AppendUint(s.buf, s.last, 10), '\n')
 		s.told = s.last
@@ -191,7 +190,7 @@ func (s *eventStream) batch(b Batch) error {
 	return s.flush()
 }
 
-// event adds one event. The envelope is JSON without line breaks.
+// event appends one event. The envelope is JSON without line breaks.
 func (s *eventStream) event(name string, number uint64, e *platform.LogLine) {
 	if name != "" {
 		s.buf = append(append(append(s.buf, "event: "...), name...), '\n')
@@ -233,14 +232,14 @@ func (s *eventStream) flush() error {
 	return s.control.Flush()
 }
 
-// parseTail understands the query of a tail.
-func parseTail(r *http.Request) (wishes, error) {
+// parseTail parses the query of a tail.
+func parseTail(r *http.Request) (tailOptions, error) {
 	v := r.URL.Query()
 	q, err := parseRead(url.Values{"start_time": v["start_time"], "envelope_types": v["envelope_types"]})
 	if err != nil {
-		return wishes{}, err
+		return tailOptions{}, err
 	}
-	w := wishes{include: names(v["source_types"]), exclude: names(v["exclude_source_types"])}
+	w := tailOptions{include: names(v["source_types"]), exclude: names(v["exclude_source_types"])}
 	w.nothing = len(q.Types) > 0 && !slices.Contains(q.Types, TypeLog) && !slices.Contains(q.Types, TypeAny)
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
@@ -279,9 +278,9 @@ func names(lists []string) (out []string) {
 	return out
 }
 
-// wants tells whether the reader wants a line. What the log says about itself is
-// left out only when that is asked for.
-func (w *wishes) wants(e *platform.LogLine) bool {
+// wants reports whether the reader wants a line. Lines of the log itself are left out only
+// if that is requested.
+func (w *tailOptions) wants(e *platform.LogLine) bool {
 	from := func(source string) bool { return comesFrom(e, source) }
 	if w.nothing || slices.ContainsFunc(w.exclude, from) {
 		return false
@@ -289,8 +288,8 @@ func (w *wishes) wants(e *platform.LogLine) bool {
 	return len(w.include) == 0 || e.Source == SourceLogs || slices.ContainsFunc(w.include, from)
 }
 
-// comesFrom reports whether the line's source is the given one or below it: APP
-// stands for APP/PROC/WEB too.
+// comesFrom reports whether the line's source is the given one or below it: APP includes
+// APP/PROC/WEB.
 func comesFrom(e *platform.LogLine, source string) bool {
 	rest, ok := strings.CutPrefix(strings.ToUpper(e.Source), strings.ToUpper(source))
 	return ok && (rest == "" || rest[0] == '/')

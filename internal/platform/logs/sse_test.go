@@ -193,7 +193,7 @@ func TestTailFilters(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds up nobody, and is told what it missed.
+// A reader that does not read delays no other reader, and learns what it missed.
 func TestTailSlowReader(t *testing.T) {
 	t.Parallel()
 	d := newDeskWith(t, logs.Options{PerAppBytes: 256 << 10})
@@ -217,7 +217,7 @@ func TestTailSlowReader(t *testing.T) {
 			break
 		}
 	}
-	// More than all buffers on the way hold; nobody reads meanwhile.
+	// More than all buffers on the way hold, without a reader.
 	const total = 50000
 	fill(t, d.store, "u", 0, total)
 	last, missed := uint64(0), uint64(0)

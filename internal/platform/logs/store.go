@@ -16,17 +16,17 @@ import (
 	"ingot/internal/platform"
 )
 
-// What a store and its tails return when they have ended.
+// Errors of a store and its tails after they were closed.
 var (
 	ErrStopped = errors.New("the log store is stopped")
 	ErrClosed  = errors.New("the tail is closed")
 )
 
-// deletedPrefix marks the folders of apps whose deletion was begun.
+// deletedPrefix marks the folders of apps that are being deleted.
 const deletedPrefix = ".deleted-"
 
-// Store keeps the logs of all apps below one folder. It can be used as soon as
-// it is open; Start adds the closing of files that nobody uses.
+// Store keeps the logs of all apps below one folder. It can be used once it is open; Start
+// also closes unused files.
 type Store struct {
 	background.Part
 	dir          string
@@ -50,7 +50,7 @@ type Store struct {
 
 var _ background.Service = (*Store)(nil)
 
-// Open opens the store in dir, which it creates. What a crash left torn is cut.
+// Open opens the store in dir, which it creates. It truncates what a crash left incomplete.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{
@@ -59,7 +59,7 @@ func Open(dir string, o Options) (*Store, error) {
 		segmentBytes: o.segmentBytes(),
 		maxStreams:   o.streams(),
 		apps:         map[string]*appLog{},
-		// A read holds at most an app's share and the page made of it.
+		// A read holds at most an app's share and the page made from it.
 		reads: make(chan struct{}, max(2, o.MemoryBytes/(o.PerAppBytes+maxPageBytes))),
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -83,7 +83,7 @@ func Open(dir string, o Options) (*Store, error) {
 				return nil, fmt.Errorf("open the log of app %s: %w", name, err)
 			}
 			if !there {
-				_ = os.Remove(a.dir) // an empty folder; one with strange files stays
+				_ = os.Remove(a.dir) // an empty folder; one with unknown files stays
 				continue
 			}
 			s.apps[name] = a
@@ -98,19 +98,19 @@ func (s *Store) newApp(guid string) *appLog {
 	return &appLog{store: s, guid: guid, dir: filepath.Join(s.dir, guid), next: 1}
 }
 
-// segmentLimit is how large a segment gets: smaller when there are so many apps
-// that their newest segments alone would take much of the disk that all have.
+// segmentLimit returns the size of a segment: smaller if there are so many apps that their
+// newest segments alone would use much of the total.
 func (s *Store) segmentLimit() int64 {
 	return min(s.segmentBytes, max(minSegment, s.options.TotalBytes/4/max(1, s.known.Load())))
 }
 
-// room is what all segments may take before old ones are dropped: a little less
-// than the bound, because several apps may be writing.
+// room returns the disk usage above which old segments are dropped: a little less than the
+// limit, because several apps may be writing.
 func (s *Store) room() int64 { return s.options.TotalBytes / 16 * 15 }
 
-// makeRoom follows a write of an app. When all apps together have too much,
-// whoever has most gives up old lines. While somebody else sees to that, an app
-// that has more than its part gives up its own, so that writers cannot outrun it.
+// makeRoom is called after a write of an app. When the limit of all apps is exceeded, it
+// drops old lines of the app with the most. While another goroutine does that, an app above
+// its share drops its own, so that writers cannot outrun it.
 func (s *Store) makeRoom(a *appLog) {
 	for s.disk.Load() > s.room() && !s.shrink() {
 		if a.old.Load() <= s.room()/2/max(1, s.known.Load()) || !a.shed() {
@@ -119,9 +119,9 @@ func (s *Store) makeRoom(a *appLog) {
 	}
 }
 
-// shrink drops old segments until there is room, each from the app that has
-// most. Newest segments stay: they know the positions of streams. It returns
-// false when somebody else is at it.
+// shrink drops old segments until there is room, each from the app with the most. Newest
+// segments stay, because they have the positions of streams. It returns false if another
+// goroutine is doing this.
 func (s *Store) shrink() bool {
 	if !s.shrinking.TryLock() {
 		return false
@@ -153,7 +153,7 @@ func (a *appLog) shed() bool {
 	return true
 }
 
-// Start begins to close the files of quiet apps.
+// Start starts closing the files of quiet apps.
 func (s *Store) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() {
@@ -172,7 +172,7 @@ func (s *Store) Start(ctx context.Context) error {
 	})
 }
 
-// Stop closes all files and ends all tails. Appends after it fail.
+// Stop closes all files and all tails. Appends after it fail.
 func (s *Store) Stop() {
 	s.Halt(nil)
 	s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *Store) Stop() {
 	}
 }
 
-// retire makes the app's log unusable: whoever holds it looks it up again.
+// retire makes the app's log unusable: its users look it up again.
 func (a *appLog) retire(reason error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *Store) closeIdle(now time.Time) {
 		owes := a.owed > 0
 		a.mu.Unlock()
 		if owes {
-			_, _ = a.append(nil, now, true) // it goes on owing when that fails
+			_, _ = a.append(nil, now, true) // if that fails the loss is reported later
 		}
 	}
 }
@@ -251,20 +251,20 @@ func (s *Store) makeApp(guid string) (*appLog, error) {
 	return a, nil
 }
 
-// Append writes entries, those of one app with one write (one per segment when
-// they fill more than one). When it returns nil they outlive this process. An
-// entry whose Seq is not above its stream's Position is there already and is
-// left out. Times that do not increase within a stream are moved up by a
-// nanosecond, a time that is missing or in the future becomes now.
+// Append writes entries, those of one app with one write (one per segment if they fill more
+// than one). When it returns nil they survive this process. An entry whose Seq is not above
+// its stream's Position is already stored and skipped. Times that do not increase within a
+// stream are increased by a nanosecond; a time that is missing or in the future becomes
+// now.
 //
-// An entry that can never be written (a stream of another app, an impossible
-// guid) does not keep the others out; the error tells of it. After a failed
-// write the Position tells what is there.
+// An entry that can never be written (a stream of another app, an invalid guid) does not
+// affect the others; the error describes it. After a failed write, Position returns what
+// was stored.
 func (s *Store) Append(lines ...platform.LogLine) error { return s.appendAll(lines, false) }
 
-// Tell is Append for lines that nobody will bring again. Those without a stream
-// that cannot be written are counted as lost, and the app's log says so as soon
-// as it can be written again.
+// Tell is Append for lines that are never repeated. Those without a stream that cannot be
+// written are counted as lost, and the app's log reports that as soon as it can be written
+// again.
 func (s *Store) Tell(lines ...platform.LogLine) error { return s.appendAll(lines, true) }
 
 func (s *Store) appendAll(entries []platform.LogLine, tell bool) error {
@@ -301,8 +301,8 @@ func (s *Store) appendTo(app string, entries []platform.LogLine, now time.Time, 
 	}
 }
 
-// Position is the last Seq of the stream that is in the store, 0 when it knows
-// none. It survives restarts, also when the line itself has been dropped.
+// Position returns the last Seq of the stream in the store, 0 if it is unknown. It survives
+// restarts, even if the line itself has been dropped.
 func (s *Store) Position(name string) uint64 {
 	if st, ok := s.streams.Load(name); ok {
 		return st.(*stream).seq.Load()
@@ -310,8 +310,8 @@ func (s *Store) Position(name string) uint64 {
 	return 0
 }
 
-// Lost is how many lines of a stream are known to be lost. It survives restarts
-// as long as the stream is not forgotten.
+// Lost returns the number of lost lines of a stream. It survives restarts until the stream
+// is forgotten.
 func (s *Store) Lost(name string) uint64 {
 	if st, ok := s.streams.Load(name); ok {
 		return st.(*stream).lost.Load()
@@ -319,13 +319,13 @@ func (s *Store) Lost(name string) uint64 {
 	return 0
 }
 
-// Totals is what the store holds, and what it was told of since it was opened.
+// Totals are the figures of the store, some of them since it was opened.
 type Totals struct {
 	Apps  int64
 	Bytes int64  // on disk
 	Lost  uint64 // lines of all apps
 	Tails int64  // over HTTP
-	// Streams are those of many apps, Dropped what their readers were too slow
+	// Streams are those of several apps, Dropped the lines that their readers were too slow
 	// for.
 	Streams int64
 	Dropped uint64
@@ -337,8 +337,8 @@ func (s *Store) Totals() Totals {
 		Streams: int64(s.hoses.open.Load()), Dropped: s.hoses.dropped.Load()}
 }
 
-// Forget drops the position of a stream that will not be fed again, so that
-// it need not be remembered with every segment.
+// Forget drops the position of a stream that has ended, so that it is not repeated in every
+// segment.
 func (s *Store) Forget(name string) {
 	found, ok := s.streams.Load(name)
 	if !ok {
@@ -353,8 +353,8 @@ func (s *Store) Forget(name string) {
 	}
 }
 
-// DeleteApp drops all lines of an app and the positions of its streams. Lines
-// that come later begin a new log.
+// DeleteApp drops all lines of an app and the positions of its streams. Later lines start a
+// new log.
 func (s *Store) DeleteApp(app string) error {
 	s.mu.Lock()
 	a := s.apps[app]
@@ -384,17 +384,17 @@ func (s *Store) DeleteApp(app string) error {
 	return nil
 }
 
-// Meta is what is known of an app's log without reading it.
+// Meta is the metadata of an app's log.
 type Meta struct {
 	Count   uint64 // lines that can be read
 	Expired uint64 // lines dropped to make room
-	Lost    uint64 // lines that never came here; the log tells of each loss
+	Lost    uint64 // lost lines; the log reports each loss
 	Oldest  time.Time
 	Newest  time.Time
 	Bytes   int64
 }
 
-// Meta describes the logs of all apps.
+// Meta returns the metadata of all logs.
 func (s *Store) Meta() map[string]Meta {
 	out := map[string]Meta{}
 	for _, a := range s.all() {

@@ -126,7 +126,7 @@ func TestEntriesSurvive(t *testing.T) {
 	}
 	s = open(t, dir, logs.Options{})
 	check(s)
-	add(t, s, want[:2]...) // fed again: it is there already
+	add(t, s, want[:2]...) // appended again: already stored
 	check(s)
 	add(t, s, line("a", "s1", 3, t0.Add(10), "three"))
 	if got := texts(read(t, s, "a", logs.ReadQuery{Descending: true, Limit: 1})); !slices.Equal(got, []string{"three"}) {

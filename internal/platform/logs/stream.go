@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// Bounds of the streams that are open at a time.
+	// Limits of concurrent streams.
 	maxStreamsOfOne = 20 // of one user or client
 	maxStreamsOfAll = 500
 	maxSources      = 1000 // apps that a stream may name
-	// beatEvery is how often a quiet stream shows that it is alive.
+	// beatEvery is the interval of heartbeats on a quiet stream.
 	beatEvery = 10 * time.Second
-	// streamBatch is how many envelopes an event has at most.
+	// streamBatch is the largest number of envelopes in an event.
 	streamBatch = 100
 )
 
-// streamWishes are what a stream selects.
-type streamWishes struct {
+// streamOptions are the parameters of a stream.
+type streamOptions struct {
 	apps  []string // nil: all
 	shard string
 	log   bool
@@ -41,7 +41,7 @@ type streamWishes struct {
 	names []string
 }
 
-// problem is an error as the gateway of the reverse log proxy words it.
+// problem writes an error in the format of the reverse log proxy's gateway.
 func problem(w http.ResponseWriter, status int, name, message string) error {
 	text, err := json.Marshal(map[string]string{"error": name, "message": message})
 	if err != nil {
@@ -54,9 +54,8 @@ func problem(w http.ResponseWriter, status int, name, message string) error {
 	return nil
 }
 
-// parseStream understands the query of a stream; the word and the sentence say
-// what is wrong.
-func parseStream(v url.Values) (q streamWishes, word, sentence string) {
+// parseStream parses the query of a stream; word and sentence describe an error.
+func parseStream(v url.Values) (q streamOptions, word, sentence string) {
 	if len(v) == 0 {
 		return q, "empty_query", "query cannot be empty"
 	}
@@ -90,7 +89,7 @@ func parseStream(v url.Values) (q streamWishes, word, sentence string) {
 
 // stream is the API of the reverse log proxy's gateway: Server-Sent Events, each
 // with a batch of envelopes, from now on and of many apps. There are log lines
-// and the gauges of instances; nothing here makes counters, timers or events.
+// and the gauges of instances; no counters, timers or events.
 //
 //	data: {"batch":[…]}
 //	event: heartbeat   the time, when nothing came for a while
@@ -116,7 +115,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	defer a.streams.leave(caller)
 	shard := q.shard
 	if shard != "" {
-		shard = caller + "\n" + shard // nobody takes part in the shards of others
+		shard = caller + "\n" + shard // callers do not share each other's shards
 	}
 	hose := a.store.Hose(q.apps, shard)
 	defer hose.Close()
@@ -136,12 +135,12 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	stop := background.OnDone(web.Closing(r.Context()), "log stream of many apps", cancel)
 	defer stop()
-	a.pour(ctx, &pouring{api: a, w: w, control: control, want: q, abouts: map[string]*About{}}, hose)
+	a.sendEnvelopes(ctx, &envelopeWriter{api: a, w: w, control: control, want: q, abouts: map[string]*About{}}, hose)
 	return nil
 }
 
-// mayStream reports whether the caller may read all these apps; without apps, all
-// that there are.
+// mayStream reports whether the caller may read all these apps, or every app if none is
+// given.
 func (a *api) mayStream(ctx context.Context, apps []string) (bool, error) {
 	if claims := token.FromContext(ctx); claims != nil && claims.HasAny(seesAll...) {
 		return true, nil
@@ -154,8 +153,8 @@ func (a *api) mayStream(ctx context.Context, apps []string) (bool, error) {
 	return len(apps) > 0, nil
 }
 
-// pour sends what comes until the reader leaves or may no longer read.
-func (a *api) pour(ctx context.Context, p *pouring, hose *Hose) {
+// sendEnvelopes sends envelopes until the reader disconnects or may no longer read.
+func (a *api) sendEnvelopes(ctx context.Context, p *envelopeWriter, hose *Hose) {
 	checked, measured, sent := time.Now(), time.Time{}, time.Now()
 	for {
 		now := time.Now()
@@ -207,18 +206,18 @@ func (a *api) pour(ctx context.Context, p *pouring, hose *Hose) {
 	}
 }
 
-// pouring writes batches of envelopes to one reader.
-type pouring struct {
+// envelopeWriter writes batches of envelopes to one reader.
+type envelopeWriter struct {
 	api     *api
 	w       http.ResponseWriter
 	control *http.ResponseController
-	want    streamWishes
+	want    streamOptions
 	buf     []byte
 	inBatch int
 	abouts  map[string]*About // of this write
 }
 
-func (p *pouring) about(ctx context.Context, app string) *About {
+func (p *envelopeWriter) about(ctx context.Context, app string) *About {
 	about, ok := p.abouts[app]
 	if !ok {
 		about = p.api.access.About(ctx, app)
@@ -227,8 +226,8 @@ func (p *pouring) about(ctx context.Context, app string) *About {
 	return about
 }
 
-// envelope begins another envelope, in a new event if need be.
-func (p *pouring) envelope() {
+// envelope starts another envelope, in a new event if needed.
+func (p *envelopeWriter) envelope() {
 	switch {
 	case p.inBatch == streamBatch:
 		p.endBatch()
@@ -241,14 +240,14 @@ func (p *pouring) envelope() {
 	p.inBatch++
 }
 
-func (p *pouring) endBatch() {
+func (p *envelopeWriter) endBatch() {
 	if p.inBatch > 0 {
 		p.buf = append(p.buf, "]}\n\n"...)
 	}
 	p.inBatch = 0
 }
 
-func (p *pouring) lines(ctx context.Context, entries []platform.LogLine, dropped uint64) error {
+func (p *envelopeWriter) lines(ctx context.Context, entries []platform.LogLine, dropped uint64) error {
 	if !p.want.log {
 		return nil
 	}
@@ -278,7 +277,7 @@ func (p *pouring) lines(ctx context.Context, entries []platform.LogLine, dropped
 	return p.flush()
 }
 
-func (p *pouring) gauges(ctx context.Context, all []Gauge) error {
+func (p *envelopeWriter) gauges(ctx context.Context, all []Gauge) error {
 	clear(p.abouts)
 	for i := range all {
 		g := &all[i]
@@ -292,12 +291,12 @@ func (p *pouring) gauges(ctx context.Context, all []Gauge) error {
 	return p.flush()
 }
 
-func (p *pouring) closing(reason string) {
+func (p *envelopeWriter) closing(reason string) {
 	p.buf = fmt.Appendf(p.buf, "event: closing\ndata: %s\n\n", reason)
 	_ = p.flush() // the reader may be gone
 }
 
-func (p *pouring) flush() error {
+func (p *envelopeWriter) flush() error {
 	if len(p.buf) == 0 {
 		return nil
 	}
@@ -312,7 +311,7 @@ func (p *pouring) flush() error {
 	return p.control.Flush()
 }
 
-// streamCount bounds the streams of a caller and of all.
+// streamCount limits the streams of a caller and of all.
 type streamCount struct {
 	mu  sync.Mutex
 	all int

@@ -19,7 +19,7 @@ import (
 )
 
 // pour opens a stream.
-func (d *desk) pour(query, bearer string) *sse {
+func (d *desk) sendEnvelopes(query, bearer string) *sse {
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+"/v2/read?"+query, nil)
 	if err != nil {
@@ -125,8 +125,8 @@ func TestWhoMayStream(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	mine := d.pour("log&source_id=anna", anna)
-	all := d.pour("log", d.token("x", "doppler.firehose"))
+	mine := d.sendEnvelopes("log&source_id=anna", anna)
+	all := d.sendEnvelopes("log", d.token("x", "doppler.firehose"))
 	add(t, d.store, line("bert", "t", 1, t0, "his"), line("anna", "s", 1, t0, "hers"))
 	if got := fmt.Sprint(mine.texts()); got != "[anna hers]" {
 		t.Errorf("hers: %s", got)
@@ -142,7 +142,7 @@ func TestWhoMayStream(t *testing.T) {
 	}
 }
 
-// Readers with one shard id share the lines, and nobody else takes part.
+// Readers with one shard id share the lines among themselves only.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -176,7 +176,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// A reader that does not keep up loses lines, is told how many, and keeps nobody
+// A reader that does not keep up loses lines, is told how many, and keeps no one
 // waiting.
 func TestSlowStream(t *testing.T) {
 	t.Parallel()
@@ -207,12 +207,12 @@ func TestStreamsOfOneCaller(t *testing.T) {
 	anna := d.token("anna", "cloud_controller.read")
 	var open []*sse
 	for range 20 {
-		open = append(open, d.pour("log&source_id=anna", anna))
+		open = append(open, d.sendEnvelopes("log&source_id=anna", anna))
 	}
 	if status, body := d.get("/v2/read?log&source_id=anna", anna); status != http.StatusTooManyRequests {
 		t.Errorf("%d %s", status, body)
 	}
-	d.pour("log&source_id=bert", d.token("bert", "cloud_controller.read"))
+	d.sendEnvelopes("log&source_id=bert", d.token("bert", "cloud_controller.read"))
 	open[0].body.Close()
 	for {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/v2/read?log&source_id=anna", nil)
@@ -239,7 +239,7 @@ func TestNamesFollow(t *testing.T) {
 	d.rename("u", "before")
 	add(t, d.store, line("u", "s", 1, t0, "one"))
 	tail := d.follow("/api/v1/tail/u?recent=1", "u", "")
-	stream := d.pour("log&source_id=u", d.token("u", "cloud_controller.read"))
+	stream := d.sendEnvelopes("log&source_id=u", d.token("u", "cloud_controller.read"))
 	named := func(data, name string) {
 		t.Helper()
 		for _, has := range []string{`"app_name":"` + name + `"`, `"process_id":"u-web"`, `"origin":"rep"`, `"job":"diego-cell"`, `"deployment":"test"`} {

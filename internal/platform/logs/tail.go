@@ -13,16 +13,16 @@ import (
 	"ingot/internal/platform"
 )
 
-// SourceLogs is the source of what the log says about itself.
+// SourceLogs is the source of lines by the log itself.
 const SourceLogs = "LGR"
 
 const (
 	batchLines = 256
-	batchBytes = 32 << 10 // text in a batch, but for a line that is longer alone
-	batchRead  = 64 << 10 // what is read of a segment at a time
+	batchBytes = 32 << 10 // text in a batch, except for a single longer line
+	batchRead  = 64 << 10 // read from a segment at a time
 )
 
-// Start says where a tail begins.
+// Start is the start position of a tail.
 type Start struct {
 	kind  startKind
 	after uint64
@@ -37,14 +37,13 @@ const (
 	startSince
 )
 
-// After begins with the line that follows the one of this number.
+// After starts after the line with this number.
 func After(number uint64) Start { return Start{kind: startAfter, after: number} }
 
-// Newest begins with the newest so many lines that are there.
+// Newest starts with the newest existing lines.
 func Newest(lines uint64) Start { return Start{kind: startNewest, after: lines} }
 
-// Since begins with the first line, in the order of arrival, that is younger
-// than t.
+// Since starts with the first line, in the order of arrival, that is newer than t.
 func Since(t time.Time) Start {
 	if t.IsZero() {
 		return Start{kind: startSince, since: math.MinInt64}
@@ -52,18 +51,17 @@ func Since(t time.Time) Start {
 	return Start{kind: startSince, since: t.UnixNano()}
 }
 
-// Tail reads an app's lines in the order in which they arrive, and waits for
-// more. It reads the files that the writer wrote, so it costs the writer nothing
-// however slow it is, and it misses lines only when the app's share was used up
-// before it came to them. Lines are numbered by arrival, from 1, without gaps
-// and for as long as there is the app, so that a number is enough to go on.
+// Tail reads an app's lines in the order of arrival, and waits for more. It reads the
+// files, so it never delays the writer, and it misses lines only if they were dropped
+// before it read them. Lines are numbered by arrival, from 1, without gaps and for the
+// lifetime of the app, so that a number is enough to continue.
 type Tail struct {
 	app  *appLog
 	wake chan struct{}
 
-	next    uint64 // number of the line that it wants
-	skip    int64  // lines up to this time are left out, until the first later one
-	segment uint64 // where it reads; 0: look for it
+	next    uint64 // number of the next line
+	skip    int64  // lines up to this time are skipped, until the first later one
+	segment uint64 // current segment; 0: unknown
 	begin   uint64 // number of the segment's first line
 	offset  int64
 	at      uint64 // number of the line at offset
@@ -73,20 +71,20 @@ type Tail struct {
 	closed bool
 }
 
-// Batch is what a Tail has for its subscriber: lines that follow each other.
+// Batch is a sequence of consecutive lines.
 type Batch struct {
-	// Missed is how many lines before the entries were dropped before the tail
-	// came to them.
+	// Missed is the number of lines before the entries that were dropped before the tail
+	// read them.
 	Missed  uint64
 	First   uint64 // number of the first entry
 	Entries []platform.LogLine
 }
 
-// Last is the number of the last line that the batch accounts for.
+// Last returns the number of the last line in the batch.
 func (b Batch) Last() uint64 { return b.First + uint64(len(b.Entries)) - 1 }
 
-// Tail subscribes to an app. The subscriber calls Next from one goroutine, and
-// Close at the end.
+// Tail subscribes to an app. The subscriber calls Next from one goroutine, and Close at the
+// end.
 func (s *Store) Tail(app string, from Start) (*Tail, error) {
 	t := &Tail{wake: make(chan struct{}, 1), skip: math.MinInt64}
 	for {
@@ -110,7 +108,7 @@ func (a *appLog) subscribe(t *Tail, from Start) bool {
 	total := a.total()
 	switch from.kind {
 	case startAfter:
-		// A number from before a crash of the machine may be higher than any.
+		// A number from before a crash of the machine may be too high.
 		t.next = min(from.after, total) + 1
 	case startNewest:
 		t.next = max(total-min(total, from.after), a.expired) + 1
@@ -131,10 +129,10 @@ func (a *appLog) subscribe(t *Tail, from Start) bool {
 	return true
 }
 
-// At is the number of the line before the one that comes next.
+// At returns the number of the line before the next one.
 func (t *Tail) At() uint64 { return t.next - 1 }
 
-// total is how many lines ever arrived: the number of the newest one.
+// total returns the number of the newest line.
 func (a *appLog) total() uint64 {
 	n := a.expired + a.active.count
 	for _, s := range a.sealed {
@@ -143,8 +141,8 @@ func (a *appLog) total() uint64 {
 	return n
 }
 
-// Next waits for lines. It fails with ctx, with ErrStopped when the store was
-// stopped, and with ErrClosed when the tail was closed or the app deleted.
+// Next waits for lines. It fails with ctx, with ErrStopped if the store was stopped, and
+// with ErrClosed if the tail was closed or the app deleted.
 func (t *Tail) Next(ctx context.Context) (Batch, error) {
 	var missed uint64
 	for {
@@ -172,8 +170,8 @@ func (t *Tail) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// find returns the segment with the line that is wanted next, or none when that
-// has not arrived; gap is how many lines had to be given up.
+// find returns the segment with the next line, or none if that has not arrived; gap is the
+// number of lines that were dropped.
 func (t *Tail) find() (seg segment, gap uint64, err error) {
 	t.mu.Lock()
 	closed := t.closed
@@ -213,7 +211,7 @@ func (t *Tail) read(seg segment) (Batch, error) {
 	f, err := os.Open(t.app.path(seg.number))
 	if errors.Is(err, os.ErrNotExist) {
 		t.segment = 0
-		return Batch{First: t.next}, nil // dropped since we looked, which find will see
+		return Batch{First: t.next}, nil // dropped meanwhile, which find will see
 	}
 	if err != nil {
 		return Batch{}, err
@@ -236,7 +234,7 @@ func (t *Tail) read(seg segment) (Batch, error) {
 			return b, nil
 		}
 		if want == seg.size-t.offset {
-			// Damaged: what is left of the segment cannot be read.
+			// Damaged: the rest of the segment cannot be read.
 			end := t.begin + seg.count
 			b := Batch{Missed: end - t.next, First: end}
 			t.next, t.segment = end, 0
@@ -245,8 +243,8 @@ func (t *Tail) read(seg segment) (Batch, error) {
 	}
 }
 
-// take makes a batch of the lines in buf, which is what follows the offset.
-// moved is false when not even one frame is whole.
+// take returns the lines in buf, which starts at the offset. moved is false if not even one
+// frame is complete.
 func (t *Tail) take(buf []byte) (b Batch, moved bool) {
 	s := &t.scan
 	s.buf, s.off, s.middle = buf, 0, t.offset > 0
@@ -286,8 +284,8 @@ func (t *Tail) take(buf []byte) (b Batch, moved bool) {
 	return b, moved
 }
 
-// Close ends the subscription. It may be called again, also while another
-// goroutine is in Next.
+// Close closes the subscription. It may be called more than once, and concurrently with
+// Next.
 func (t *Tail) Close() {
 	t.app.mu.Lock()
 	delete(t.app.tails, t)

@@ -28,10 +28,7 @@ type fixture struct {
 
 func setup(t testing.TB) *fixture {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	f := &fixture{t: t, store: platformdb.New(d)}
 	p, admin := actions.New(), actions.Actor{GUID: "admin", Type: "client", Name: "admin"}
 	f.do(func(tx platform.Tx) error {

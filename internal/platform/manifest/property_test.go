@@ -295,7 +295,7 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 				}
 				own := []platform.DropletSidecar{{Name: rapid.SampledFrom([]string{"a", "bp"}).Draw(r, "own"), Command: "x", ProcessTypes: some(), MemoryMB: memory.Draw(r, "memory")}}
 				try(func(tx platform.Tx) error {
-					d := &platform.Droplet{AppGUID: app.GUID, State: platform.Staged, ProcessTypes: types, Sidecars: own}
+					d := &platform.Droplet{AppGUID: app.GUID, State: platform.DropletStaged, ProcessTypes: types, Sidecars: own}
 					if err := tx.Droplets().Insert(d); err != nil {
 						return err
 					}

@@ -65,9 +65,9 @@ var deployments = define(table[platform.Deployment]{
 	base: (*platform.Deployment).Base, meta: (*platform.Deployment).Meta,
 	columns: []column[platform.Deployment]{
 		text("app_guid", func(d *platform.Deployment) *string { return &d.AppGUID }),
-		text("strategy", func(d *platform.Deployment) *string { return &d.Strategy }),
-		text("status", func(d *platform.Deployment) *string { return &d.Status }),
-		text("reason", func(d *platform.Deployment) *string { return &d.Reason }),
+		text("strategy", func(d *platform.Deployment) *platform.DeploymentStrategy { return &d.Strategy }),
+		text("status", func(d *platform.Deployment) *platform.DeploymentStatus { return &d.Status }),
+		text("reason", func(d *platform.Deployment) *platform.DeploymentReason { return &d.Reason }),
 		moment("last_change", func(d *platform.Deployment) *time.Time { return &d.LastChange }),
 		text("droplet_guid", func(d *platform.Deployment) *string { return &d.DropletGUID }),
 		text("previous_droplet_guid", func(d *platform.Deployment) *string { return &d.PreviousDropletGUID }),

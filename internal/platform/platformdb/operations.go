@@ -17,7 +17,7 @@ var buildpacks = define(table[platform.Buildpack]{
 		integer("position", func(b *platform.Buildpack) *int { return &b.Position }),
 		flag("enabled", func(b *platform.Buildpack) *bool { return &b.Enabled }),
 		flag("locked", func(b *platform.Buildpack) *bool { return &b.Locked }),
-		text("state", func(b *platform.Buildpack) *string { return &b.State }),
+		text("state", func(b *platform.Buildpack) *platform.BuildpackState { return &b.State }),
 		text("filename", func(b *platform.Buildpack) *string { return &b.Filename }),
 		text("lifecycle", func(b *platform.Buildpack) *string { return &b.Lifecycle }),
 		flag("bundled", func(b *platform.Buildpack) *bool { return &b.Bundled }),

@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			storetest.Conformance(t, func(t *testing.T) platform.Store {
 				t.Helper()
-				return open(t, dbtest.New(t, dialect))
+				return platformdb.New(dbtest.Migrated(t, dialect, platformdb.Migrations))
 			})
 		})
 	}

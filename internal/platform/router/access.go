@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Access is what is known of a request when it has ended.
+// Access describes a finished request.
 type Access struct {
 	Host      string
-	Time      time.Time // when it began
+	Time      time.Time // start of the request
 	Method    string
 	URI       string
 	Proto     string
-	Status    int // 499: the client went away first
+	Status    int // 499: the client closed the connection first
 	Referer   string
 	UserAgent string
 
-	RequestBytes, ResponseBytes int64 // of the bodies; of an upgraded connection only what was before
+	RequestBytes, ResponseBytes int64 // of the bodies; for an upgraded connection, only before the upgrade
 
 	RemoteAddr     string
 	ForwardedFor   string
 	ForwardedProto string
 	RequestID      string
 
-	Duration   time.Duration // until the last byte, or the end of an upgraded connection
-	RouterTime time.Duration // of it, before the backend that answered was asked
+	Duration   time.Duration // until the last byte, or until an upgraded connection closed
+	RouterTime time.Duration // the part of Duration before the request went to the backend that answered
 
 	Route       string // guid; "" when none matched
-	Backend     string // address; "" when none was asked, as with those below
+	Backend     string // address; this and the fields below are empty when no backend was tried
 	App         string
 	Process     string
 	Instance    string
@@ -36,18 +36,17 @@ type Access struct {
 	Attempts    int
 	RouterError string
 
-	trace trace // as the app got it
+	trace trace // as sent to the app
 }
 
-// Fields of a line are no longer than these, so that a request cannot make it
-// arbitrarily long.
+// Longest fields of an access line, so that a request cannot make a line arbitrarily long.
 const (
 	maxURI    = 20000
 	maxHeader = 1000
 )
 
-// AppendLine appends the request in gorouter's access log format, the text of RTR
-// lines. All that the client chose is quoted.
+// AppendLine appends the request in gorouter's access log format, the text of RTR lines.
+// Everything chosen by the client is quoted.
 func (a *Access) AppendLine(b []byte) []byte {
 	if host := limited(a.Host, maxHeader); isPlainText(host) && strings.IndexByte(host, ' ') < 0 {
 		b = append(b, host...)
@@ -104,7 +103,7 @@ func appendRequestLine(b []byte, method, uri, proto string) []byte {
 	return append(b, '"')
 }
 
-// appendPair appends a space, a name and its value in quotes, or a dash for none.
+// appendPair appends a space, a name and its quoted value, or a dash if the value is empty.
 func appendPair(b []byte, name, value string) []byte {
 	b = append(b, ' ')
 	b = append(b, name...)
@@ -120,7 +119,7 @@ func appendPair(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
-// appendSeconds appends seconds with six digits behind the point.
+// appendSeconds appends seconds with six decimal digits.
 func appendSeconds(b []byte, name string, d time.Duration) []byte {
 	b = append(b, ' ')
 	b = append(b, name...)
@@ -130,15 +129,15 @@ func appendSeconds(b []byte, name string, d time.Duration) []byte {
 		micros = -micros
 	}
 	b = strconv.AppendInt(b, micros/1e6, 10)
-	rest := micros%1e6 + 1e6 // its first digit becomes the point
+	rest := micros%1e6 + 1e6 // the leading digit is overwritten by the decimal point
 	at := len(b)
 	b = strconv.AppendInt(b, rest, 10)
 	b[at] = '.'
 	return b
 }
 
-// isPlainText tells whether quoting would change nothing: there is nothing but
-// what can be seen in ASCII, without quotes and backslashes.
+// isPlainText reports whether quoting would change nothing: s is printable ASCII without
+// quotes and backslashes.
 func isPlainText(s string) bool {
 	for i := range len(s) {
 		if classes[s[i]]&classUnquoted == 0 {

@@ -9,13 +9,13 @@ import (
 	"ingot/internal/platform"
 )
 
-// Lines takes the lines of apps' logs: the log store.
+// Lines stores log lines of apps; the log store implements it.
 type Lines interface {
 	Tell(lines ...platform.LogLine) error
 }
 
-// AccessLog writes the router's access lines to the logs of their apps, in
-// batches, so that no request waits for a disk. It is a background.Service.
+// AccessLog writes the router's access lines to the logs of their apps, in batches, so that
+// no request waits for a disk. It is a background.Service.
 type AccessLog struct {
 	background.Part
 	to    Lines
@@ -26,7 +26,7 @@ type AccessLog struct {
 const (
 	accessBuffer = 16384
 	accessBatch  = 512
-	// accessPause is how long a line waits for others.
+	// accessPause is how long a line waits to be written together with others.
 	accessPause = 5 * time.Millisecond
 )
 
@@ -35,9 +35,9 @@ func NewAccessLog(to Lines, log *slog.Logger) *AccessLog {
 	return &AccessLog{to: to, log: log, lines: make(chan platform.LogLine, accessBuffer)}
 }
 
-// Add takes the line of a request: it is Options.AccessLog. A request that no app
-// has leaves no line. When the disk cannot keep up, the request waits: a line is
-// never lost silently.
+// Add queues the line of a request; it is meant for Options.AccessLog. A request without an
+// app has no line. When the disk cannot keep up, the request waits, so that no line is
+// lost.
 func (a *AccessLog) Add(access Access) {
 	if access.App == "" {
 		return
@@ -47,7 +47,7 @@ func (a *AccessLog) Add(access Access) {
 	}
 }
 
-// Start begins to write.
+// Start starts writing.
 func (a *AccessLog) Start(ctx context.Context) error {
 	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { a.write(work) })
@@ -55,7 +55,7 @@ func (a *AccessLog) Start(ctx context.Context) error {
 	})
 }
 
-// Stop writes the lines that were added and ends.
+// Stop writes the queued lines and stops.
 func (a *AccessLog) Stop() { a.Halt(nil) }
 
 func (a *AccessLog) write(ctx context.Context) {
@@ -70,7 +70,7 @@ func (a *AccessLog) write(ctx context.Context) {
 			a.flushAll(batch)
 			return
 		}
-		// Others come soon: together they cost one write.
+		// More lines usually follow soon: written together they cost one write.
 		pause.Reset(accessPause)
 		select {
 		case <-pause.C:
@@ -80,8 +80,7 @@ func (a *AccessLog) write(ctx context.Context) {
 	}
 }
 
-// flushAll writes the batch and all lines that wait now. It returns the empty
-// batch, to be filled again.
+// flushAll writes the batch and all queued lines. It returns the emptied batch for reuse.
 func (a *AccessLog) flushAll(batch []platform.LogLine) []platform.LogLine {
 	for {
 		select {
@@ -97,7 +96,7 @@ func (a *AccessLog) flushAll(batch []platform.LogLine) []platform.LogLine {
 
 func (a *AccessLog) flush(batch []platform.LogLine) []platform.LogLine {
 	if err := a.to.Tell(batch...); err != nil {
-		a.log.Warn("access lines could not be logged", "error", err)
+		a.log.Warn("writing access log lines failed", "error", err)
 	}
 	clear(batch)
 	return batch[:0]

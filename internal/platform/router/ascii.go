@@ -2,13 +2,13 @@ package router
 
 import "strconv"
 
-// The classes of bytes in heads.
+// Classes of bytes in a message head.
 const (
 	classToken    = 1 << iota // in names
 	classVisible              // in targets
 	classText                 // in values
-	classHost                 // in names of hosts, with a port
-	classUnquoted             // the same in quotes and without
+	classHost                 // in host names, with a port
+	classUnquoted             // unchanged by quoting
 )
 
 var classes = func() (c [256]uint8) {
@@ -46,8 +46,8 @@ func isToken(b []byte) bool { return len(b) > 0 && all(b, classToken) }
 func isHost(b []byte) bool  { return all(b, classHost) }
 func isText(b []byte) bool  { return all(b, classText) }
 
-// isPlainTarget tells whether a target is one that everybody reads in the same
-// way: escapes are whole, and there is no fragment.
+// isPlainTarget reports whether every HTTP implementation reads the target in the same way:
+// escapes are complete and there is no fragment.
 func isPlainTarget(b []byte) bool {
 	for i, c := range b {
 		if classes[c]&classVisible == 0 || c == '#' {
@@ -67,7 +67,7 @@ func isPlainTarget(b []byte) bool {
 	return true
 }
 
-// equalFold compares with a name in small letters.
+// equalFold reports whether b equals lower, which is in lower case, ignoring case.
 func equalFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
@@ -83,7 +83,7 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// trimmed is the span without spaces around it.
+// trimmed returns the span without surrounding white space.
 func trimmed(b []byte, from, to int) span {
 	for from < to && (b[from] == ' ' || b[from] == '\t') {
 		from++
@@ -94,7 +94,7 @@ func trimmed(b []byte, from, to int) span {
 	return span{from, to}
 }
 
-// decimal reads digits and nothing else, of a number that is not large.
+// decimal parses a small number that consists of digits only.
 func decimal(b []byte) (int, bool) {
 	n, ok := decimal64(b)
 	return int(n), ok && n < 1<<31

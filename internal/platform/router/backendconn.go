@@ -10,23 +10,23 @@ import (
 
 const backendBuffer = 8 << 10
 
-// backendConn is a connection of an express lane to a backend.
+// backendConn is a connection of the fast path to a backend.
 type backendConn struct {
 	net.Conn
-	buf      []byte // buf[r:w] has been read and not been looked at
+	buf      []byte // buf[r:w] has been read but not parsed
 	r, w     int
-	deadline time.Time // of reads, as it was set last
-	since    time.Time // idle since then
+	deadline time.Time // read deadline, as set last
+	since    time.Time // start of the idle time
 	reused   bool
-	// doubtful is one whose last answer had no body: an app that sends one
-	// nevertheless, later, would answer the next request with it.
+	// doubtful means that the last response had no body: an app that wrongly sends one
+	// later would answer the next request with it.
 	doubtful bool
 
-	out []byte          // to be written by the next fill
-	raw syscall.RawConn // nil when it has none
-	// What turn says to fill. turn is the method, made once.
+	out []byte          // written by the next fill
+	raw syscall.RawConn // nil if the connection has none
+	// Results that turn leaves for fill. turn is the method value, created once.
 	turn  func(fd uintptr) bool
-	asked bool // all of out is written
+	asked bool // all of out has been written
 	got   int
 	err   error
 }
@@ -41,8 +41,8 @@ func newBackendConn(conn net.Conn) *backendConn {
 	return b
 }
 
-// await sets the deadline of reads to about d from now. A deadline that is near
-// enough stays: setting one for each request costs more than it is worth.
+// await sets the read deadline to about d from now. A deadline that is close enough stays,
+// because setting one for each request is expensive.
 func (b *backendConn) await(now time.Time, d time.Duration) {
 	if left := b.deadline.Sub(now); left > d/2 && left <= d {
 		return
@@ -51,11 +51,10 @@ func (b *backendConn) await(now time.Time, d time.Duration) {
 	_ = b.SetReadDeadline(b.deadline)
 }
 
-// ask has the next fill write out before it reads. Nothing that was read before
-// is of interest any more.
+// ask makes the next fill write out before it reads, and discards the buffer.
 func (b *backendConn) ask(out []byte) { b.out, b.r, b.w = out, 0, 0 }
 
-// fill reads more into the buffer, which has to have room.
+// fill reads more into the buffer, which must have room.
 func (b *backendConn) fill() error {
 	if b.r == b.w {
 		b.r, b.w = 0, 0
@@ -73,9 +72,9 @@ func (b *backendConn) fill() error {
 	return err
 }
 
-// exchange writes out. If it can it also reads, and then it is done: no attempt
-// is made to read before there can be an answer, which spares a system call of
-// every request.
+// exchange writes out. If possible it also reads the response, and done is true then. It
+// does not try to read before a response can have arrived, which saves a system call per
+// request.
 func (b *backendConn) exchange() (done bool, err error) {
 	if b.raw != nil {
 		b.asked, b.got, b.err = false, 0, nil
@@ -91,7 +90,7 @@ func (b *backendConn) exchange() (done bool, err error) {
 		case err != nil:
 			return false, err // the deadline may have passed before a byte was written
 		}
-		// Not all of it went out at once.
+		// A partial write.
 	}
 	out := b.out
 	b.out = nil
@@ -99,11 +98,10 @@ func (b *backendConn) exchange() (done bool, err error) {
 	return false, err
 }
 
-// writeThenRead is called until it returns true, each time when the connection
-// may have become readable. What came before the first call does not count for
-// that: there is nothing that a backend might say unasked. If it hung up, it
-// will say so again to the question; if it only does not speak any more, the
-// next read finds out, after the deadline of this one.
+// writeThenRead is called until it returns true, each time the connection may have become
+// readable. The first call ignores what arrived before it, because a backend has nothing to
+// send before the request. If the backend closed the connection, the read fails as well; if
+// it merely stopped responding, the next read fails at its deadline.
 func (b *backendConn) writeThenRead(fd uintptr) bool {
 	if !b.asked {
 		n, err := again(func() (int, error) { return syscall.Write(int(fd), b.out) })
@@ -132,7 +130,7 @@ func (b *backendConn) writeThenRead(fd uintptr) bool {
 	return true
 }
 
-// again repeats a system call that a signal interrupted.
+// again repeats a system call that was interrupted by a signal.
 func again(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, syscall.EINTR) {
@@ -141,14 +139,14 @@ func again(call func() (int, error)) (n int, err error) {
 	}
 }
 
-// alive tells whether the backend has neither closed the connection nor said
-// something that nobody asked for.
+// alive reports whether the backend has neither closed the connection nor sent unexpected
+// bytes.
 func (b *backendConn) alive() bool {
 	if b.raw == nil {
 		return true
 	}
 	var silent bool
-	// Not Read: the deadline of the last answer has passed after a pause.
+	// Not Read: the read deadline of the last response has passed by now.
 	err := b.raw.Control(func(fd uintptr) {
 		var one [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

@@ -1,7 +1,7 @@
 package router
 
-// Busy tells whether an instance has requests under way, also when no route
-// leads to it any more.
+// Busy reports whether an instance has requests in progress, even if no route maps to it
+// any more.
 func (p *Proxy) Busy(instanceGUID string) bool {
 	p.counters.mu.Lock()
 	defer p.counters.mu.Unlock()

@@ -2,15 +2,15 @@ package router
 
 import "errors"
 
-var errChunks = errors.New("the backend sent a chunk that is none")
+var errChunks = errors.New("the backend sent a malformed chunk")
 
-// chunks follows the framing of a chunked body that is passed on as it is, to
-// know where it ends.
+// chunks tracks the framing of a chunked body that is passed through unchanged, to find its
+// end.
 type chunks struct {
 	state chunkState
-	left  int64 // of the chunk, or its size as far as it was read
+	left  int64 // of the chunk; while its size is being read, the value so far
 	extra int   // bytes of extensions and trailers
-	data  int64 // bytes of the body proper
+	data  int64 // bytes of the body without framing
 }
 
 type chunkState uint8
@@ -30,10 +30,10 @@ const (
 	chunksDone
 )
 
-// maxChunkExtra bounds extensions and trailers together.
+// maxChunkExtra limits extensions and trailers together.
 const maxChunkExtra = 64 << 10
 
-// follow looks at more of the body and returns how much of b belongs to it.
+// follow parses more of the body and returns how much of b belongs to it.
 func (c *chunks) follow(b []byte) (n int, err error) {
 	for n < len(b) && c.state != chunksDone {
 		if c.state == chunkData {

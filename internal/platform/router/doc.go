@@ -1,31 +1,32 @@
-// Package router brings requests to app instances: a table of routes and a
-// proxy that looks into it.
+// Package router routes requests to app instances: a routing table and a proxy
+// that uses it.
 //
-//	controller ──Update, Replace──▶ Table ◀──Lookup── Proxy, Express ──▶ instance
+//	controller ──Update, Replace──▶ Table ◀──Lookup── Proxy, FastPath ──▶ instance
 //
 // A table is an immutable snapshot behind one pointer. A change copies the small
 // part that it touches and swaps the pointer, so that lookups never wait and see
 // either all of a change or nothing of it.
 //
-// The proxy answers as Cloud Foundry's gorouter does: the same headers to the
-// app, the same X-Cf-Routererror words, the same access log line.
+// The proxy behaves like Cloud Foundry's gorouter: the same headers to the app,
+// the same X-Cf-Routererror values, the same access log line.
 //
-// There are two ways through it. Proxy is an http.Handler and does everything:
-// upgrades, HTTP/2, large uploads, route services. Express sits before the HTTP
-// server as its listener, and serves plain requests to HTTP/1 instances with code
-// of its own, which is several times as fast; at the first thing that is not
-// plain it gives the connection to the server, with nothing of it consumed. Both
-// choose instances, repeat requests, count and tell in the same way (exchange).
+// Proxy is an http.Handler that supports everything: upgrades, HTTP/2, large
+// uploads, route services. FastPath sits in front of the HTTP server as its
+// listener and serves plain requests to HTTP/1 instances with its own code, which
+// is several times as fast. For anything else it hands the connection to the
+// server, with no byte consumed. Both choose instances, retry, count and log in
+// the same way (exchange).
 //
-// An instance that cannot be reached or hangs up gets no requests for a while
-// (passive ejection). What reached nobody, or may be done twice, goes to another
-// instance; when none is left, to those that the table has by then.
+// An instance that cannot be reached or closes the connection gets no requests for
+// a while (passive ejection). A request that reached no instance, or is
+// idempotent, is retried on another one; when all have been tried, on those that
+// the table has by then.
 //
-// A client that stands still for long loses its connection, so that it does not
-// keep what is held for it; one that is slow does not (stalls, patience).
+// A client that makes no progress for long loses its connection, so that it does
+// not hold resources; a slow one does not (stalls, patience).
 //
-// It must not know where routes come from, engines, or where access lines go:
-// it is told the first and tells the last through a function.
+// The package must not know where routes come from, which engine runs instances,
+// or where access lines go: callers set the routes and pass a function for lines.
 //
 // Imports: base/background, base/safedial, base/seal, base/web, platform,
 // github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.

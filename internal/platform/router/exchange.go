@@ -18,21 +18,21 @@ import (
 	"ingot/internal/base/web"
 )
 
-// exchange is a request on its way.
+// exchange is a request in progress.
 type exchange struct {
 	access     Access
 	counters   *counters
-	w          *recorder // nil in an express lane
+	w          *recorder // nil on the fast path
 	body       *countedBody
 	match      *Match
-	pool       *pool         // of the match, or a part of it
-	sticky     string        // the instance that the session asks for
-	hashed     string        // the value that chooses the instance
-	repeatable bool          // another instance may be asked after a failure
-	service    *serviceVisit // when it goes to a route service first
-	endpoint   *endpoint     // that of the last attempt
+	pool       *pool         // the pool of match, or a part of it
+	sticky     string        // instance that the session cookie names
+	hashed     string        // value that selects the instance
+	repeatable bool          // another instance may be tried after a failure
+	service    *serviceVisit // set when the request goes to a route service first
+	endpoint   *endpoint     // backend of the last attempt
 	stats      *instanceStats
-	began      time.Time // the last attempt
+	began      time.Time // start of the last attempt
 }
 
 type exchangeKey struct{}
@@ -42,7 +42,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// choose makes e the backend of the exchange, from now on.
+// choose makes e the backend of the exchange.
 func (x *exchange) choose(e *endpoint, now time.Time) {
 	if x.endpoint != nil {
 		x.endpoint.state.active.Add(-1)
@@ -56,16 +56,15 @@ func (x *exchange) choose(e *endpoint, now time.Time) {
 	x.access.Attempts++
 }
 
-// maxLooks is how often a request follows a route that moves on. Attempts are
-// counted anew then: the backends are others.
+// maxLooks is how often a request follows a route that changes. Attempts are counted anew
+// each time, because the backends are different.
 const maxLooks = 8
 
-// lookAgain takes the pool that the table has now, when every backend of the one
-// that it had is spent: the route may have moved meanwhile. It returns false when
-// that did not happen.
+// lookAgain switches to the route's current pool when every backend of the old one has been
+// tried, because the route may have changed meanwhile. It returns false if it has not.
 func (x *exchange) lookAgain(t *Table, path string) bool {
 	if x.pool != x.match.pool {
-		return false // the client asked for one instance
+		return false // the client asked for a particular instance
 	}
 	m, ok := t.Serving(x.access.Host, path)
 	if !ok || m == x.match || m.Route.RouteServiceURL != x.match.Route.RouteServiceURL {
@@ -75,17 +74,17 @@ func (x *exchange) lookAgain(t *Table, path string) bool {
 		return false
 	}
 	if before, now := x.pool.hash, m.pool.hash; x.hashed != "" && (now == nil || now.header != before.header) {
-		x.hashed = "" // it is that of another header
+		x.hashed = "" // it belongs to the old route's header
 	}
 	x.match, x.pool, x.access.Route = m, m.pool, m.Route.GUID
 	return true
 }
 
-// mayRepeat looks at what went wrong with the chosen backend, remembers it, and
-// tells whether another may be asked.
+// mayRepeat records the failure of the chosen backend and reports whether another may be
+// tried.
 func (x *exchange) mayRepeat(err error) bool {
 	if x.body != nil && x.body.failed.Load() {
-		return false // it was the client that broke off
+		return false // the client closed the connection
 	}
 	unreached, ended := notConnected(err), hungUp(err)
 	if unreached || errors.Is(err, syscall.ECONNRESET) {
@@ -95,19 +94,19 @@ func (x *exchange) mayRepeat(err error) bool {
 	return unreached || ended && x.repeatable
 }
 
-// hangUp makes this the last answer on its connection when it begins before
-// the request has been read: net/http cannot read on after a full-duplex
-// request that was left unread (it panics), and nobody would want the rest.
+// hangUp makes this the last response on its connection when it starts before the request
+// has been read: net/http cannot continue after a full-duplex request that was left unread
+// (it panics), and the rest of the request is useless.
 func (x *exchange) hangUp(answer http.Header) {
 	if x.body != nil && !x.body.whole.Load() && x.http1() {
 		answer.Set("Connection", "close")
 	}
 }
 
-// http1 tells whether the client speaks HTTP/1.
+// http1 reports whether the client uses HTTP/1.
 func (x *exchange) http1() bool { return strings.HasPrefix(x.access.Proto, "HTTP/1.") }
 
-// refuse answers in the proxy's own name.
+// refuse sends an error of the router itself.
 func (x *exchange) refuse(status int, word, message string) {
 	x.access.RouterError = word
 	h := x.w.Header()
@@ -118,7 +117,7 @@ func (x *exchange) refuse(status int, word, message string) {
 	http.Error(x.w, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), message), status)
 }
 
-// finish tells of the request, also of one that ends in a panic.
+// finish logs and counts the request, even one that panicked.
 func (p *Proxy) finish(x *exchange) {
 	a := &x.access
 	a.Duration = time.Since(a.Time)
@@ -167,8 +166,7 @@ func (p *Proxy) forwardedProto(r *http.Request) string {
 	}
 }
 
-// requestID is the id that the server or the client gave the request, if it is a
-// good one.
+// requestID returns the id that the server or the client gave the request, if it is valid.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get(web.RequestIDHeader); goodRequestID(id) {
 		return id
@@ -207,21 +205,21 @@ func putRequestID(s []byte) {
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
 }
 
-// recorder remembers what was answered. Flushing and hijacking reach the real
-// writer through Unwrap.
+// recorder records the response. Flushing and hijacking reach the real writer through
+// Unwrap.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	empty  bool // the answer has no body
+	empty  bool // the response has no body
 	begun  atomic.Bool
-	waits  waiting // for the client to take something
+	waits  waiting // for the client to accept data
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// FlushError does not flush the head of an answer without a body: in HTTP/2 that
-// ends with its head, and errors of gRPC are only understood so.
+// FlushError does not flush the head of a response without a body: in HTTP/2 such a
+// response consists of one frame, and gRPC reads errors only from that.
 func (w *recorder) FlushError() error {
 	if w.empty {
 		return nil
@@ -250,14 +248,14 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// countedBody counts what the client sent, and notes how it ended.
+// countedBody counts the bytes that the client sent, and records how the body ended.
 type countedBody struct {
 	io.ReadCloser
 	bytes  atomic.Int64
 	whole  atomic.Bool
 	failed atomic.Bool
 
-	waits   waiting // for the client to send something
+	waits   waiting // for the client to send data
 	stalled atomic.Bool
 }
 

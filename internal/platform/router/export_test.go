@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// ExpressServed is how many requests express lanes have served.
-func ExpressServed(p *Proxy) int64 { return p.counters.express.Load() }
+// FastPathServed is how many requests the fast path has served.
+func FastPathServed(p *Proxy) int64 { return p.counters.fastPath.Load() }
 
 // Sign is for tests of signatures that are not fresh.
 func Sign(p *Proxy, forwarded string, at time.Time) (signature, metadata string) {
 	return p.sign(forwarded, at)
 }
 
-// ParsePlain reads a head as express lanes do.
+// ParsePlain reads a head as the fast path does.
 func ParsePlain(head string) (method, target, host string, length int, ok bool) {
 	var q plainRequest
 	if !q.parsePlain([]byte(head)) {
@@ -37,7 +37,7 @@ func StatsAt(p *Proxy, now time.Time) (instances []Stats, apps map[string]*Stats
 const StalledAfter = stalledAfter
 
 // EndStalled ends connections that stand still at a time, and returns how many.
-func EndStalled(e *Express, now time.Time) int { return e.endStalled(now) }
+func EndStalled(e *FastPath, now time.Time) int { return e.endStalled(now) }
 
 // BreakOffStalled ends requests that stand still at a time, and returns how many.
 func BreakOffStalled(p *Proxy, now time.Time) int { return p.breakOffStalled(now) }
@@ -47,7 +47,7 @@ func Stalled(p *Proxy) int64 { return p.counters.stalled.Load() }
 
 // Progress is what the system says about the connections of clients: how many
 // bytes they have taken, and at how many more wait.
-func Progress(e *Express) (acked uint64, waiting int) {
+func Progress(e *FastPath) (acked uint64, waiting int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stalls.mu.Lock()
@@ -58,7 +58,7 @@ func Progress(e *Express) (acked uint64, waiting int) {
 			waiting++
 		}
 	}
-	for l := range e.lanes {
+	for l := range e.conns {
 		add(progressOf(l.conn))
 	}
 	for c := range e.stalls.handed {

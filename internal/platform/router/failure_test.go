@@ -20,7 +20,7 @@ import (
 
 // modes are the two ways that requests go: a header that only the server
 // understands sends them by it.
-var modes = map[string]string{"express": "X-Nothing", "server": "Te"}
+var modes = map[string]string{"fast": "X-Nothing", "server": "Te"}
 
 func eachMode(t *testing.T, f func(t *testing.T, header string)) {
 	t.Helper()
@@ -233,8 +233,8 @@ func TestClientVanishesFromASilentBackend(t *testing.T) {
 		if want := map[bool]int{false: 499, true: 200}[begun]; a.Status != want {
 			t.Errorf("begun %v: %+v", begun, a)
 		}
-		if router.ExpressServed(f.proxy) != 1 {
-			t.Error("it was not an express lane")
+		if router.FastPathServed(f.proxy) != 1 {
+			t.Error("the fast path did not serve it")
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestSlowBackendAndEagerClient(t *testing.T) {
 	}))
 	c, r := f.dial()
 	send(t, c, "GET /1 HTTP/1.1\r\nHost: app.test\r\n\r\n")
-	timer := time.NewTimer(400 * time.Millisecond) // longer than an express lane waits without looking
+	timer := time.NewTimer(400 * time.Millisecond) // longer than the fast path waits without looking
 	<-timer.C
 	send(t, c, "GET /2 HTTP/1.1\r\nHost: app.test\r\n\r\n")
 	for range 2 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The options of a route.
+// Options of a route.
 const (
 	optionBalancing = "loadbalancing"
 	optionHeader    = "hash_header"
@@ -20,12 +20,12 @@ const (
 	balanceHash  = "hash"
 )
 
-// Sizes of the tables of hashed routes: primes, at least some times as large as
-// there are backends.
+// Sizes of the tables of hashed routes: primes, several times larger than the number of
+// backends.
 const (
 	smallHashTable = 1801
 	largeHashTable = 16381
-	// manyBackends is from how many backends on the table is a large one.
+	// manyBackends is the number of backends from which the table is large.
 	manyBackends = 450
 )
 
@@ -38,11 +38,11 @@ type hashing struct {
 	// may have before the next one in the table is chosen; 0 means no bound.
 	factor float64
 
-	once  sync.Once // the table is made for the first request: many routes have few
+	once  sync.Once // built for the first request, because most routes have few
 	table []uint16  // by slot, the index of a backend
 }
 
-// hashingOf returns how a route hashes, or nil.
+// hashingOf returns the hashing of a route, or nil if it uses another algorithm.
 func hashingOf(route Route) *hashing {
 	header := textproto.CanonicalMIMEHeaderKey(route.Options[optionHeader])
 	if route.Options[optionBalancing] != balanceHash || header == "" {
@@ -53,8 +53,8 @@ func hashingOf(route Route) *hashing {
 	return h
 }
 
-// keyOf returns the value that a request is hashed by; "" means that it has none
-// and any backend will do.
+// keyOf returns the value that a request is hashed by; "" means that it has none and any
+// backend may serve it.
 func (h *hashing) keyOf(r *http.Request) string {
 	switch {
 	case h == nil:
@@ -65,7 +65,7 @@ func (h *hashing) keyOf(r *http.Request) string {
 	return r.Header.Get(h.header)
 }
 
-// keyIn is keyOf for a plain request, by its head.
+// keyIn is keyOf for a plain request, given its head.
 func (h *hashing) keyIn(head string) string {
 	_, rest, _ := strings.Cut(head, "\r\n")
 	for rest != "" {
@@ -78,9 +78,9 @@ func (h *hashing) keyIn(head string) string {
 	return ""
 }
 
-// next chooses the backend of a key: that of its slot, or the next in the table
-// that was not tried, did not fail lately and is not too busy. Without one of
-// these it may be busy, and at last one that failed.
+// next chooses the backend of a key: that of its slot, or the next in the table that was
+// not tried, did not fail recently and is not too busy. Failing that it takes a busy one,
+// and finally one that failed.
 func (h *hashing) next(p *pool, key string, tried []*endpoint, now time.Time) *endpoint {
 	h.once.Do(func() { h.fill(p.endpoints) })
 	var busy, failed *endpoint
@@ -120,8 +120,8 @@ func (h *hashing) next(p *pool, key string, tried []*endpoint, now time.Time) *e
 	return failed
 }
 
-// most is how many requests a backend may have under way to get another; 0 means
-// any number.
+// most returns the number of requests in progress up to which a backend gets another; 0
+// means any number.
 func (h *hashing) most(p *pool) float64 {
 	if h.factor <= 0 {
 		return 0
@@ -133,9 +133,9 @@ func (h *hashing) most(p *pool) float64 {
 	return h.factor * float64(all) / float64(len(p.endpoints))
 }
 
-// fill makes the table: the backends take turns, each with the next free slot of
-// its own order of all slots. The order of backends is that of their names, so
-// that the table depends on nothing but these.
+// fill builds the table: the backends take turns, each taking the next free slot in its own
+// permutation of the slots. Backends are ordered by name, so that the table depends only on
+// the names.
 func (h *hashing) fill(endpoints []*endpoint) {
 	type one struct {
 		name       string
@@ -172,7 +172,7 @@ func (h *hashing) fill(endpoints []*endpoint) {
 	}
 }
 
-// hashOf is FNV-1a, mixed so that similar names are far from each other.
+// hashOf is FNV-1a, mixed so that similar names get distant hashes.
 func hashOf(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

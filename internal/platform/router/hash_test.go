@@ -102,7 +102,7 @@ func TestHashedRoutesWithSessionsAndFailures(t *testing.T) {
 		if got := get(other, a.Instance); got != at {
 			t.Errorf("the session is at %s, the request went to %s", at, got)
 		}
-		// An instance of the table that nobody listens for.
+		// An instance of the table with an address without a listener.
 		m, _ := f.table.Lookup("app.test", "/")
 		broken := m.Route
 		for i, b := range broken.Backends {

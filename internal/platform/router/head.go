@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// span is a part of a head, by its positions.
+// span is a part of a head, given by its offsets.
 type span struct{ from, to int }
 
 func (s span) of(text string) string { return text[s.from:s.to] }
 func (s span) empty() bool           { return s.from == s.to }
 
-// plainRequest is what an express lane has to know of a request. Positions are
-// those in its head.
+// plainRequest is what the fast path needs to know about a request. Offsets are relative to
+// its head.
 type plainRequest struct {
 	method, target                 span
 	host, referer, agent, id       span
 	forwardedProto                 span
-	forwardedFor, cookies, headers []span // headers are whole lines that go on as they are
+	forwardedFor, cookies, headers []span // headers are whole lines that are passed on unchanged
 	length                         int    // of the body
 	started, keyed, close          bool
-	traced                         bool             // some of these is there
-	trace                          [traceSpans]span // by the kind of its header
+	traced                         bool             // at least one of trace is set
+	trace                          [traceSpans]span // indexed by header kind
 }
 
-// traceIn is what the head says about the request's trace.
+// traceIn returns the trace headers of the request.
 func (q *plainRequest) traceIn(text string) trace {
 	of := func(k kind) string { return q.trace[k-kindB3].of(text) }
 	return trace{
@@ -41,12 +41,11 @@ func (q *plainRequest) reset() {
 
 var headEnd = []byte("\r\n\r\n")
 
-// maxPlainHeaders bounds how many header lines an express lane looks at.
+// maxPlainHeaders is the largest number of header lines that the fast path accepts.
 const maxPlainHeaders = 128
 
-// parsePlain reads a head, with the empty line at its end. It returns false for
-// all that is not beyond doubt or needs more than passing on: whoever knows all
-// of HTTP has to judge that.
+// parsePlain parses a head, including the empty line at its end. It returns false for
+// everything that is ambiguous or needs more than passing on; the HTTP server handles that.
 func (q *plainRequest) parsePlain(head []byte) bool {
 	q.reset()
 	end := bytes.IndexByte(head, '\r')
@@ -57,7 +56,7 @@ func (q *plainRequest) parsePlain(head []byte) bool {
 	count := 0
 	for at := end + 2; ; {
 		if head[at] == '\r' {
-			// The caller found the end; it has to be this one.
+			// The caller found the end; it must be this one.
 			return at == len(head)-2 && seen.hosts == 1 && !q.host.empty()
 		}
 		stop := bytes.IndexByte(head[at:], '\r')
@@ -97,10 +96,10 @@ func (q *plainRequest) parseLine(line []byte) bool {
 	return len(target) > 0 && target[0] == '/' && isPlainTarget(target)
 }
 
-// seenOnce counts headers of which a request may have one.
+// seenOnce counts headers that a request may have only once.
 type seenOnce struct{ hosts, lengths int }
 
-// take notes a header. It reports whether it is passed on as it is, and whether
+// take records a header. It reports whether the header is passed on unchanged, and whether
 // the request is still plain.
 func (q *plainRequest) take(k kind, value span, text []byte, seen *seenOnce) (keep, ok bool) {
 	switch k {
@@ -152,7 +151,7 @@ func (q *plainRequest) take(k kind, value span, text []byte, seen *seenOnce) (ke
 	return true, true
 }
 
-// kind is what a header of a request is to us.
+// kind says how the router treats a request header.
 type kind int
 
 const (
@@ -168,7 +167,7 @@ const (
 	kindAgent
 	kindCookie
 	kindKeyed
-	kindB3 // of here on, those of traces; the router writes the first ones itself
+	kindB3 // from here on trace headers; the router writes the first ones itself
 	kindB3Trace
 	kindB3Span
 	kindTraceparent
@@ -176,11 +175,11 @@ const (
 	kindB3Parent
 	kindB3Sampled
 	kindB3Flags
-	kindDrop    // it ends here
-	kindDecline // no express lane
+	kindDrop    // not passed on
+	kindDecline // not for the fast path
 )
 
-// traceSpans is how many kinds of headers are about traces.
+// traceSpans is the number of kinds of trace headers.
 const traceSpans = kindB3Flags - kindB3 + 1
 
 var kinds = kindTable(map[string]kind{
@@ -205,7 +204,7 @@ type kindEntry struct {
 	kind kind
 }
 
-// kindTable sorts the names by length, which tells most apart.
+// kindTable groups the names by length, which distinguishes most of them.
 func kindTable(from map[string]kind) (table [32][]kindEntry) {
 	for name, k := range from {
 		table[len(name)] = append(table[len(name)], kindEntry{name, k})
@@ -224,26 +223,26 @@ func kindOf(name []byte) kind {
 	return kindOther
 }
 
-// plainAnswer is what an express lane has to know of an answer.
+// plainAnswer is what the fast path needs to know about a response.
 type plainAnswer struct {
 	status  int
-	length  int64 // -1: not told
+	length  int64 // -1: unknown
 	chunked bool
-	close   bool     // by the backend, after it
-	cookies []string // Set-Cookie, those that matter
-	hops    []string // what the Connection header names, in small letters
+	close   bool     // the backend closes the connection after the response
+	cookies []string // Set-Cookie headers that concern sticky sessions
+	hops    []string // names in the Connection header, in lower case
 }
 
-var errGarbage = errors.New("the backend answered something that is not HTTP")
+var errGarbage = errors.New("the backend's response is not valid HTTP")
 
-// parse reads the head of an answer and appends what of it goes on to out: all
-// but the empty line at its end. Backends may end lines with a bare newline.
+// parse parses the head of a response and appends the part that is passed on to out,
+// without the empty line at its end. Backends may end lines with a bare newline.
 func (a *plainAnswer) parse(head, out []byte) ([]byte, error) {
 	*a = plainAnswer{length: -1, cookies: a.cookies[:0]}
 	start := len(out)
 	out, err := a.pass(head, out)
 	if err == nil && len(a.hops) > 0 {
-		// Rare: headers that end here are known only after all have been seen.
+		// Rare: which headers are hop-by-hop is known only after all have been parsed.
 		*a = plainAnswer{length: -1, cookies: a.cookies[:0], hops: a.hops}
 		out, err = a.pass(head, out[:start])
 	}
@@ -273,7 +272,7 @@ func (a *plainAnswer) pass(head, out []byte) ([]byte, error) {
 			return out, errGarbage
 		}
 		if line[0] == ' ' || line[0] == '\t' {
-			// An obsolete fold. It goes on as one line.
+			// An obsolete fold. It is passed on as one line.
 			if kept {
 				out = append(out[:len(out)-2], ' ')
 				out = append(out, bytes.TrimSpace(line)...)
@@ -295,7 +294,7 @@ func (a *plainAnswer) pass(head, out []byte) ([]byte, error) {
 		}
 	}
 	if a.chunked {
-		a.close = a.close || a.length >= 0 // who says both is not to be trusted with more
+		a.close = a.close || a.length >= 0 // a response with both is not trusted with another request
 		a.length = -1
 	} else if a.length >= 0 {
 		out = appendLength(out, a.length)
@@ -351,7 +350,7 @@ func (a *plainAnswer) header(name, value []byte) (keep bool, err error) {
 	return !slices.ContainsFunc(a.hops, func(hop string) bool { return equalFold(name, hop) }), nil
 }
 
-// nextLine cuts a line off, without its end.
+// nextLine cuts off the first line, without its end.
 func nextLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -364,7 +363,7 @@ func nextLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// answerEnd is where the head of an answer ends, or -1.
+// answerEnd returns the offset of the end of a response head, or -1.
 func answerEnd(b []byte) int {
 	for at := 0; ; {
 		i := bytes.IndexByte(b[at:], '\n')

@@ -9,8 +9,8 @@ import (
 	"ingot/internal/platform/router"
 )
 
-// What an express lane takes, the server would have taken, and read in the same
-// way. So a lane can never be talked into something that the server would not do.
+// What the fast path takes, the server would have taken, and read in the same
+// way. So no request makes it do what the server would not do.
 func FuzzPlainHead(f *testing.F) {
 	for _, head := range []string{
 		"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n",
@@ -27,7 +27,7 @@ func FuzzPlainHead(f *testing.F) {
 		f.Add(head)
 	}
 	f.Fuzz(func(t *testing.T, head string) {
-		// The lane is given a head up to the first empty line.
+		// The fast path gets a head up to the first empty line.
 		before, _, found := strings.Cut(head, "\r\n\r\n")
 		if !found {
 			return

@@ -13,8 +13,7 @@ const (
 	idleFor        = 60 * time.Second
 )
 
-// idleConns are the connections to a backend that wait for a request, the
-// latest last.
+// idleConns are the idle connections to a backend, the most recently used last.
 type idleConns struct {
 	mu      sync.Mutex
 	conns   []*backendConn
@@ -34,9 +33,9 @@ func (i *idleConns) take() *backendConn {
 	return b
 }
 
-// connect returns an idle connection or a new one. What may not be sent twice
-// only gets an idle one that is certainly open, and a doubtful one has to be
-// silent.
+// connect returns an idle connection or a new one. A request that must not be sent twice
+// only gets an idle connection that is certainly open; a doubtful connection must not have
+// received anything.
 func (p *Proxy) connect(e *endpoint, now time.Time, repeatable bool) (*backendConn, error) {
 	for {
 		b := e.state.idle.take()
@@ -80,8 +79,8 @@ func (p *Proxy) release(e *endpoint, b *backendConn, now time.Time) {
 	}
 }
 
-// idleSweeper closes connections that were idle for long, also those of
-// backends that are in no table any more.
+// idleSweeper closes connections that have been idle for long, including those to backends
+// that are no longer in the table.
 type idleSweeper struct {
 	mu     sync.Mutex
 	all    map[*idleConns]struct{}
@@ -120,8 +119,8 @@ func (s *idleSweeper) run() {
 	}
 }
 
-// sweep closes what is idle since before that, all for the zero time, and tells
-// whether none is left; then it is no longer watched.
+// sweep closes connections idle since before that time, or all for the zero time, and
+// reports whether none is left; if so it is no longer watched.
 func (i *idleConns) sweep(before time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

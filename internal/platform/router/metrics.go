@@ -23,8 +23,8 @@ var (
 	descRefused   = describe("refusals_total", "Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
 	descRetries   = describe("retries_total", "Attempts that were made again with another instance.")
 	descEjections = describe("ejections_total", "Instances that got no more requests for a while because they did not answer.")
-	descExpress   = describe("express_requests_total", "Requests that express lanes served.")
-	descStalled   = describe("stalled_clients_total", "Connections and requests that were broken off because the client stood still for long.")
+	descFastPath  = describe("express_requests_total", "Requests served by the HTTP/1 fast path.")
+	descStalled   = describe("stalled_clients_total", "Connections and requests aborted because the client made no progress.")
 	descRoutes    = describe("routes", "Routes in the table.")
 )
 
@@ -32,14 +32,13 @@ var _ prometheus.Collector = (*Proxy)(nil)
 
 // Describe implements prometheus.Collector.
 func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descExpress, descStalled, descRoutes} {
+	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descFastPath, descStalled, descRoutes} {
 		to <- d
 	}
 }
 
-// Collect implements prometheus.Collector. There are never more than
-// maxInstances instances in it, none that is gone for long, and no label that a
-// client chose.
+// Collect implements prometheus.Collector. It has at most maxInstances instances, none that
+// is gone for long, and no label chosen by a client.
 func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n int64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
@@ -72,7 +71,7 @@ func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 		return true
 	})
 	counter(descRetries, p.counters.retries.Load())
-	counter(descExpress, p.counters.express.Load())
+	counter(descFastPath, p.counters.fastPath.Load())
 	counter(descStalled, p.counters.stalled.Load())
 	counter(descEjections, p.counters.ejections.Load())
 	to <- prometheus.MustNewConstMetric(descRoutes, prometheus.GaugeValue, float64(p.table.Len()))

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// The headers with which a client asks for an instance: of an app, or of one of
-// its processes.
+// Headers with which a client selects an instance of an app or of one of its processes.
 const (
 	headerAppInstance     = "X-Cf-App-Instance"
 	headerProcessInstance = "X-Cf-Process-Instance"
@@ -17,16 +16,16 @@ const (
 	errInvalidProcessInstance = "invalid_cf_process_instance_header"
 )
 
-// pin is the instance that a request asks for; without a guid it asks for none.
+// pin is the instance that a request selects; the zero value selects none.
 type pin struct {
-	process bool   // the guid is that of a process
+	process bool   // guid is a process guid
 	guid    string // of an app or a process
 	index   string // digits; "" means any, of a process only
 }
 
-// wanted returns what the headers of a request ask for. It refuses what is not
-// "GUID:INDEX", or for a process "GUID", and then returns false. As in gorouter
-// the app comes first when both are there.
+// wanted returns the instance that the headers of a request select. It answers with an
+// error and returns false if a header is not "GUID:INDEX", or "GUID" for a process. As in
+// gorouter the app header takes precedence.
 func (x *exchange) wanted(h http.Header) (p pin, ok bool) {
 	if value := h.Get(headerAppInstance); value != "" {
 		if p, ok = parsePin(value); !ok || p.index == "" {
@@ -57,7 +56,7 @@ func parsePin(value string) (p pin, ok bool) {
 	return p, index != "" && strings.Trim(index, "0123456789") == ""
 }
 
-// isGUID reports whether s has the form of a guid, in small letters.
+// isGUID reports whether s has the form of a guid in lower case.
 func isGUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -77,7 +76,7 @@ func isGUID(s string) bool {
 	return true
 }
 
-// is reports whether a backend is the one that is wanted.
+// is reports whether b is the selected backend.
 func (p pin) is(b Backend) bool {
 	guid := b.AppGUID
 	if p.process {
@@ -86,7 +85,7 @@ func (p pin) is(b Backend) bool {
 	return guid == p.guid && (p.index == "" || strconv.Itoa(b.Index) == p.index)
 }
 
-// missing answers that there is no such route, or no such instance of it.
+// missing answers that the route, or the selected instance of it, does not exist.
 func (p pin) missing(x *exchange) {
 	status := http.StatusBadRequest
 	var message string

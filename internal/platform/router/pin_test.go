@@ -80,7 +80,7 @@ func TestPins(t *testing.T) {
 }
 
 // A route without a backend is as if it were not there: a shorter path or a
-// wildcard answers, and otherwise nobody; with its first backend it is back.
+// wildcard answers, and otherwise the router itself; with its first backend it is back.
 func TestRoutesWithoutBackends(t *testing.T) {
 	t.Parallel()
 	eachMode(t, func(t *testing.T, header string) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// failedFor is how long a backend that could not be reached is only used when
-// there is no other.
+// failedFor is how long a backend that could not be reached is used only if there is no
+// other.
 const failedFor = 30 * time.Second
 
 // pool chooses among the backends of a route.
@@ -14,33 +14,33 @@ type pool struct {
 	endpoints []*endpoint
 	turn      *atomic.Uint64
 	least     bool
-	hash      *hashing // nil unless the route is balanced so
-	http1     bool     // all of them
-	// Cumulative weights, when they differ.
+	hash      *hashing // nil unless the route uses hash load balancing
+	http1     bool     // all backends use HTTP/1
+	// Cumulative weights, if they differ.
 	weights []int
 	stride  uint64
 }
 
-// endpoint is a backend with what we know of it. It is the same in the pools
-// before and after a change, as long as the instance and its address are.
+// endpoint is a backend with its state. A changed pool keeps the endpoints whose instance
+// and address did not change.
 type endpoint struct {
 	Backend
 	state *endpointState
 }
 
 type endpointState struct {
-	uses   int          // how many endpoints of the table have it; guarded by the table
-	active atomic.Int64 // requests under way
-	failed atomic.Int64 // until when, in Unix nanoseconds
+	uses   int          // number of endpoints of the table that share it; guarded by the table
+	active atomic.Int64 // requests in progress
+	failed atomic.Int64 // Unix nanoseconds until which the backend counts as failed
 	stats  atomic.Pointer[instanceStats]
 	idle   idleConns
 }
 
-// eject has requests go elsewhere for a while, if there is an elsewhere.
+// eject makes requests avoid the backend for a while, unless it is the only one.
 func (s *endpointState) eject(now time.Time) { s.failed.Store(now.Add(failedFor).UnixNano()) }
 
-// restore ends that. It is asked after every answer, so it does not write
-// what is so already.
+// restore undoes eject. It is called after every response, so it does not write unless
+// needed.
 func (s *endpointState) restore() {
 	if s.failed.Load() != 0 {
 		s.failed.Store(0)
@@ -52,8 +52,8 @@ type endpointKey struct{ address, instance string }
 func (b Backend) key() endpointKey { return endpointKey{b.Address, b.InstanceGUID} }
 
 func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *pool {
-	// In one piece, as far as that goes: a route that was not asked for lately
-	// is in no cache.
+	// One allocation where possible: a route that was not used recently is not in the CPU
+	// cache.
 	var whole struct {
 		pool
 		first endpoint
@@ -87,17 +87,17 @@ func newPool(route Route, old *pool, stateOf func(endpointKey) *endpointState) *
 	return p
 }
 
-// retain counts that the table has the pool.
+// retain counts the table's use of the pool.
 func (p *pool) retain() {
 	for _, e := range p.endpoints {
 		e.state.uses++
 	}
 }
 
-// sharesOf divides the weight of each destination among its backends, in whole
-// numbers: all are multiplied by something that the sizes divide.
+// sharesOf divides the weight of each destination among its backends, in whole numbers: all
+// weights are multiplied by a common multiple of the destinations' sizes.
 func sharesOf(backends []Backend) (shares []int, equal bool) {
-	const most = 1 << 20 // beyond that the shares are rounded
+	const most = 1 << 20 // above this the shares are rounded
 	sizes := map[string]int{}
 	for _, b := range backends {
 		sizes[b.Destination]++
@@ -127,8 +127,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// strideOf returns a step that visits all of n places and spreads neighbours
-// wide: near the golden ratio and without a common divisor.
+// strideOf returns a step that visits all n positions and spreads neighbours widely: near
+// the golden ratio and coprime to n.
 func strideOf(n uint64) uint64 {
 	for step := max(n*618/1000, 1); ; step++ {
 		if gcd(int(n), int(step)) == 1 {
@@ -137,9 +137,9 @@ func strideOf(n uint64) uint64 {
 	}
 }
 
-// next chooses a backend that is not among tried, or nil. One that failed
-// lately comes only after all others; the wanted instance, if any, before them;
-// then that of the key, if there is one and the route has it hashed.
+// next chooses a backend that is not among tried, or nil. The wanted instance comes first,
+// then the backend of key if the route is hashed. A backend that failed recently is used
+// only after all others.
 func (p *pool) next(tried []*endpoint, now time.Time, wanted, key string) *endpoint {
 	n := len(p.endpoints)
 	if n == 0 {
@@ -153,7 +153,7 @@ func (p *pool) next(tried []*endpoint, now time.Time, wanted, key string) *endpo
 		}
 	}
 	if n == 1 {
-		// Nobody else's turn: it comes also when it failed lately.
+		// The only backend is used even if it failed recently.
 		if e := p.endpoints[0]; !contains(tried, e) {
 			return e
 		}
@@ -185,7 +185,7 @@ func (p *pool) next(tried []*endpoint, now time.Time, wanted, key string) *endpo
 	return failed
 }
 
-// start is the index of the backend whose turn it is.
+// start returns the index of the backend whose turn it is.
 func (p *pool) start(turn uint64) int {
 	if p.weights == nil {
 		return int(turn % uint64(len(p.endpoints)))
@@ -209,7 +209,7 @@ func contains(tried []*endpoint, e *endpoint) bool {
 	return false
 }
 
-// only returns the pool of the backends that keep says yes to.
+// only returns a pool of the backends for which keep returns true.
 func (p *pool) only(keep func(Backend) bool) *pool {
 	c := &pool{turn: p.turn, least: p.least}
 	for _, e := range p.endpoints {

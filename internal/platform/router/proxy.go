@@ -18,7 +18,7 @@ import (
 	"ingot/internal/base/web"
 )
 
-// The words of X-Cf-Routererror.
+// Values of X-Cf-Routererror.
 const (
 	errUnknownRoute    = "unknown_route"
 	errEndpointFailure = "endpoint_failure"
@@ -34,55 +34,56 @@ const (
 
 	messageEndpointFailure = "Registered endpoint failed to handle the request."
 
-	// statusClientGone is nginx's and gorouter's for a client that went away.
+	// statusClientGone is the status that nginx and gorouter log when the client closes the
+	// connection.
 	statusClientGone = 499
 
-	// lingerFor is how long a connection is kept for a client that still sends
-	// a request that has been answered.
+	// lingerFor is how long a connection stays open for a client that still sends a request
+	// that has been answered.
 	lingerFor = 5 * time.Second
 )
 
-// Options adjust a Proxy. Zero fields mean the default.
+// Options configure a Proxy. Zero fields mean the default.
 type Options struct {
-	// AccessLog is told of every request when it has ended, from the goroutine
-	// that served it. Metrics are counted there too.
+	// AccessLog is called for every finished request, on the goroutine that served it.
+	// Metrics are counted there too.
 	AccessLog func(Access)
 	Log       *slog.Logger
 
 	DialTimeout           time.Duration // 5 s
 	ResponseHeaderTimeout time.Duration // 15 min
-	Attempts              int           // how many instances are tried at most; 5
-	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients: for
-	// when nothing that terminates TLS stands in front.
+	Attempts              int           // largest number of instances to try; 5
+	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients. Set it when no
+	// TLS-terminating proxy is in front.
 	DistrustForwardedProto bool
 
-	// Signer seals what is sent along to route services; nil means a key that
-	// nobody else knows, which every restart forgets.
+	// Signer signs requests to route services; nil means a random key, which changes with
+	// every restart.
 	Signer *seal.Keyring
-	// RouteServiceTLS is how route services are spoken to; nil means as the
-	// system trusts.
+	// RouteServiceTLS is the TLS configuration for route services; nil means the system's
+	// certificate authorities.
 	RouteServiceTLS *tls.Config
-	// RouteServices says which addresses route services may have that are not
-	// apps of this router.
+	// RouteServices decides which addresses route services may have that are not apps of
+	// this router.
 	RouteServices safedial.Guard
 }
 
-// Proxy brings requests to the backends of their routes.
+// Proxy forwards requests to the backends of their routes.
 type Proxy struct {
-	table    *Table
-	options  Options
-	wire     *wire
-	reverse  *httputil.ReverseProxy
-	counters counters
-	idle     idleSweeper
-	patience patience
-	lanes    lanes
-	serving  sync.WaitGroup // requests in ServeHTTP
+	table     *Table
+	options   Options
+	wire      *wire
+	reverse   *httputil.ReverseProxy
+	counters  counters
+	idle      idleSweeper
+	patience  patience
+	listeners fastListeners
+	serving   sync.WaitGroup // requests in ServeHTTP
 }
 
 var _ http.Handler = (*Proxy)(nil)
 
-// NewProxy returns a proxy that looks into t.
+// NewProxy returns a proxy for the routes of t.
 func NewProxy(t *Table, o Options) *Proxy {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -114,30 +115,30 @@ func NewProxy(t *Table, o Options) *Proxy {
 	return p
 }
 
-// Close lets requests finish for a while, so that all of them are told to the
-// access log, and closes the idle connections to backends. No new ones may come.
+// Close waits for requests to finish for a while, so that all of them reach the access log,
+// and closes the idle connections to backends. The caller must not send new requests.
 func (p *Proxy) Close() {
-	p.lanes.drain()
+	p.listeners.drain()
 	p.wire.close()
 	p.idle.close()
 	p.patience.close()
 }
 
-// endFor is how long is waited for requests whose connections are closed.
+// endFor is how long Close waits for requests whose connections are closed.
 const endFor = 5 * time.Second
 
-// settle waits until no request is in ServeHTTP: those that are cut off have
-// their lines in the access log, too.
+// settle waits until no request is in ServeHTTP, so that requests that were cut off reach
+// the access log, too.
 func (p *Proxy) settle() {
 	ended := background.Async("router stop", func() error { p.serving.Wait(); return nil })
 	select {
 	case <-ended:
 	case <-time.After(endFor):
-		p.options.Log.Warn("some requests did not end; the logs of their apps have no lines of them")
+		p.options.Log.Warn("some requests did not finish in time and are missing from the access log")
 	}
 }
 
-// ServeHTTP answers with what the route's backend answers, or says why not.
+// ServeHTTP forwards the request to a backend of its route, or answers with an error.
 func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	p.serving.Add(1)
 	defer p.serving.Done()
@@ -173,8 +174,8 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
-	// Apps decide how long their requests take: no deadline, neither that of the
-	// pipeline nor one that the connection remembers of the request before.
+	// Apps decide how long their requests take: remove the server's deadline and one left
+	// on the connection by the previous request.
 	control := http.NewResponseController(rw)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
@@ -185,8 +186,8 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		x.body = &countedBody{ReadCloser: r.Body}
 		out.Body = x.body
-		// An app may answer while it still reads. What that asks of us is in
-		// hangUp.
+		// An app may answer while it still reads the request. hangUp handles the
+		// consequences.
 		_ = control.EnableFullDuplex()
 		defer func() {
 			if !x.body.whole.Load() {
@@ -195,8 +196,8 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}()
 	}
 	if strings.Contains(strings.ToLower(r.Header.Get("Upgrade")), "h2c") {
-		// An HTTP/2 connection through us to the app would carry requests that
-		// nobody looks at. The client may ignore that we do not switch.
+		// An HTTP/2 connection upgraded to the app would carry requests that bypass the
+		// router. Clients may ignore a refused upgrade.
 		out.Header = r.Header.Clone()
 		out.Header.Del("Upgrade")
 		out.Header.Del("Http2-Settings")
@@ -208,15 +209,14 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(x.w, out)
 }
 
-// rewrite makes the request to the backend. Which backend is decided when it is
-// sent.
+// rewrite creates the request to the backend. The backend is chosen when it is sent.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	x := exchangeOf(pr.In.Context())
 	out := pr.Out
 	out.URL.Scheme = "http"
 	out.URL.Host = pr.In.Host
-	out.URL.RawQuery = pr.In.URL.RawQuery // as it came, also what Go would not parse
-	// The server fills in the trailers when it has read the body.
+	out.URL.RawQuery = pr.In.URL.RawQuery // unchanged, even if Go cannot parse it
+	// The server fills in the trailers after reading the body.
 	out.Trailer = pr.In.Trailer
 
 	h := out.Header
@@ -234,7 +234,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	x.access.trace.set(h)
 	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:2] // a service that is an app here needs the rest
+		names = names[:2] // a service that is an app of this router needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)
@@ -244,12 +244,12 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-// modifyResponse sees every answer of a backend, upgrades too.
+// modifyResponse sees every response of a backend, including upgrades.
 func (p *Proxy) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	x.access.Status = res.StatusCode
 	x.w.empty = res.ContentLength == 0 && res.StatusCode != http.StatusSwitchingProtocols
-	// Only the router says what the router did.
+	// Only the router may set this header.
 	res.Header.Del(headerRouterError)
 	x.w.Header().Del(web.RequestIDHeader)
 	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
@@ -259,7 +259,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 		}
 	}
 	if len(res.Trailer) > 0 {
-		// HTTP/2 has trailers after a body of known length, HTTP/1 has not.
+		// HTTP/2 allows trailers after a body of known length, HTTP/1 does not.
 		res.Header.Del("Content-Length")
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
@@ -283,16 +283,16 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if x.service != nil && safedial.Refused(err) {
-		p.options.Log.WarnContext(r.Context(), "the route service is not called", "route", x.access.Route, "host", x.access.Host, "error", err)
+		p.options.Log.WarnContext(r.Context(), "route service call refused", "route", x.access.Route, "host", x.access.Host, "error", err)
 		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route is not called: "+safedial.ErrPrivate.Error()+".")
 		return
 	}
 	if x.service != nil {
-		p.options.Log.InfoContext(r.Context(), "the route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
+		p.options.Log.InfoContext(r.Context(), "route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
 		x.refuse(http.StatusBadGateway, errEndpointFailure, "The route service of the route failed to handle the request.")
 		return
 	}
-	p.options.Log.InfoContext(r.Context(), "no backend answered", "route", x.access.Route, "host", x.access.Host,
+	p.options.Log.InfoContext(r.Context(), "no backend answered the request", "route", x.access.Route, "host", x.access.Host,
 		"attempts", x.access.Attempts, "error", err)
 	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)
 }

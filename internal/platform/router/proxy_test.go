@@ -45,9 +45,9 @@ func newFront(t testing.TB, o router.Options) *front {
 	}
 	p := router.NewProxy(f.table, o)
 	server := httptest.NewUnstartedServer(p)
-	express := router.NewExpress(server.Listener)
-	express.Use(p, nil)
-	server.Listener = express
+	fast := router.NewFastPath(server.Listener)
+	fast.Use(p, nil)
+	server.Listener = fast
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -97,7 +97,7 @@ func backend(t testing.TB, h http.HandlerFunc) router.Backend {
 	return router.Backend{Address: s.Listener.Addr().String(), AppGUID: "app", ProcessGUID: "process", InstanceGUID: "instance-" + s.Listener.Addr().String()}
 }
 
-// dead is an address that nobody listens on.
+// dead is an address without a listener.
 func dead(t testing.TB) router.Backend {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,7 +193,7 @@ func TestRoutesByHostAndPath(t *testing.T) {
 	}
 }
 
-// Nobody has checked a certificate that a client says it has.
+// The router does not verify client certificates, so the header would be forged.
 func TestClientCertificateHeaderIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})

@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// briefly is how long a backend may be silent before we look whether the
-	// client is still there.
+	// briefly is how long a backend may be silent before the client's connection is
+	// checked.
 	briefly = 250 * time.Millisecond
-	// maxAnswerHead is that of the transport for other requests.
+	// maxAnswerHead is the same limit that the transport has.
 	maxAnswerHead = 1 << 20
 )
 
-// serve answers the request at the begin of the buffer, and tells whether the
-// connection can have another.
-func (l *lane) serve(p *Proxy, x *exchange, head int) (again bool) {
+// serve serves the request at the start of the buffer, and reports whether the connection
+// can serve another.
+func (c *fastConn) serve(p *Proxy, x *exchange, head int) (again bool) {
 	defer p.finish(x)
-	p.counters.express.Add(1)
-	b, err := l.askSafely(p, x, head)
+	p.counters.fastPath.Add(1)
+	b, err := c.askSafely(p, x, head)
 	if err != nil {
-		return l.refuse(p, x, err)
+		return c.refuse(p, x, err)
 	}
-	again = l.relay(p, x, b)
-	l.backend.Store(nil)
-	return l.unwatch() && again && !l.request.close
+	again = c.relay(p, x, b)
+	c.backend.Store(nil)
+	return c.unwatch() && again && !c.request.close
 }
 
-// askSafely is ask, and makes an error of a panic: the client gets a 502.
-func (l *lane) askSafely(p *Proxy, x *exchange, head int) (b *backendConn, err error) {
+// askSafely is ask, with panics turned into errors: the client gets a 502.
+func (c *fastConn) askSafely(p *Proxy, x *exchange, head int) (b *backendConn, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = background.Recovered("router request", cause)
-			if used := l.backend.Swap(nil); used != nil {
+			if used := c.backend.Swap(nil); used != nil {
 				_ = used.Close()
 			}
 		}
 	}()
-	return l.ask(p, x, head)
+	return c.ask(p, x, head)
 }
 
-// ask sends the request to one backend after another until one answers, whose
-// head is then parsed, and in out.
-func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
+// ask sends the request to one backend after another until one answers. It leaves the
+// parsed response head in answer and out.
+func (c *fastConn) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	var room [8]*endpoint
 	tried := room[:0]
 	var failure error
@@ -65,13 +65,13 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 		}
 		tried = append(tried, e)
 		x.choose(e, now)
-		b, err := l.attempt(p, x, head)
+		b, err := c.attempt(p, x, head)
 		if err == nil {
 			e.state.restore()
 			return b, nil
 		}
 		failure = err
-		if l.watch.gone.Load() || l.severed.Load() || !x.mayRepeat(err) {
+		if c.watch.gone.Load() || c.severed.Load() || !x.mayRepeat(err) {
 			break
 		}
 	}
@@ -81,43 +81,43 @@ func (l *lane) ask(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	return nil, failure
 }
 
-// attempt asks the chosen backend. A connection that turns out to have been
-// closed while it was idle does not count.
-func (l *lane) attempt(p *Proxy, x *exchange, head int) (*backendConn, error) {
+// attempt sends the request to the chosen backend. A connection that turns out to have been
+// closed while idle does not count as an attempt.
+func (c *fastConn) attempt(p *Proxy, x *exchange, head int) (*backendConn, error) {
 	for {
 		b, err := p.connect(x.endpoint, x.began, x.repeatable)
 		if err != nil {
 			return nil, err
 		}
-		l.backend.Store(b)
-		if l.severed.Load() {
+		c.backend.Store(b)
+		if c.severed.Load() {
 			_ = b.Close()
 			return nil, net.ErrClosed
 		}
-		l.out = l.appendHead(l.out[:0], x)
-		l.out = append(l.out, l.in[head:head+l.request.length]...)
-		b.ask(l.out)
-		if err = l.readAnswer(p, x, b); err == nil {
+		c.out = c.appendHead(c.out[:0], x)
+		c.out = append(c.out, c.in[head:head+c.request.length]...)
+		b.ask(c.out)
+		if err = c.readAnswer(p, x, b); err == nil {
 			return b, nil
 		}
 		silent := b.w == 0
 		_ = b.Close()
-		l.backend.Store(nil)
-		if !l.unwatch() || !b.reused || !silent || !hungUp(err) || !x.repeatable {
+		c.backend.Store(nil)
+		if !c.unwatch() || !b.reused || !silent || !hungUp(err) || !x.repeatable {
 			return nil, err
 		}
 	}
 }
 
-// appendHead writes the head that the backend gets.
-func (l *lane) appendHead(out []byte, x *exchange) []byte {
-	q, e, a := &l.request, x.endpoint, &x.access
+// appendHead writes the head for the backend.
+func (c *fastConn) appendHead(out []byte, x *exchange) []byte {
+	q, e, a := &c.request, x.endpoint, &x.access
 	out = append(out, a.Method...)
 	out = append(out, ' ')
 	out = append(out, a.URI...)
 	out = append(out, " HTTP/1.1\r\n"...)
 	for _, s := range q.headers {
-		out = append(out, l.in[s.from:s.to]...)
+		out = append(out, c.in[s.from:s.to]...)
 	}
 	if q.length > 0 || a.Method == http.MethodPost || a.Method == http.MethodPut || a.Method == http.MethodPatch {
 		out = appendLength(out, int64(q.length))
@@ -144,10 +144,10 @@ func appendHeader(out []byte, name, value string) []byte {
 	return append(out, "\r\n"...)
 }
 
-// fill reads more of the answer. When that takes long, the client is watched
-// meanwhile; most is how long it may take altogether, 0 for ever.
-func (l *lane) fill(b *backendConn, most time.Duration) error {
-	if b.r == b.w && l.watch.done == nil {
+// fill reads more of the response. If that takes long, the client is watched meanwhile.
+// most is the longest time it may take; 0 means no limit.
+func (c *fastConn) fill(b *backendConn, most time.Duration) error {
+	if b.r == b.w && c.watch.done == nil {
 		brief := briefly
 		if most > 0 && most < brief {
 			brief = most
@@ -157,7 +157,7 @@ func (l *lane) fill(b *backendConn, most time.Duration) error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		l.watchClient(b)
+		c.watchClient(b)
 		if most > 0 {
 			if most -= brief; most <= 0 {
 				return err
@@ -172,9 +172,9 @@ func (l *lane) fill(b *backendConn, most time.Duration) error {
 	return b.fill()
 }
 
-// readAnswer reads the head of the answer, and passes on those that come before
+// readAnswer reads the head of the response, and passes on informational responses before
 // it.
-func (l *lane) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
+func (c *fastConn) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
 	for {
 		end := answerEnd(b.buf[b.r:b.w])
 		if end < 0 {
@@ -190,26 +190,26 @@ func (l *lane) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
 			if b.w > 0 && !looksLikeAnswer(b.buf[:b.w]) {
 				return errGarbage
 			}
-			if err := l.fill(b, p.options.ResponseHeaderTimeout); err != nil {
+			if err := c.fill(b, p.options.ResponseHeaderTimeout); err != nil {
 				return err
 			}
 			continue
 		}
 		var err error
-		l.out, err = l.answer.parse(b.buf[b.r:b.r+end], l.out[:0])
+		c.out, err = c.answer.parse(b.buf[b.r:b.r+end], c.out[:0])
 		if err != nil {
 			return err
 		}
 		b.r += end
-		switch status := l.answer.status; {
+		switch status := c.answer.status; {
 		case status == http.StatusSwitchingProtocols:
-			return errGarbage // nobody asked for it
+			return errGarbage // not requested
 		case status >= 200:
-			l.finishHead(x)
+			c.finishHead(x)
 			return nil
 		case status != http.StatusContinue:
-			if _, err := l.conn.Write(append(l.out, "\r\n"...)); err != nil {
-				l.watch.gone.Store(true)
+			if _, err := c.conn.Write(append(c.out, "\r\n"...)); err != nil {
+				c.watch.gone.Store(true)
 				return net.ErrClosed
 			}
 			x.repeatable = false
@@ -223,38 +223,38 @@ func looksLikeAnswer(b []byte) bool {
 	return string(b[:n]) == begin[:n]
 }
 
-// finishHead completes the head that the client gets.
-func (l *lane) finishHead(x *exchange) {
-	a := &l.answer
+// finishHead completes the head for the client.
+func (c *fastConn) finishHead(x *exchange) {
+	a := &c.answer
 	x.access.Status = a.status
 	for _, cookie := range stickyCookies(a.cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
-		l.out = appendHeader(l.out, "Set-Cookie: ", cookie)
+		c.out = appendHeader(c.out, "Set-Cookie: ", cookie)
 	}
-	l.out = appendHeader(l.out, "X-Vcap-Request-Id: ", x.access.RequestID)
-	if l.bodiless(x) {
+	c.out = appendHeader(c.out, "X-Vcap-Request-Id: ", x.access.RequestID)
+	if c.bodiless(x) {
 		a.chunked, a.length = false, 0
 	}
 	if !a.chunked && a.length < 0 {
-		l.request.close = true // the end of the connection is the end of the body
+		c.request.close = true // closing the connection marks the end of the body
 	}
-	if l.request.close {
-		l.out = append(l.out, "Connection: close\r\n"...)
+	if c.request.close {
+		c.out = append(c.out, "Connection: close\r\n"...)
 	}
-	l.out = append(l.out, "\r\n"...)
+	c.out = append(c.out, "\r\n"...)
 }
 
-// bodiless tells whether the answer ends with its head, whatever that says.
-func (l *lane) bodiless(x *exchange) bool {
-	s := l.answer.status
+// bodiless reports whether the response has no body, whatever its head claims.
+func (c *fastConn) bodiless(x *exchange) bool {
+	s := c.answer.status
 	return x.access.Method == http.MethodHead || s == http.StatusNoContent || s == http.StatusNotModified
 }
 
-// relay passes the answer on: the head in out, what was read of the body, and
-// the rest as it comes. It returns false when the client's connection is spent.
-func (l *lane) relay(p *Proxy, x *exchange, b *backendConn) bool {
-	a := &l.answer
+// relay passes the response on: the head in out, the part of the body read so far, and the
+// rest as it arrives. It returns false if the client's connection cannot be used any more.
+func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
+	a := &c.answer
 	var framing chunks
-	var small []byte // the buffer of b, while it has a large one
+	var small []byte // b's own buffer, while b uses a large one
 	left := a.length
 	defer func() {
 		if small != nil {
@@ -265,11 +265,11 @@ func (l *lane) relay(p *Proxy, x *exchange, b *backendConn) bool {
 		part, done, err := a.cut(b.buf[b.r:b.w], &left, &framing)
 		b.r += len(part)
 		if first {
-			l.out = append(l.out, part...)
-			part = l.out
+			c.out = append(c.out, part...)
+			part = c.out
 		}
 		if len(part) > 0 {
-			if _, failed := l.conn.Write(part); failed != nil {
+			if _, failed := c.conn.Write(part); failed != nil {
 				_ = b.Close()
 				return false
 			}
@@ -285,7 +285,7 @@ func (l *lane) relay(p *Proxy, x *exchange, b *backendConn) bool {
 				p.reverse.BufferPool.Put(b.buf)
 				b.buf, small = small, nil
 			}
-			l.release(p, x, b, clean)
+			c.release(p, x, b, clean)
 			return true
 		}
 		if err == nil {
@@ -293,26 +293,25 @@ func (l *lane) relay(p *Proxy, x *exchange, b *backendConn) bool {
 				small, b.buf = b.buf, p.reverse.BufferPool.Get()
 				b.r, b.w = 0, 0
 			}
-			err = l.fill(b, 0)
+			err = c.fill(b, 0)
 		}
 		if err != nil {
 			_ = b.Close()
-			// Without a length the end is the end; otherwise the client has to
-			// notice that something is missing.
+			// Without a length, closing marks the end; otherwise the client must notice
+			// that the body is incomplete.
 			return false
 		}
 	}
 }
 
-// cut returns what of the bytes belongs to the body, and whether that is its
-// end.
+// cut returns the part of have that belongs to the body, and whether the body ends there.
 func (a *plainAnswer) cut(have []byte, left *int64, framing *chunks) (part []byte, done bool, err error) {
 	switch {
 	case a.chunked:
 		n, err := framing.follow(have)
 		return have[:n], framing.state == chunksDone, err
 	case a.length < 0:
-		*left -= int64(len(have)) // below -1: counts what came
+		*left -= int64(len(have)) // below -1: counts the bytes received
 		return have, false, nil
 	default:
 		n := min(*left, int64(len(have)))
@@ -321,48 +320,48 @@ func (a *plainAnswer) cut(have []byte, left *int64, framing *chunks) (part []byt
 	}
 }
 
-// release keeps the backend's connection, if it is fit for more. The watcher
-// ends before: it would close what is another's by then.
-func (l *lane) release(p *Proxy, x *exchange, b *backendConn, clean bool) {
-	l.backend.Store(nil)
-	if !l.unwatch() || l.answer.close || !clean {
+// release keeps the backend's connection if it can be reused. The watcher stops first:
+// otherwise it could close a connection that already serves another client.
+func (c *fastConn) release(p *Proxy, x *exchange, b *backendConn, clean bool) {
+	c.backend.Store(nil)
+	if !c.unwatch() || c.answer.close || !clean {
 		_ = b.Close()
 		return
 	}
 	if len(b.buf) > backendBuffer {
 		b.buf = make([]byte, backendBuffer)
 	}
-	b.r, b.w, b.doubtful = 0, 0, l.bodiless(x)
+	b.r, b.w, b.doubtful = 0, 0, c.bodiless(x)
 	p.release(x.endpoint, b, time.Now())
 }
 
-// refuse answers in the router's name, when no backend did.
-func (l *lane) refuse(p *Proxy, x *exchange, err error) (again bool) {
-	l.backend.Store(nil)
-	if l.watch.gone.Load() || l.severed.Load() {
+// refuse answers with an error of the router when no backend answered.
+func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
+	c.backend.Store(nil)
+	if c.watch.gone.Load() || c.severed.Load() {
 		x.access.Status = statusClientGone
 		return false
 	}
-	p.options.Log.Info("no backend answered", "route", x.access.Route, "host", x.access.Host, "attempts", x.access.Attempts, "error", err)
+	p.options.Log.Info("no backend answered the request", "route", x.access.Route, "host", x.access.Host, "attempts", x.access.Attempts, "error", err)
 	x.access.Status, x.access.RouterError = http.StatusBadGateway, errEndpointFailure
 	body := fmt.Sprintf("%d %s: %s\n", http.StatusBadGateway, http.StatusText(http.StatusBadGateway), messageEndpointFailure)
 	if x.access.Method != http.MethodHead {
 		x.access.ResponseBytes = int64(len(body))
 	}
-	out := l.out[:0]
+	out := c.out[:0]
 	out = append(out, "HTTP/1.1 502 Bad Gateway\r\nCache-Control: no-cache, no-store\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
 	out = appendHeader(out, "X-Cf-Routererror: ", errEndpointFailure)
 	out = appendHeader(out, "X-Vcap-Request-Id: ", x.access.RequestID)
 	out = appendHeader(out, "Content-Length: ", strconv.Itoa(len(body)))
 	out = appendHeader(out, "Date: ", time.Now().UTC().Format(http.TimeFormat))
-	if l.request.close {
+	if c.request.close {
 		out = append(out, "Connection: close\r\n"...)
 	}
 	out = append(out, "\r\n"...)
 	if x.access.Method != http.MethodHead {
 		out = append(out, body...)
 	}
-	l.out = out
-	_, failed := l.conn.Write(out)
-	return failed == nil && !l.request.close
+	c.out = out
+	_, failed := c.conn.Write(out)
+	return failed == nil && !c.request.close
 }

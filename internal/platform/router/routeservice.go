@@ -16,34 +16,33 @@ import (
 	"ingot/internal/base/web"
 )
 
-// The contract with route services: a request for the app goes to the service
-// first, which is told the address that it was for, and sends it there itself,
-// with the signature that it was given. Without one that is right a request
-// never reaches the app.
+// The route service protocol: a request for the app goes to the service first, with the URL
+// it was for and a signature. The service sends the request to that URL with the same
+// signature. A request without a valid signature never reaches the app.
 const (
 	headerForwardedURL = "X-Cf-Forwarded-Url"
 	headerSignature    = "X-Cf-Proxy-Signature"
 	headerMetadata     = "X-Cf-Proxy-Metadata"
-	// headerClientCert tells an app which certificate a client has proved. The
-	// router checks none, so that what comes with it was made up.
+	// headerClientCert names the client certificate that a proxy verified. The router
+	// verifies none, so a value sent by a client is forged.
 	headerClientCert = "X-Forwarded-Client-Cert"
 
 	errServiceSignature = "invalid_route_service_signature"
 
-	// signedFor is how long a route service has to send a request on.
+	// signedFor is how long a route service may take to send a request on.
 	signedFor = 60 * time.Second
 
 	signaturePurpose = "route service signature"
 )
 
-// signed is what a signature seals.
+// signed is the content of a signature.
 type signed struct {
 	URL      string    `json:"forwarded_url"`
 	Time     time.Time `json:"requested_time"`
 	Metadata string    `json:"metadata"`
 }
 
-// serviceVisit is what a request to a route service carries.
+// serviceVisit holds the headers of a request to a route service.
 type serviceVisit struct {
 	url                            *url.URL
 	forwarded, signature, metadata string
@@ -57,17 +56,17 @@ func newSigner() *seal.Keyring {
 	return k
 }
 
-// throughService decides where a request of a route with a service goes: to the
-// app if it comes from the service, to the service otherwise. It returns false
-// when it has refused.
+// throughService decides where a request of a route with a service goes: to the app if it
+// comes from the service, otherwise to the service. It returns false if it has answered
+// with an error.
 func (p *Proxy) throughService(x *exchange, r *http.Request, service string) bool {
 	if toService(r.Context()) {
-		return true // a service's own service would never end
+		return true // avoids a loop of services of services
 	}
 	at := x.access.ForwardedProto + "://" + r.Host + r.URL.RequestURI()
 	if signature := r.Header.Get(headerSignature); signature != "" {
 		if err := p.verify(signature, r.Header.Get(headerMetadata), r.Header.Get(headerForwardedURL), r.Host, r.URL.RequestURI(), time.Now()); err != nil {
-			p.options.Log.InfoContext(r.Context(), "a request with the signature of a route service was refused", "route", x.access.Route, "error", err)
+			p.options.Log.InfoContext(r.Context(), "route service signature refused", "route", x.access.Route, "error", err)
 			x.refuse(http.StatusBadRequest, errServiceSignature, "Failed to validate Route Service Signature")
 			return false
 		}
@@ -79,15 +78,15 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 	}
 	to, err := url.Parse(service)
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
-		p.options.Log.WarnContext(r.Context(), "a route has a route service whose address is none", "route", x.access.Route)
+		p.options.Log.WarnContext(r.Context(), "route service URL is not valid", "route", x.access.Route)
 		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route has no usable address.")
 		return false
 	}
 	visit := &serviceVisit{url: to, forwarded: at}
 	visit.signature, visit.metadata = p.sign(at, time.Now())
 	if _, here := p.table.Lookup(to.Host, to.EscapedPath()); here {
-		// It is an app of ours, and reached without leaving the router: its name may
-		// mean nothing to the system.
+		// The service is an app of this router. It is called internally, because its name
+		// may not resolve on this machine.
 		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
 		visit.address(out)
 		out.Header.Set(web.RequestIDHeader, x.access.RequestID)
@@ -101,11 +100,11 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 
 type serviceKey struct{}
 
-// toService reports that a request is one to a route service which is an app
-// here.
+// toService reports whether a request goes to a route service that is an app of this
+// router.
 func toService(ctx context.Context) bool { return ctx.Value(serviceKey{}) != nil }
 
-// sign seals an address. Metadata has to come back with it.
+// sign signs a URL. The service must return the metadata with the signature.
 func (p *Proxy) sign(forwarded string, now time.Time) (signature, metadata string) {
 	metadata = rand.Text()
 	text, err := json.Marshal(signed{forwarded, now, metadata})
@@ -115,35 +114,34 @@ func (p *Proxy) sign(forwarded string, now time.Time) (signature, metadata strin
 	return p.options.Signer.Seal(text, signaturePurpose), metadata
 }
 
-// verify says what is wrong with a signature: it has to be ours, young, for the
-// address it claims, and that has to be the address that is asked for.
+// verify checks a signature: it must be made by this router, recent, and for the forwarded
+// URL, which must be the requested one.
 func (p *Proxy) verify(signature, metadata, forwarded, host, uri string, now time.Time) error {
 	text, err := p.options.Signer.Open(signature, signaturePurpose)
 	if err != nil {
-		return errors.New("it is not ours")
+		return errors.New("signature is not valid")
 	}
 	var s signed
 	if err := json.Unmarshal(text, &s); err != nil {
-		return errors.New("it seals something else")
+		return errors.New("signature has an unknown content")
 	}
 	age := now.Sub(s.Time)
 	switch {
 	case age > signedFor || age < -signedFor:
-		return fmt.Errorf("it is %s old, and good for %s", age.Round(time.Second), signedFor)
+		return fmt.Errorf("signature is %s old, the limit is %s", age.Round(time.Second), signedFor)
 	case subtle.ConstantTimeCompare([]byte(s.Metadata), []byte(metadata)) != 1:
-		return errors.New("its metadata is that of another")
+		return errors.New("signature does not match its metadata")
 	case s.URL != forwarded:
-		return errors.New("it is for another address than the one that came with it")
+		return errors.New("signature is for another URL than the forwarded URL")
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || CanonicalHost(u.Host) != CanonicalHost(host) || !sameTarget(u, uri) {
-		return errors.New("it is for another address than the one asked for")
+		return errors.New("signature is for another URL than the requested one")
 	}
 	return nil
 }
 
-// sameTarget compares the paths. A service may change the query, as gorouter
-// lets it.
+// sameTarget compares the paths. As in gorouter, a service may change the query.
 func sameTarget(u *url.URL, uri string) bool {
 	path, _, _ := strings.Cut(uri, "?")
 	signed, _, _ := strings.Cut(u.RequestURI(), "?")

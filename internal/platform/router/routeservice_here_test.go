@@ -12,7 +12,7 @@ import (
 )
 
 // TestRouteService sees that requests pass a route service elsewhere and one
-// that is an app here, and that nobody gets around it.
+// that is an app here, and that it cannot be bypassed.
 func TestRouteServiceHere(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

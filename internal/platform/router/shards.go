@@ -5,15 +5,15 @@ import (
 	"maps"
 )
 
-// shardBits makes a change to a table of 100,000 routes copy about 8 KiB of
-// pointers and a map of a hundred entries.
+// With this many bits a change to a table of 100,000 routes copies about 8 KiB of pointers
+// and a map of a hundred entries.
 const (
 	shardBits  = 10
 	shardCount = 1 << shardBits
 )
 
-// shards is a map that never changes. Another is made of it with a shardsDraft,
-// and shares all shards that it does not touch. The zero value is empty.
+// shards is an immutable map. A shardsDraft derives a new one from it, which shares all
+// unchanged shards. The zero value is empty.
 type shards[V any] struct {
 	all *[shardCount]map[string]V
 }
@@ -30,17 +30,16 @@ func (s shards[V]) get(key string) (v V, ok bool) {
 	return v, ok
 }
 
-// shardsDraft is shards that are being changed: each that is touched is copied,
-// once.
+// shardsDraft is a copy of shards that is being changed: each changed shard is copied once.
 type shardsDraft[V any] struct {
 	base   shards[V]
-	copied *[shardCount]bool // nil: nothing was touched
+	copied *[shardCount]bool // nil: nothing was changed
 }
 
 func (d *shardsDraft[V]) set(key string, v V) { d.shard(key)[key] = v }
 func (d *shardsDraft[V]) remove(key string)   { delete(d.shard(key), key) }
 
-// shard is the shard of a key, to be changed.
+// shard returns the shard of a key for writing.
 func (d *shardsDraft[V]) shard(key string) map[string]V {
 	if d.copied == nil {
 		next := new([shardCount]map[string]V)
@@ -61,7 +60,7 @@ func (d *shardsDraft[V]) shard(key string) map[string]V {
 	return d.base.all[n]
 }
 
-// shardsOf makes shards of a whole map.
+// shardsOf returns shards with the content of a map.
 func shardsOf[V any](from map[string]V) shards[V] {
 	next := new([shardCount]map[string]V)
 	for k, v := range from {

@@ -100,10 +100,10 @@ func ask(b *testing.B, addr string, connections int) {
 	all.Wait()
 }
 
-// BenchmarkBeside has the express lane, the whole proxy and a stock proxy do the
+// BenchmarkBeside has the fast path, the whole proxy and a stock proxy do the
 // same. What is allocated is allocated by them: client and backend do not.
 func BenchmarkBeside(b *testing.B) {
-	b.Run("express", func(b *testing.B) {
+	b.Run("fast", func(b *testing.B) {
 		f := newFront(b, router.Options{})
 		f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
 		ask(b, f.addr, 64)

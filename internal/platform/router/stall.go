@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// stalledAfter is how long a client may stand still: take nothing of what
-	// waits for it, or send nothing of a request that it has begun. However slow
-	// it is, a client that goes on is left alone.
+	// stalledAfter is how long a client may make no progress: neither accept any of the
+	// data waiting for it, nor send any of a request that it has begun. A slow client that
+	// makes progress is not affected.
 	stalledAfter = 5 * time.Minute
-	// stallLook is how often we look whether one does.
+	// stallLook is the interval of the check.
 	stallLook = stalledAfter / 10
 )
 
-// stalls notices connections whose client takes nothing. What it has taken is
-// what the system says was acknowledged: that a write blocks means little, since
-// the buffers of a socket empty in large steps.
+// stalls finds connections whose client accepts no data. Progress is what the kernel
+// reports as acknowledged: a blocked write means little, because socket buffers empty in
+// large steps.
 type stalls struct {
 	mu     sync.Mutex
-	handed map[*handedConn]struct{} // those that the server has
-	before map[net.Conn]standing    // where something waited at the last look
+	handed map[*handedConn]struct{} // connections handed to the server
+	before map[net.Conn]standing    // connections that had unacknowledged data at the last check
 }
 
-// standing is how far a client was, and since when.
+// standing is the progress of a client and the time it was reached.
 type standing struct {
 	acked uint64
 	since time.Time
 }
 
-// handedConn is a connection that the server has. It gives what was read of it
-// already before the rest.
+// handedConn is a connection handed to the server. It returns the bytes that were already
+// read first.
 type handedConn struct {
 	unreadConn
 	stalls *stalls
@@ -60,8 +60,8 @@ func (c *handedConn) Close() error {
 	return c.unreadConn.Close()
 }
 
-// watchStalls looks from time to time until the listener ends.
-func (e *Express) watchStalls() {
+// watchStalls checks periodically until the listener closes.
+func (e *FastPath) watchStalls() {
 	ticker := time.NewTicker(stallLook)
 	defer ticker.Stop()
 	for {
@@ -76,19 +76,19 @@ func (e *Express) watchStalls() {
 	}
 }
 
-// endStalled ends the connections that stand still for too long, and returns how
-// many these were.
-func (e *Express) endStalled(now time.Time) (n int) {
+// endStalled closes the connections that have made no progress for too long, and returns
+// their number.
+func (e *FastPath) endStalled(now time.Time) (n int) {
 	cuts := map[net.Conn]func(){}
 	e.mu.Lock()
-	for l := range e.lanes {
+	for l := range e.conns {
 		cuts[l.conn] = l.cut
 	}
 	e.mu.Unlock()
 	s := &e.stalls
 	s.mu.Lock()
 	for c := range s.handed {
-		cuts[c.Conn] = func() { _ = c.Conn.Close() } // the server notices, and closes c
+		cuts[c.Conn] = func() { _ = c.Conn.Close() } // the server notices and closes c
 	}
 	before := s.before
 	s.mu.Unlock()
@@ -110,9 +110,9 @@ func (e *Express) endStalled(now time.Time) (n int) {
 		n++
 		if t := e.target.Load(); t != nil {
 			t.proxy.counters.stalled.Add(1)
-			t.proxy.options.Log.Info("a client took nothing for long, its connection is closed", "client", conn.RemoteAddr().String(), "after", stalledAfter.String())
+			t.proxy.options.Log.Info("closing the connection of a stalled client", "client", conn.RemoteAddr().String(), "after", stalledAfter.String())
 		}
-		// What waits in the system's buffers goes too.
+		// Discard the data in the kernel's buffers too.
 		if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 			_ = tcp.SetLinger(0)
 		}
@@ -124,9 +124,9 @@ func (e *Express) endStalled(now time.Time) (n int) {
 	return n
 }
 
-// patience watches exchanges of the server for what a look at the socket does
-// not show: a stream of HTTP/2 that its client does not let go on, and a request
-// whose body does not come.
+// patience watches exchanges of the server for stalls that the socket does not show: an
+// HTTP/2 stream whose client sends no window updates, and a request whose body does not
+// arrive.
 type patience struct {
 	mu     sync.Mutex
 	all    map[*exchange]*http.ResponseController
@@ -134,8 +134,8 @@ type patience struct {
 	closed bool
 }
 
-// waiting is since when a read or a write of the client's waits, in Unix
-// nanoseconds; 0 when none does.
+// waiting is the Unix time in nanoseconds at which a read from or write to the client
+// started to wait; 0 if none waits.
 type waiting struct{ since atomic.Int64 }
 
 func (w *waiting) begin() { w.since.Store(time.Now().UnixNano()) }
@@ -146,7 +146,7 @@ func (w *waiting) long(now time.Time) bool {
 	return since != 0 && now.UnixNano()-since >= int64(stalledAfter)
 }
 
-// enter watches an exchange until it leaves.
+// enter watches an exchange until leave.
 func (p *Proxy) enter(x *exchange, control *http.ResponseController) {
 	w := &p.patience
 	w.mu.Lock()
@@ -160,7 +160,7 @@ func (p *Proxy) enter(x *exchange, control *http.ResponseController) {
 	}
 }
 
-// leave returns when nobody touches the exchange's writer any more.
+// leave returns when the exchange's writer is no longer used.
 func (w *patience) leave(x *exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,8 +187,8 @@ func (p *Proxy) lookForStalled() {
 	}
 }
 
-// breakOffStalled ends the exchanges that stand still for too long, and returns
-// how many these were.
+// breakOffStalled aborts the exchanges that have made no progress for too long, and returns
+// their number.
 func (p *Proxy) breakOffStalled(now time.Time) (n int) {
 	past := time.Unix(1, 0)
 	w := &p.patience
@@ -200,8 +200,8 @@ func (p *Proxy) breakOffStalled(now time.Time) (n int) {
 		case !x.http1() && x.w.waits.long(now):
 			what = "takes nothing of an answer"
 			_ = control.SetWriteDeadline(past)
-		// Once it is answered a body may be a conversation, whose pauses are not
-		// ours to judge; in HTTP/2 it may be one from the begin.
+		// After the response has started, the body may be a conversation with pauses of any
+		// length; in HTTP/2 it may be one from the start.
 		case x.body != nil && x.http1() && !x.w.begun.Load() && x.body.waits.long(now):
 			what = "sends nothing of a request"
 			x.body.stalled.Store(true)
@@ -210,9 +210,9 @@ func (p *Proxy) breakOffStalled(now time.Time) (n int) {
 			continue
 		}
 		n++
-		delete(w.all, x) // once is enough
+		delete(w.all, x) // abort it only once
 		p.counters.stalled.Add(1)
-		p.options.Log.Info("a client stood still for long, its request is broken off", "what", what, "client", x.access.RemoteAddr, "host", x.access.Host, "after", stalledAfter.String())
+		p.options.Log.Info("aborting the request of a stalled client", "what", what, "client", x.access.RemoteAddr, "host", x.access.Host, "after", stalledAfter.String())
 	}
 	return n
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// progressOf tells how many bytes the other side has acknowledged, and whether
-// more wait for that.
+// progressOf returns how many bytes the peer has acknowledged, and whether more are waiting
+// for it.
 func progressOf(c net.Conn) (acked uint64, waits bool) {
 	conn, ok := c.(syscall.Conn)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"ingot/internal/platform/router"
 )
 
-// flood answers without an end, and tells when nobody takes it any more.
+// flood answers without an end, and closes gone when the client is gone.
 func flood(gone chan<- struct{}) http.HandlerFunc {
 	block := make([]byte, 64<<10)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func TestClientStopsReading(t *testing.T) {
 	t.Parallel()
 	eachMode(t, func(t *testing.T, header string) {
 		f := newFront(t, router.Options{})
-		express := f.server.Listener.(*router.Express)
+		fast := f.server.Listener.(*router.FastPath)
 		gone := make(chan struct{})
 		f.route("app.test", backend(t, flood(gone)))
 		c, r := f.dial()
@@ -45,15 +45,15 @@ func TestClientStopsReading(t *testing.T) {
 		now := time.Now()
 		look := func() int {
 			now = now.Add(router.StalledAfter)
-			return router.EndStalled(express, now)
+			return router.EndStalled(fast, now)
 		}
 		look()
 		for range 5 {
-			for before, _ := router.Progress(express); ; {
+			for before, _ := router.Progress(fast); ; {
 				if _, err := r.Discard(64 << 10); err != nil {
 					t.Fatal(err)
 				}
-				if acked, _ := router.Progress(express); acked != before {
+				if acked, _ := router.Progress(fast); acked != before {
 					break
 				}
 			}
@@ -72,7 +72,7 @@ func TestClientStopsReading(t *testing.T) {
 		if _, err := io.Copy(io.Discard, r); err == nil {
 			t.Error("the answer seems to be whole")
 		}
-		if _, waiting := router.Progress(express); waiting != 0 {
+		if _, waiting := router.Progress(fast); waiting != 0 {
 			t.Errorf("something waits for %d clients that are gone", waiting)
 		}
 	})

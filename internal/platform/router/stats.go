@@ -9,39 +9,39 @@ import (
 	"time"
 )
 
-// latencyBounds are the upper bounds of the buckets of latencies.
+// latencyBounds are the upper bounds of the latency buckets.
 var latencyBounds = [...]time.Duration{
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second, time.Minute,
 }
 
 const (
-	// maxInstances bounds how many instances are counted apart. Those beyond
-	// are counted for the whole router only.
+	// maxInstances is the number of instances with counters of their own. Others count only
+	// in the total.
 	maxInstances = 2000
-	// forgetAfter is how long an instance is remembered that is in no table any
-	// more: it may come back, and somebody may want to see its last figures.
+	// forgetAfter is how long the counters of an instance are kept after it left the table:
+	// it may come back, and its last figures may be of interest.
 	forgetAfter = 5 * time.Minute
 )
 
-// Stats are the requests of an instance, or of all.
+// Stats are request counts of an instance, or of all.
 type Stats struct {
 	App, Process, Instance string
 	Index                  int
 
 	Requests int64
-	Classes  [6]int64 // by the first digit of the status; 0 is for none
-	// Buckets count the requests that took at most the bound of the same index
-	// of latencyBounds, and more than the one before; the last counts the rest.
+	Classes  [6]int64 // by the first digit of the status; 0 means no status
+	// Buckets count the requests that took at most the latency bound with the same index
+	// and more than the previous one; the last counts the rest.
 	Buckets  [len(latencyBounds) + 1]int64
-	Duration time.Duration // of all together
+	Duration time.Duration // sum over all requests
 	Sent     int64         // bytes of answers
 	Received int64         // bytes of requests
-	Active   int64         // under way
+	Active   int64         // in progress
 }
 
-// Quantile estimates below which time a share of the requests was: the bound of
-// the bucket that holds it, and the longest bound for all above.
+// Quantile estimates the latency that a share of the requests did not exceed: the bound of
+// its bucket, or the largest bound for all above.
 func (s Stats) Quantile(share float64) time.Duration {
 	if s.Requests == 0 {
 		return 0
@@ -55,7 +55,7 @@ func (s Stats) Quantile(share float64) time.Duration {
 	return latencyBounds[len(latencyBounds)-1]
 }
 
-// add counts what the other had.
+// add adds the counts of other.
 func (s *Stats) add(other Stats) {
 	s.Requests += other.Requests
 	s.Duration += other.Duration
@@ -70,7 +70,7 @@ func (s *Stats) add(other Stats) {
 	}
 }
 
-// instanceStats counts without locks.
+// instanceStats are the counters of an instance. They need no lock.
 type instanceStats struct {
 	app, process, instance string
 	index                  int
@@ -82,7 +82,7 @@ type instanceStats struct {
 	received atomic.Int64
 	active   atomic.Int64
 	last     atomic.Int64 // Unix seconds of the last request
-	dropped  atomic.Bool  // nobody reads it any more
+	dropped  atomic.Bool  // no longer read
 }
 
 func (s *instanceStats) observe(a *Access) {
@@ -119,24 +119,24 @@ func (s *instanceStats) read() Stats {
 	return out
 }
 
-// counters are those of a proxy.
+// counters are the counters of a proxy.
 type counters struct {
 	all       instanceStats
-	refused   sync.Map // counts by the word of X-Cf-Routererror, which are ours and few
+	refused   sync.Map // counts by X-Cf-Routererror value, of which there are few
 	ejections atomic.Int64
 	retries   atomic.Int64
-	express   atomic.Int64 // served by express lanes
-	stalled   atomic.Int64 // broken off because the client stood still
+	fastPath  atomic.Int64 // served by the fast path
+	stalled   atomic.Int64 // aborted because the client made no progress
 
 	mu         sync.Mutex
 	byInstance map[string]*instanceStats
-	departed   map[string]*Stats // by app: the sums of its instances that are forgotten
-	looked     int64             // Unix seconds of the last search for what can be forgotten
-	overflow   instanceStats     // of those that are not counted apart
-	table      *Table            // which instances there are
+	departed   map[string]*Stats // by app: the sums of its instances that were dropped
+	looked     int64             // Unix seconds of the last call of forget
+	overflow   instanceStats     // instances without counters of their own
+	table      *Table            // to know which instances exist
 }
 
-// of returns where the requests of e are counted.
+// of returns the counters for e.
 func (c *counters) of(e *endpoint) *instanceStats {
 	if s := e.state.stats.Load(); s != nil && !s.dropped.Load() {
 		return s
@@ -150,7 +150,7 @@ func (c *counters) of(e *endpoint) *instanceStats {
 	switch {
 	case s != nil:
 	case len(c.byInstance) >= maxInstances || e.InstanceGUID == "":
-		return &c.overflow // asked again next time: there may be room then
+		return &c.overflow // not cached: there may be room next time
 	default:
 		s = &instanceStats{app: e.AppGUID, process: e.ProcessGUID, instance: e.InstanceGUID, index: e.Index}
 		s.last.Store(time.Now().Unix())
@@ -163,8 +163,8 @@ func (c *counters) of(e *endpoint) *instanceStats {
 	return s
 }
 
-// forget drops instances that are gone. What they had counts on for their app,
-// as long as that has others: a sum that shrinks would look like a new one.
+// forget drops the counters of instances that are gone. Their counts stay in the sum of
+// their app as long as it has other instances, because a counter must not decrease.
 func (c *counters) forget(now time.Time) {
 	c.looked = now.Unix()
 	there := c.table.instances()
@@ -201,14 +201,14 @@ func (c *counters) observe(a *Access, s *instanceStats) {
 	}
 }
 
-// Stats are the requests of every instance that had some, by app and index.
-// Those of an instance are gone soon after it.
+// Stats returns the counts of every instance that had requests, by app and index. Those of
+// an instance are dropped soon after it is gone.
 func (p *Proxy) Stats() []Stats {
 	all, _ := p.counters.snapshot(time.Now())
 	return all
 }
 
-// snapshot returns the requests of every instance, and those of every app.
+// snapshot returns the counts by instance and by app.
 func (c *counters) snapshot(now time.Time) (instances []Stats, apps map[string]*Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +231,7 @@ func (c *counters) snapshot(now time.Time) (instances []Stats, apps map[string]*
 	return instances, apps
 }
 
-// InstanceStats are the requests of one instance; ok is false when it had none.
+// InstanceStats returns the counts of one instance; ok is false if it had no requests.
 func (p *Proxy) InstanceStats(instanceGUID string) (s Stats, ok bool) {
 	p.counters.mu.Lock()
 	found := p.counters.byInstance[instanceGUID]

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// The cookies of sticky sessions: an app that sets the first has its clients come
-// back to the same instance, which the second names.
+// The cookies of sticky sessions: once an app sets the first, its clients return to the
+// same instance, which the second names.
 const (
 	sessionCookie  = "JSESSIONID"
 	instanceCookie = "__VCAP_ID__"
 )
 
-// stickyInstance is the instance that the cookies of a request ask for, if they
-// are those of a session.
+// stickyInstance returns the instance that the cookies of a request name, if they belong to
+// a session.
 func stickyInstance(cookies []string) string {
 	var session bool
 	var instance string
@@ -34,11 +34,10 @@ func stickyInstance(cookies []string) string {
 	return instance
 }
 
-// stickyCookies are the Set-Cookie values that go with an answer: with a new
-// session, or when a session went to another instance than it asked for. Their
-// path is that of the route, so that routes of one host keep sessions apart, and
-// they are as lasting and as visible as the session's. An answer may set a
-// session twice (one partitioned, one not), and has a cookie for each then.
+// stickyCookies returns the Set-Cookie values for a response that starts a session or moves
+// it to another instance. Their path is that of the route, so that routes of one host have
+// separate sessions; lifetime and attributes are those of the session cookie. A response
+// may set a session twice (one partitioned, one not) and gets a cookie for each.
 func stickyCookies(answer []string, asked, instance, path string) []string {
 	var sessions []string
 	for _, line := range answer {
@@ -46,7 +45,7 @@ func stickyCookies(answer []string, asked, instance, path string) []string {
 		name, _, _ := strings.Cut(pair, "=")
 		switch name = strings.TrimSpace(name); {
 		case name == instanceCookie:
-			return nil // the app knows better
+			return nil // the app sets the instance itself
 		case isSessionCookie(name):
 			sessions = append(sessions, line)
 		}
@@ -73,13 +72,13 @@ func stickyCookies(answer []string, asked, instance, path string) []string {
 	return out
 }
 
-// isSessionCookie reports whether a cookie begins a session, also one that its
-// prefix binds to the host.
+// isSessionCookie reports whether a cookie starts a session, with or without a cookie name
+// prefix.
 func isSessionCookie(name string) bool {
 	return strings.TrimPrefix(name, "__Host-") == sessionCookie
 }
 
-// cookiePath is the path of the cookies of a route.
+// cookiePath returns the path of the cookies of a route.
 func cookiePath(route Route) string {
 	if path := strings.TrimRight(route.Path, "/"); path != "" {
 		return "/" + strings.TrimLeft(path, "/")

@@ -8,28 +8,28 @@ import (
 	"sync/atomic"
 )
 
-// Protocol is what an instance speaks on a port.
+// Protocol is the protocol of an instance's port.
 type Protocol string
 
-// HTTP2 is HTTP/2 without TLS; anything else means HTTP/1.1.
+// HTTP2 is HTTP/2 without TLS; any other value means HTTP/1.1.
 const HTTP2 Protocol = "http2"
 
-// Route is where requests to a host and path go.
+// Route maps requests for a host and path to backends.
 type Route struct {
 	GUID string
-	// Host is a name, or "*." and a domain for all names below it that have no
-	// route of their own. Case does not matter.
+	// Host is a name, or "*." and a domain for all names below it that have no route of
+	// their own. Case does not matter.
 	Host string
-	// Path is "" or a prefix of whole segments, such as "/api". As in gorouter
-	// its case does not matter.
+	// Path is "" or a prefix of whole segments, such as "/api". As in gorouter its case
+	// does not matter.
 	Path string
-	// Options are the route's options; "loadbalancing" is understood, with
-	// "round-robin" (the default), "least-connection" and "hash". That has
-	// "hash_header", whose value chooses the backend, and "hash_balance": how many
-	// times the average of requests under way a backend may have.
+	// Options are the route's options. Known is "loadbalancing" with the values
+	// "round-robin" (the default), "least-connection" and "hash". The latter uses
+	// "hash_header", whose value selects the backend, and "hash_balance", the largest
+	// number of requests in progress at a backend as a multiple of the average.
 	Options map[string]string
-	// RouteServiceURL is the https address of a service that sees requests
-	// before the app does; "" for none.
+	// RouteServiceURL is the https URL of a service that receives requests before the app
+	// does; "" for none.
 	RouteServiceURL string
 	Backends        []Backend
 }
@@ -42,54 +42,53 @@ type Backend struct {
 	InstanceGUID string
 	Index        int
 	Protocol     Protocol
-	// Destination names the backends that share one Weight; "" when each has its
-	// own.
+	// Destination groups the backends that share one Weight; "" if each has its own.
 	Destination string
-	Weight      int // share of the requests; 0 counts as 1 for each backend
-	Port        int // the port that the app knows it by
+	Weight      int // share of the requests; 0 means 1 for each backend
+	Port        int // port as the app sees it
 }
 
-// Table is the table of routes. The zero value is empty and ready.
+// Table is the routing table. The zero value is empty and ready to use.
 type Table struct {
 	current atomic.Pointer[snapshot]
 
-	mu     sync.Mutex          // of those who change it
-	byGUID map[string]routeKey // where the route of a guid is
+	mu     sync.Mutex          // held by writers
+	byGUID map[string]routeKey // keys of the routes by guid
 	states map[endpointKey]*endpointState
 }
 
 type routeKey struct{ host, path string }
 
-// snapshot is a state of the table that never changes.
+// snapshot is an immutable state of the table.
 type snapshot struct {
 	hosts  shards[hostInfo]
 	routes shards[*Match] // by host and path
 	count  int
 }
 
-// hostInfo bounds the search below a host.
+// hostInfo limits the search among the routes of a host.
 type hostInfo struct {
 	routes int
-	// longest is at least the length of the longest path. It may be too long
-	// after a removal.
+	// longest is at least the length of the longest path. It may be too large after a
+	// removal.
 	longest int
-	// root is the route without a path. Most hosts have nothing else, and then
-	// one look is enough: among many routes each costs a few cache misses.
+	// root is the route without a path. Most hosts have no other, and then one lookup is
+	// enough: in a large table each costs a few cache misses.
 	root *Match
 }
 
-// Match is a route that was found, with the state of its backends. It stays
-// usable when the table has moved on.
+// Match is the route of a request, with the state of its backends. It stays usable when the
+// table changes.
 type Match struct {
-	Route Route // must not be changed
+	Route Route // read-only
 	pool  *pool
 
 	cookiePath string
 
-	express atomic.Int32 // whether the express lane may take it, once known
+	fastPath atomic.Int32 // whether the fast path may serve it, once known
 }
 
-// empty reports whether the route leads to no instance.
+// empty reports whether the route has no backend.
 func (m *Match) empty() bool { return len(m.pool.endpoints) == 0 }
 
 var empty = new(snapshot)
@@ -101,16 +100,15 @@ func (t *Table) load() *snapshot {
 	return empty
 }
 
-// Lookup finds the route for a request: of an exact host before that of a
-// wildcard, and the nearest wildcard first; below a host that with the longest
-// path. The host may have a port, the path is as it stands in the request.
+// Lookup finds the route for a request: an exact host before a wildcard, the most specific
+// wildcard first, and the longest path of that host. The host may have a port; the path is
+// as in the request.
 func (t *Table) Lookup(host, path string) (*Match, bool) {
 	return t.lookup(host, path, false)
 }
 
-// Serving finds a route as Lookup does, among those that have a backend. As in
-// gorouter a route without one does not exist: a shorter path of its host, or a
-// wildcard, gets its requests.
+// Serving is like Lookup, but ignores routes without a backend. As in gorouter such a route
+// does not exist: a shorter path of its host, or a wildcard, gets its requests.
 func (t *Table) Serving(host, path string) (*Match, bool) {
 	return t.lookup(host, path, true)
 }
@@ -134,8 +132,8 @@ func (t *Table) lookup(host, path string, serving bool) (*Match, bool) {
 	}
 }
 
-// find tries the path and each shorter one that ends where a segment does. With
-// serving it passes over routes without a backend.
+// find tries the path and each prefix that ends at a segment. With serving it ignores
+// routes without a backend.
 func (s *snapshot) find(host, path string, serving bool) *Match {
 	info, ok := s.hosts.get(host)
 	if !ok {
@@ -165,10 +163,10 @@ func (s *snapshot) find(host, path string, serving bool) *Match {
 	}
 }
 
-// Len is the number of routes.
+// Len returns the number of routes.
 func (t *Table) Len() int { return t.load().count }
 
-// instances are the guids of those that routes lead to.
+// instances returns the guids of all instances that have a route.
 func (t *Table) instances() map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,15 +177,15 @@ func (t *Table) instances() map[string]bool {
 	return all
 }
 
-// Set adds a route or replaces the one with its guid. A route with the same
-// host and path but another guid gives way.
+// Set adds a route or replaces the one with its guid. It removes a route with the same host
+// and path but another guid.
 func (t *Table) Set(route Route) { t.Update([]Route{route}, nil) }
 
-// Remove removes the route with a guid. Requests under way go on.
+// Remove removes the route with a guid. Requests in progress continue.
 func (t *Table) Remove(guid string) { t.Update(nil, []string{guid}) }
 
-// Update removes routes and sets others, as Remove and Set do, all at once. What
-// it copies depends on how many they are and not on how many there are.
+// Update removes routes and sets others, as Remove and Set do, in one step. Its cost
+// depends on the number of changes, not on the size of the table.
 func (t *Table) Update(set []Route, gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,14 +204,14 @@ func (t *Table) Update(set []Route, gone []string) {
 	}
 }
 
-// draft is a snapshot that is being made of another.
+// draft is a new snapshot being derived from another.
 type draft struct {
 	hosts  shardsDraft[hostInfo]
 	routes shardsDraft[*Match]
 	count  int
 }
 
-// Replace makes all the whole table, at once.
+// Replace replaces the whole table by all, in one step.
 func (t *Table) Replace(all []Route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -265,7 +263,7 @@ func (t *Table) set(s *draft, route Route) {
 	}
 	m := t.newMatch(route, old)
 	if m == old {
-		return // as it was
+		return // unchanged
 	}
 	info, _ := s.hosts.base.get(key.host)
 	if !there {
@@ -307,13 +305,13 @@ func (t *Table) remove(s *draft, guid string, key routeKey) {
 	}
 }
 
-// same tells whether two are alike in everything.
+// same reports whether two routes are equal in every field.
 func (r Route) same(other Route) bool {
 	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.RouteServiceURL == other.RouteServiceURL &&
 		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
 }
 
-// release forgets the states that no route uses any more.
+// release drops the states that no route uses any more.
 func (t *Table) release(p *pool) {
 	for _, e := range p.endpoints {
 		if e.state.uses--; e.state.uses == 0 {
@@ -322,8 +320,8 @@ func (t *Table) release(p *pool) {
 	}
 }
 
-// stateOf is what is known of an instance, the same for all its routes: so they
-// share its connections.
+// stateOf returns the state of an instance. It is shared by all its routes, and so are its
+// connections.
 func (t *Table) stateOf(key endpointKey) *endpointState {
 	state := t.states[key]
 	if state == nil {
@@ -336,8 +334,8 @@ func (t *Table) stateOf(key endpointKey) *endpointState {
 	return state
 }
 
-// newMatch copies the route. A route that did not change stays what it is: the
-// whole table is replaced often.
+// newMatch copies the route. It returns old if the route did not change, because the whole
+// table is replaced often.
 func (t *Table) newMatch(route Route, old *Match) *Match {
 	if old != nil && old.Route.same(route) {
 		return old
@@ -355,8 +353,8 @@ func keyOf(route Route) routeKey {
 	return routeKey{CanonicalHost(route.Host), canonicalPath(route.Path)}
 }
 
-// CanonicalHost is the name in a Host header: in small letters, without the
-// port and the final dot.
+// CanonicalHost returns the name in a Host header: in lower case, without the port and the
+// final dot.
 func CanonicalHost(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 &&
 		(strings.IndexByte(host, ':') == i || host[0] == '[') {
@@ -365,7 +363,7 @@ func CanonicalHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// canonicalPath is "" or begins with a slash and does not end with one.
+// canonicalPath returns path as "" or with a leading and without a trailing slash.
 func canonicalPath(path string) string {
 	if i := strings.IndexByte(path, '?'); i >= 0 {
 		path = path[:i]

@@ -97,7 +97,7 @@ func TestChanges(t *testing.T) {
 	expect("a", "/", "")
 	expect("a", "/long/path/x", "2")
 	expect("b", "/", "1")
-	table.Set(router.Route{GUID: "3", Host: "b"}) // takes its place
+	table.Set(router.Route{GUID: "3", Host: "b"}) // replaces it
 	table.Remove("1")                             // is no longer there
 	expect("b", "/", "3")
 	table.Remove("3")
@@ -199,7 +199,7 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-// Readers see each route whole, and routes that nobody touches always.
+// Readers see each route whole, and unchanged routes always.
 func TestChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	var table router.Table
@@ -265,7 +265,7 @@ func TestUpdateAmongMany(t *testing.T) {
 	}
 }
 
-// Routes that take the place of others in one update neither remove nor keep
+// Routes that replace others in one update neither remove nor keep
 // them, in whatever order they come.
 func TestUpdateTakesOver(t *testing.T) {
 	t.Parallel()

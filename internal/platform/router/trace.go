@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// trace is what the headers of a request say about the trace that it is part of:
-// first as the client sent them, then, after begin, as the app gets them and the
-// access line tells. An empty one is absent.
+// trace holds the trace headers of a request: first as the client sent them, then, after
+// begin, as the app and the access log get them. An empty string means absent.
 //
-// As with a gorouter that has both kinds of tracing on, a request without a trace
-// begins one, whose id is that of the request; B3 headers of the client go on as
-// they are, so that the app continues the client's span; a traceparent goes on
-// with the router as its parent.
+// As with a gorouter that has both kinds of tracing enabled, a request without a trace
+// starts one, whose id is that of the request; B3 headers of the client are passed on
+// unchanged, so that the app continues the client's span; a traceparent is passed on with
+// the router as its parent.
 type trace struct {
 	b3                   string // trace-span[-sampled[-parent]] in one header
 	id, span, parentSpan string // the headers X-B3-Traceid, X-B3-Spanid, X-B3-Parentspanid
@@ -34,7 +33,7 @@ const (
 
 	// traceVendor is the router's key in a tracestate.
 	traceVendor = "gorouter"
-	// maxTracestate is the longest tracestate that goes on.
+	// maxTracestate is the longest tracestate that is passed on.
 	maxTracestate = 2048
 )
 
@@ -47,7 +46,7 @@ func traceOf(h http.Header) trace {
 	}
 }
 
-// set gives an outgoing request its headers.
+// set sets the headers of an outgoing request.
 func (t *trace) set(h http.Header) {
 	values := []string{t.b3, t.id, t.span, t.parent, t.state}
 	for i, name := range [...]string{headerB3, headerB3Trace, headerB3Span, headerTraceparent, headerTracestate} {
@@ -71,8 +70,8 @@ func (t *trace) appendTo(out []byte) []byte {
 	return out
 }
 
-// begin decides what goes on, and returns the id of the request: the one that it
-// has, or a new one.
+// begin sets the headers for the app, and returns the id of the request: the given one, or
+// a new one.
 func (t *trace) begin(requestID string) string {
 	if requestID == "" {
 		if t.b3 == "" && t.id == "" && t.span == "" && t.parent == "" {
@@ -80,13 +79,13 @@ func (t *trace) begin(requestID string) string {
 		}
 		requestID = newRequestID()
 	}
-	id, span, told := t.fromB3()
+	id, span, given := t.fromB3()
 	if id == "" {
 		if id = traceOfID(requestID); id == "" {
 			id = traceOfID(newRequestID())
 		}
 		span = id[16:]
-		if !told {
+		if !given {
 			t.id, t.span, t.b3 = id, span, id+"-"+span
 		}
 	}
@@ -99,7 +98,7 @@ func (t *trace) begin(requestID string) string {
 	return requestID
 }
 
-// fresh begins a trace of a request without any: all of it is one string.
+// fresh starts a trace for a request without any: all ids are parts of one string.
 func (t *trace) fresh() (requestID string) {
 	const id, state, parent = 36, len(traceVendor) + 1 + 16, 55
 	var b [id + state + parent]byte
@@ -123,10 +122,10 @@ func (t *trace) fresh() (requestID string) {
 	return s[:id]
 }
 
-// fromB3 returns the trace and span that the B3 headers name, if they are good,
-// and completes the single header from the others. With told they go on as they
-// are, whether they name a trace or not.
-func (t *trace) fromB3() (id, span string, told bool) {
+// fromB3 returns the trace and span in the B3 headers, if they are valid, and completes the
+// single header from the others. If given is true the headers are passed on unchanged,
+// whether they name a trace or not.
+func (t *trace) fromB3() (id, span string, given bool) {
 	if t.b3 != "" {
 		if id, span, ok := parseB3(t.b3); ok {
 			return strings.ToLower(id), strings.ToLower(span), true
@@ -153,7 +152,7 @@ func (t *trace) fromB3() (id, span string, told bool) {
 	return id, span, true
 }
 
-// sampling is the decision of the headers, as the single header has it.
+// sampling returns the sampling decision in the notation of the single header.
 func (t *trace) sampling() (decision string, ok bool) {
 	if t.flags == "1" {
 		return "d", true
@@ -169,8 +168,8 @@ func (t *trace) sampling() (decision string, ok bool) {
 	return "", false
 }
 
-// parseB3 reads the single header: trace, span, and perhaps a decision and the
-// parent of the span. A decision alone is good, too, and names no trace.
+// parseB3 parses the single header: trace, span, and optionally a decision and the parent
+// span. A decision alone is valid, too, and names no trace.
 func parseB3(s string) (id, span string, ok bool) {
 	if len(s) == 1 {
 		return "", "", s == "0" || s == "1" || s == "d"
@@ -189,8 +188,8 @@ func parseB3(s string) (id, span string, ok bool) {
 	return id, span, true
 }
 
-// nextParent is the traceparent that follows one of the client, with a new id of
-// the router; "" when there was none, or not a good one.
+// nextParent returns the traceparent that follows the client's, with a new span id of the
+// router; "" if there was none, or not a valid one.
 func nextParent(header string) string {
 	s := strings.ToLower(strings.TrimSpace(header))
 	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || !isHex(s[:2], 2) || !isHex(s[3:35], 32) || !isHex(s[36:52], 16) || !isHex(s[53:], 2) ||
@@ -202,7 +201,7 @@ func nextParent(header string) string {
 	return "00" + s[2:36] + hex.EncodeToString(id[:]) + s[52:]
 }
 
-// nextState puts the router at the head of a tracestate, once.
+// nextState puts the router's entry at the head of a tracestate and removes an older one.
 func nextState(state, span string) string {
 	next := traceVendor + "=" + span
 	if len(state) > maxTracestate {
@@ -217,7 +216,7 @@ func nextState(state, span string) string {
 	return next
 }
 
-// traceOfID is the trace of a request id; "" if that is no guid.
+// traceOfID returns the trace id for a request id; "" if that is not a guid.
 func traceOfID(id string) string {
 	if !isGUID(id) {
 		return ""
@@ -238,7 +237,7 @@ func isHex(s string, most int) bool {
 	return true
 }
 
-// padded writes zeroes before a number, to that length.
+// padded pads a number with zeros to that length.
 func padded(s string, n int) string {
 	if len(s) >= n {
 		return s

@@ -100,8 +100,8 @@ func TestTraces(t *testing.T) {
 				}
 				res := f.do(r)
 				h := <-got
-				if served := router.ExpressServed(f.proxy) == 1; served != (header == modes["express"]) {
-					t.Errorf("by an express lane: %t", served)
+				if served := router.FastPathServed(f.proxy) == 1; served != (header == modes["fast"]) {
+					t.Errorf("on the fast path: %t", served)
 				}
 				for _, name := range names {
 					if values := h[name]; len(values) > 1 || !regexp.MustCompile("^"+tc.want[name]+"$").MatchString(h.Get(name)) {

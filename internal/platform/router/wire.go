@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// wire sends requests to backends, each to the one whose turn it is. One that
-// cannot be connected to has not seen the request, so another gets it.
+// wire sends requests to backends, each to the one whose turn it is. A backend that cannot
+// be connected to has not seen the request, so another one gets it.
 type wire struct {
 	dialer   *net.Dialer
 	attempts int
@@ -25,9 +25,9 @@ func newWire(o Options, t *Table) *wire {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	common := func() *http.Transport {
 		return &http.Transport{
-			Proxy:                  nil, // apps are near: no proxy of the environment is between
+			Proxy:                  nil, // apps are local: ignore the proxy settings of the environment
 			DialContext:            dialer.DialContext,
-			DisableCompression:     true, // what the app sends is what the client gets
+			DisableCompression:     true, // pass bodies on unchanged
 			MaxIdleConns:           10000,
 			MaxIdleConnsPerHost:    100,
 			IdleConnTimeout:        90 * time.Second,
@@ -41,7 +41,7 @@ func newWire(o Options, t *Table) *wire {
 	w.services.Protocols.SetHTTP1(true)
 	w.services.Protocols.SetHTTP2(true)
 	w.services.TLSClientConfig = o.RouteServiceTLS
-	// Whoever binds a service to a route names its address.
+	// Users choose the URLs of route services.
 	guarded := *dialer
 	guarded.Control = o.RouteServices.Control
 	w.services.DialContext = guarded.DialContext
@@ -101,8 +101,8 @@ func (w *wire) transport(e *endpoint, r *http.Request) *http.Transport {
 	return w.http1
 }
 
-// addressed returns r as it goes to e. A transport closes the body of a request
-// that it could not send; the next one needs it.
+// addressed returns r addressed to e. A transport closes the body of a request that it
+// could not send, but the next attempt needs it.
 func addressed(r *http.Request, e *endpoint) *http.Request {
 	out := r.WithContext(r.Context())
 	u := *r.URL
@@ -118,7 +118,7 @@ func addressed(r *http.Request, e *endpoint) *http.Request {
 	return out
 }
 
-// bufferPool lends the buffers that answers are copied with.
+// bufferPool is a pool of buffers for copying responses.
 type bufferPool struct{ pool sync.Pool }
 
 const copyBuffer = 32 << 10

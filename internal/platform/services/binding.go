@@ -1,8 +1,6 @@
 package services
 
 import (
-	"slices"
-
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -61,7 +59,10 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := bindable(parts, r); err != nil {
+	if err := platform.CheckBindable(r.Type, parts.plan, parts.offering); err != nil {
+		return nil, nil, err
+	}
+	if err := checkParameters(parts.plan.Schemas, r.Parameters, "service_binding", "create"); err != nil {
 		return nil, nil, err
 	}
 	if err := s.Platform.InsertBinding(tx, b); err != nil {
@@ -79,53 +80,27 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 	return b, job, err
 }
 
-func bindable(parts planParts, r Bind) error {
-	switch {
-	case r.Type == platform.BindingRoute && !slices.Contains(parts.offering.Requires, "route_forwarding"):
-		return fault.New(fault.Unprocessable, "This service instance does not support route binding.")
-	case r.Type != platform.BindingRoute && !parts.plan.Bindable:
-		return fault.New(fault.Unprocessable, "Service plan does not allow bindings.")
-	}
-	return checkParameters(parts.plan.Schemas, r.Parameters, "service_binding", "create")
-}
-
-// checkBind refuses what is there already, and what cannot be yet. What failed
-// before makes room.
+// checkBind refuses bindings that already exist, and those that the instance does
+// not allow. A binding whose creation failed is replaced.
 func (s *Services) checkBind(tx platform.Tx, r Bind, b *platform.ServiceBinding) error {
-	i := r.Instance
-	if r.Type == platform.BindingKey && i.Type == platform.ServiceUserProvided {
-		return fault.New(fault.Unprocessable, "Service credential bindings of type 'key' are not supported for user-provided service instances.")
-	}
-	switch {
-	case i.Last.InProgress():
-		return instanceBusy(i)
-	case !i.Last.Exists():
-		return fault.New(fault.Unprocessable, "The service instance '%s' was not created: its last operation is '%s %s'.", i.Name, i.Last.Type, i.Last.State)
-	}
-	if err := platform.CheckBindingName(r.Name); err != nil {
+	if err := platform.CheckBinding(b, r.Instance); err != nil {
 		return err
 	}
 	switch r.Type {
 	case platform.BindingApp:
 		return s.checkAppBind(tx, r)
 	case platform.BindingKey:
-		if r.Name == "" {
-			return fault.Invalid("Name can't be blank")
-		}
-		taken, err := tx.ServiceBindings().Count(platform.Where("instance_guid", i.GUID).And(platform.In("type", platform.BindingKey)).And(platform.In("name", r.Name)))
+		taken, err := tx.ServiceBindings().Count(platform.Where("instance_guid", b.InstanceGUID).And(platform.In("type", platform.BindingKey)).And(platform.In("name", r.Name)))
 		if err == nil && taken > 0 {
 			err = fault.New(fault.Unprocessable, "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name '%s'.", r.Name)
 		}
 		return err
 	}
-	return checkRouteBind(tx, r, b)
+	return checkRouteBind(tx, b)
 }
 
 func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
 	i := r.Instance
-	if r.App.SpaceGUID != i.SpaceGUID && !slices.Contains(i.SharedSpaces, r.App.SpaceGUID) {
-		return fault.New(fault.Unprocessable, "The service instance and the app are in different spaces")
-	}
 	have, _, err := tx.ServiceBindings().List(platform.Where("app_guid", r.App.GUID).And(platform.In("type", platform.BindingApp)))
 	if err != nil {
 		return err
@@ -164,14 +139,7 @@ func (s *Services) replace(tx platform.Tx, b *platform.ServiceBinding, i *platfo
 	return s.mitigate(tx, w)
 }
 
-func checkRouteBind(tx platform.Tx, r Bind, b *platform.ServiceBinding) error {
-	i := r.Instance
-	if r.Route.SpaceGUID != i.SpaceGUID {
-		return fault.New(fault.Unprocessable, "The service instance and the route are in different spaces.")
-	}
-	if i.Type == platform.ServiceUserProvided && i.RouteServiceURL == "" {
-		return fault.New(fault.Unprocessable, "This service instance does not support route binding.")
-	}
+func checkRouteBind(tx platform.Tx, b *platform.ServiceBinding) error {
 	have, _, err := tx.ServiceBindings().List(platform.Where("route_guid", b.RouteGUID))
 	if err != nil {
 		return err
@@ -179,7 +147,7 @@ func checkRouteBind(tx platform.Tx, r Bind, b *platform.ServiceBinding) error {
 	switch {
 	case len(have) == 0:
 		return nil
-	case have[0].InstanceGUID == i.GUID:
+	case have[0].InstanceGUID == b.InstanceGUID:
 		return fault.New(fault.SameRoute, "The route and service instance are already bound.")
 	}
 	return fault.New(fault.Unprocessable, "A route may only be bound to a single service instance")
@@ -207,7 +175,7 @@ func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceB
 		return nil, bindingBusy(name, i.Name)
 	}
 	if i.Last.InProgress() {
-		return nil, instanceBusy(i)
+		return nil, platform.InstanceBusy(i)
 	}
 	parts, err := partsOf(tx, i.PlanGUID)
 	if err != nil {

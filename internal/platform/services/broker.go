@@ -3,8 +3,6 @@ package services
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -36,26 +34,8 @@ func (c *BrokerChange) apply(b *platform.ServiceBroker) {
 }
 
 func checkBroker(tx platform.Tx, b *platform.ServiceBroker) error {
-	var problems []string
-	if strings.TrimSpace(b.Name) == "" {
-		problems = append(problems, "Name can't be blank")
-	} else if len([]rune(b.Name)) > 255 {
-		problems = append(problems, "Name is too long (maximum is 255 characters)")
-	}
-	u, err := url.Parse(b.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		problems = append(problems, fmt.Sprintf("'%s' is not a valid URL: it must begin with http:// or https://", strings.ToValidUTF8(b.URL, "?")))
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(b.URL, "#"):
-		problems = append(problems, "URL must not contain a query or a fragment: paths of the broker API are added to its end")
-	case u.User != nil:
-		problems = append(problems, "URL must not contain authentication: give user name and password by themselves")
-	}
-	if b.Username == "" || b.Password == "" {
-		problems = append(problems, "Authentication needs a username and a password")
-	}
-	if len(problems) > 0 {
-		return fault.Invalid(problems...)
+	if err := platform.CheckServiceBroker(b); err != nil {
+		return err
 	}
 	taken, err := tx.ServiceBrokers().Count(platform.Where("name", b.Name).And(platform.Cond{Field: "guid", Op: platform.OpNotIn, Values: []any{b.GUID}}))
 	if err == nil && taken > 0 {

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -30,30 +29,6 @@ func (c *Change) apply(i *platform.ServiceInstance) {
 	if c.PlanGUID != "" {
 		i.PlanGUID = c.PlanGUID
 	}
-}
-
-// maxTags is how many characters the tags of an instance have together.
-const maxTags = 2048
-
-// CheckInstance says what is wrong with the name and tags of an instance.
-func CheckInstance(i *platform.ServiceInstance) error {
-	var problems []string
-	switch {
-	case strings.TrimSpace(i.Name) == "":
-		problems = append(problems, "Name can't be blank")
-	case len([]rune(i.Name)) > 255:
-		problems = append(problems, "Name is too long (maximum is 255 characters)")
-	case strings.ContainsFunc(i.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		problems = append(problems, "Name must not contain control characters")
-	}
-	n := 0
-	for _, t := range i.Tags {
-		n += len([]rune(t))
-	}
-	if n > maxTags {
-		problems = append(problems, "Tags combined length must be at most 2048 characters")
-	}
-	return fault.Invalid(problems...)
 }
 
 // nameTaken reports whether another instance in one of the spaces of i has a
@@ -95,13 +70,7 @@ func (s *Services) CreateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 }
 
 func (s *Services) checkProvided(tx platform.Tx, i *platform.ServiceInstance) error {
-	if err := CheckInstance(i); err != nil {
-		return err
-	}
-	if err := platform.CheckServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https", "https-batch"); err != nil {
-		return err
-	}
-	if err := platform.CheckServiceURL("Route service url", i.RouteServiceURL, "https"); err != nil {
+	if err := platform.CheckServiceInstance(i); err != nil {
 		return err
 	}
 	return s.checkName(tx, i, i.Name)
@@ -180,7 +149,7 @@ func (p planParts) work(k kind, by actions.Actor, instance string) *work {
 // CreateInstance stores a managed instance and the job that makes it.
 func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, parameters map[string]any) (*platform.Job, *platform.ServicePlan, error) {
 	i.Type = platform.ServiceManaged
-	if err := CheckInstance(i); err != nil {
+	if err := platform.CheckServiceInstance(i); err != nil {
 		return nil, nil, err
 	}
 	parts, err := partsOf(tx, i.PlanGUID)
@@ -216,19 +185,15 @@ func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	return job, parts.plan, err
 }
 
-func instanceBusy(i *platform.ServiceInstance) error {
-	return fault.New(fault.InstanceBusy, "An operation for service instance %s is in progress.", i.Name)
-}
-
 // UpdateInstance changes a managed instance: at once when no broker has to
 // know, else by the job it returns.
 func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, c Change) (*platform.Job, error) {
 	if i.Last.InProgress() {
-		return nil, instanceBusy(i)
+		return nil, platform.InstanceBusy(i)
 	}
 	wanted := *i
 	c.apply(&wanted)
-	if err := CheckInstance(&wanted); err != nil {
+	if err := platform.CheckServiceInstance(&wanted); err != nil {
 		return nil, err
 	}
 	renamed := wanted.Name != i.Name
@@ -323,7 +288,7 @@ func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.
 		return s.deprovision(tx, by, i)
 	}
 	if i.Last.InProgress() {
-		return nil, instanceBusy(i)
+		return nil, platform.InstanceBusy(i)
 	}
 	return s.insertJob(tx, deleteInstance, "service_instance", i.GUID, &work{Actor: by, Target: i.GUID})
 }
@@ -354,7 +319,7 @@ func (s *Services) deprovision(tx platform.Tx, by actions.Actor, i *platform.Ser
 // could come first.
 func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 	if i.Last.Type != platform.OperationCreate {
-		return instanceBusy(i)
+		return platform.InstanceBusy(i)
 	}
 	jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", i.GUID).And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
 	if err != nil {
@@ -362,7 +327,7 @@ func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 	}
 	for _, j := range jobs {
 		if j.State != platform.JobPolling {
-			return instanceBusy(i)
+			return platform.InstanceBusy(i)
 		}
 	}
 	for _, j := range jobs {

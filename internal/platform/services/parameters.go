@@ -19,7 +19,7 @@ func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceIn
 		return nil, fault.New(fault.BadRequest, "This service does not support fetching service instance parameters.")
 	}
 	if i.Last.InProgress() {
-		return nil, instanceBusy(i)
+		return nil, platform.InstanceBusy(i)
 	}
 	id := osb.Instance{ID: i.GUID, ServiceID: parts.offering.CatalogID, PlanID: parts.plan.CatalogID}
 	out, err := s.client.FetchInstance(ctx, brokerOf(parts.broker), id, user)

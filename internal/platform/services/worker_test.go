@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/platformdb"
@@ -45,10 +46,7 @@ func setup(t *testing.T, b *brokertest.Broker) *bench { return setupOn(t, db.SQL
 
 func setupOn(t *testing.T, dialect db.Dialect, b *brokertest.Broker) *bench {
 	t.Helper()
-	d := dbtest.New(t, dialect)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	k := &bench{T: t, store: platformdb.New(d), platform: actions.New(), broker: brokertest.New(t, b), plans: map[string]string{}}
 	k.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
@@ -156,19 +154,6 @@ func (k *bench) ended(guid string) (j *platform.Job) {
 // tick lets others work between two looks; nothing depends on how long it is.
 func tick() { <-time.After(2 * time.Millisecond) }
 
-func (k *bench) until(what string, done func() bool) {
-	k.Helper()
-	over := time.After(time.Minute)
-	for !done() {
-		select {
-		case <-over:
-			k.Fatalf("it does not come to this: %s", what)
-		default:
-			tick()
-		}
-	}
-}
-
 func (k *bench) complete(guid string) {
 	k.Helper()
 	if j := k.ended(guid); j.State != platform.JobComplete {
@@ -188,7 +173,7 @@ func (k *bench) instance(guid string) (i *platform.ServiceInstance) {
 // quiet waits until no job is left to do.
 func (k *bench) quiet() {
 	k.Helper()
-	k.until("no work is left", func() bool {
+	testkit.Eventually(k.T, "no work is left", func() bool {
 		n := 0
 		k.view(func(tx platform.Tx) (err error) {
 			n, err = tx.Jobs().Count(platform.Where("state", platform.JobProcessing, platform.JobPolling))
@@ -319,7 +304,7 @@ func TestSlowBrokerBlocksNobody(t *testing.T) {
 		_, job := k.create(fmt.Sprint("stuck-", n), brokertest.Sync, nil)
 		stuck = append(stuck, job.GUID)
 	}
-	k.until("all calls it may have are under way", func() bool { return entered.Load() == 8 })
+	testkit.Eventually(k.T, "all calls it may have are under way", func() bool { return entered.Load() == 8 })
 	k.view(func(tx platform.Tx) error {
 		p, err := tx.ServicePlans().First(platform.Where("broker_name", "quick").And(platform.In("name", brokertest.Sync)))
 		k.plans["quick"] = p.GUID

@@ -12,13 +12,13 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// Records is the Platform of a CodeAuthorizer on the platform's store, and
-// records who was let in and who was refused.
+// Records is the Platform of a CodeAuthorizer on the platform's store. It also records
+// audit events for accepted and refused logins.
 type Records struct {
 	Store   platform.Store
 	Actions *actions.Platform
-	// Verifier returns what checks access tokens; nil while the authorization
-	// server is not known yet.
+	// Verifier returns the verifier of access tokens; nil while the authorization server is
+	// not known yet.
 	Verifier func() *token.Verifier
 	Log      *slog.Logger
 }
@@ -59,7 +59,7 @@ func (r *Records) Target(ctx context.Context, u User, processGUID string, index 
 		t = Target{
 			AppGUID: app.GUID, SpaceAllows: space.SSHAllowed, AppAllows: app.HasFeature(platform.FeatureSSH), Started: app.State == platform.AppStarted,
 		}
-		// Scopes that only read are no reason to tell of the app.
+		// Read-only scopes do not justify revealing the app.
 		caller := platform.Caller{GUID: u.GUID, Authority: platform.Authority{Admin: platform.AuthorityOf(u.Scopes).Admin}}
 		if t.Standing, err = actions.StandingInSpace(tx, caller, space); err != nil {
 			return err
@@ -73,14 +73,13 @@ func (r *Records) Target(ctx context.Context, u User, processGUID string, index 
 	return t, err
 }
 
-// Authorized is the hook of that name: it records that somebody was let in.
+// Authorized implements the hook: it records an accepted login.
 func (r *Records) Authorized(ctx context.Context, a Access) {
 	r.record(ctx, "audit.app.ssh-authorized", a, map[string]any{"index": a.Index})
 }
 
-// Unauthorized is the hook of that name. It records the refusal of a known user
-// of a known app. A wrong code names neither; then there is only the operator's
-// log.
+// Unauthorized implements the hook. It records the refusal of a known user of a known app.
+// A wrong code identifies neither; it is only in the operator's log.
 func (r *Records) Unauthorized(ctx context.Context, a Access, why string) {
 	if a.AppGUID == "" || a.UserGUID == "" {
 		return
@@ -88,7 +87,7 @@ func (r *Records) Unauthorized(ctx context.Context, a Access, why string) {
 	r.record(ctx, "audit.app.ssh-unauthorized", a, map[string]any{"index": a.Index, "reason": why})
 }
 
-// recordTimeout bounds the writing of an audit event: somebody waits for it.
+// recordTimeout limits the write of an audit event, because the client waits for it.
 const recordTimeout = 15 * time.Second
 
 func (r *Records) record(ctx context.Context, kind string, a Access, data map[string]any) {
@@ -103,6 +102,6 @@ func (r *Records) record(ctx context.Context, kind string, a Access, data map[st
 		return r.Actions.RecordApp(tx, kind, by, app, data)
 	})
 	if err != nil && !fault.Is(err, fault.NotFound) { // the app was just deleted
-		r.Log.ErrorContext(ctx, "an ssh access could not be recorded", "event", kind, "app", a.AppGUID, "user", a.UserGUID, "error", err)
+		r.Log.ErrorContext(ctx, "recording an ssh audit event failed", "event", kind, "app", a.AppGUID, "user", a.UserGUID, "error", err)
 	}
 }

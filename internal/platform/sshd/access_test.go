@@ -28,10 +28,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	w := &fixture{
 		&sshd.Records{Store: platformdb.New(d), Actions: actions.New(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
 		&platform.App{Name: "a", State: platform.AppStarted}, &platform.Instance{Index: 1, Version: "v", State: platform.InstanceRunning},

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Session is what an Authorizer says of somebody who may come in.
+// Session is the result of an Authorizer for an accepted client.
 type Session struct {
 	UserGUID string
 	UserName string
@@ -17,26 +17,26 @@ type Session struct {
 	AppGUID     string
 	ProcessGUID string
 	Index       int
-	// InstanceID is the engine's name of the instance.
+	// InstanceID is the engine's id of the instance.
 	InstanceID string
 	// Env is added to the environment of the instance, for shells and commands.
 	Env []string
 }
 
-// Authorizer says who may come in.
+// Authorizer decides who may log in.
 type Authorizer interface {
-	// Authorize takes a one-time code, which is then used up, and says where
-	// its owner is let into: the instance index of the process.
+	// Authorize redeems a one-time code and returns the session of its owner for the
+	// instance index of the process.
 	//
-	// A refusal is one of fault.Unauthenticated, Forbidden, NotFound,
-	// FeatureDisabled and Unprocessable. Then the session tells what was found
-	// out before, for the audit event. The texts of the last two are shown to
-	// the client, so they are for those only who are known and may see the app.
-	// Any other error means that nobody knows; it is not counted as a guess.
+	// A refusal is one of fault.Unauthenticated, Forbidden, NotFound, FeatureDisabled and
+	// Unprocessable. Then the session has what is known so far, for the audit event. The
+	// texts of the last two are shown to the client, so they are only for users who are
+	// authenticated and may see the app. Any other error means that no decision was
+	// possible; it does not count as a guess.
 	Authorize(ctx context.Context, code, processGUID string, index int, remote net.Addr) (Session, error)
 }
 
-// refused tells whether an error of an Authorizer is a decision.
+// refused reports whether an error of an Authorizer is a decision.
 func refused(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Unauthenticated, fault.Forbidden, fault.NotFound, fault.FeatureDisabled, fault.Unprocessable:
@@ -52,7 +52,7 @@ const (
 	maxIndexLen = 6
 )
 
-// parseUser takes a user name apart.
+// parseUser parses a user name.
 func parseUser(name string) (processGUID string, index int, ok bool) {
 	rest, ok := strings.CutPrefix(name, userPrefix)
 	guid, number, found := strings.Cut(rest, "/")

@@ -6,11 +6,10 @@ import (
 	"ingot/internal/base/background"
 )
 
-// Clock tells the time and wakes up. Tests have their own.
+// Clock provides the time and timers. Tests use a fake one.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f in its own goroutine when d has passed, unless stop is
-	// called before.
+	// AfterFunc calls f in its own goroutine after d, unless stop is called before.
 	AfterFunc(d time.Duration, f func()) (stop func())
 }
 

@@ -17,56 +17,56 @@ import (
 	"ingot/internal/platform"
 )
 
-// User is who owns a one-time code.
+// User is the owner of a one-time code.
 type User struct {
 	GUID   string
 	Name   string
 	Scopes []string
 }
 
-// Target is an instance that a user wants to enter, with all that decides
-// whether they may.
+// Target is the instance that a user wants to log in to, with everything that decides
+// whether that is allowed.
 type Target struct {
 	AppGUID string
-	// Standing is the user's in the space of the app.
+	// Standing is the user's standing in the space of the app.
 	Standing platform.Standing
-	// SpaceAllows and AppAllows are the switches for ssh.
+	// SpaceAllows and AppAllows report whether ssh is enabled.
 	SpaceAllows bool
 	AppAllows   bool
-	Started     bool // the app is wanted to run
-	// Running means that the instance does; InstanceID is the engine's name of
-	// it, empty if there is none.
+	Started     bool // the app should run
+	// Running means that the instance runs; InstanceID is the engine's id of it, empty if
+	// there is none.
 	Running    bool
 	InstanceID string
-	// Env is added to the environment that the instance has.
+	// Env is added to the environment of the instance.
 	Env []string
 }
 
-// Platform is what the platform is asked before somebody is let in.
+// Platform provides the facts for authorization.
 type Platform interface {
-	// Identify checks an access token and says whose it is. A token that is
-	// not valid is fault.InvalidToken or Unauthenticated.
+	// Identify checks an access token and returns its user. The error for an invalid token
+	// is fault.InvalidToken or Unauthenticated.
 	Identify(ctx context.Context, accessToken string) (User, error)
-	// Target looks up an instance. A process that does not exist is
-	// fault.NotFound; an instance that does not is a Target without InstanceID.
+	// Target looks up an instance. The error for an unknown process is fault.NotFound; an
+	// unknown instance is a Target without InstanceID.
 	Target(ctx context.Context, u User, processGUID string, index int) (Target, error)
 }
 
-// CodeOptions are what CodeAuthorizer needs.
+// CodeOptions configure a CodeAuthorizer.
 type CodeOptions struct {
 	// TokenURL is the token endpoint of the authorization server.
 	TokenURL string
-	// ClientID and Secret are those of the client that codes are made for;
-	// empty means ssh-proxy with an empty secret.
+	// ClientID and Secret are those of the client that codes are issued for; empty means
+	// ssh-proxy with an empty secret.
 	ClientID string
 	Secret   string
-	// HTTP is the client to use; nil means one that gives up in time.
+	// HTTP is the client to use; nil means one with a timeout.
 	HTTP     *http.Client
 	Platform Platform
 }
 
-// CodeAuthorizer exchanges one-time codes at the authorization server for the
-// token of their owner, and applies the rules of the platform.
+// CodeAuthorizer exchanges one-time codes at the authorization server for the token of
+// their owner, and applies the rules of the platform.
 type CodeAuthorizer struct{ o CodeOptions }
 
 var _ Authorizer = (*CodeAuthorizer)(nil)
@@ -91,14 +91,14 @@ func NewCodeAuthorizer(o CodeOptions) *CodeAuthorizer {
 				TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout:     time.Minute,
 			},
-			// A code must not travel to another place.
+			// A code must not be sent to another server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
 	return &CodeAuthorizer{o}
 }
 
-// Close drops idle connections to the authorization server.
+// Close closes idle connections to the authorization server.
 func (a *CodeAuthorizer) Close() { a.o.HTTP.CloseIdleConnections() }
 
 // Authorize implements Authorizer.
@@ -128,8 +128,8 @@ func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string
 	return s, nil
 }
 
-// mayEnter is the rule: space developers and administrators, where ssh is
-// allowed, into instances that run.
+// mayEnter decides: space developers and administrators, if ssh is enabled, into running
+// instances.
 func mayEnter(u User, t Target) error {
 	switch {
 	case !t.Standing.Grants(platform.ReadSpace):
@@ -154,7 +154,7 @@ func mayEnter(u User, t Target) error {
 	return nil
 }
 
-// exchange turns a code into an access token.
+// exchange exchanges a code for an access token.
 func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, error) {
 	if code == "" || len(code) > maxCode {
 		return "", fault.New(fault.Unauthenticated, "the password is no one-time code")
@@ -166,8 +166,8 @@ func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	// RFC 6749, 2.3.1: both are form-encoded before they go into the header;
-	// UAA takes them as they are unless it is told that they are.
+	// RFC 6749, 2.3.1: both are form-encoded before they go into the header; UAA reads them
+	// unencoded unless configured otherwise.
 	req.SetBasicAuth(url.QueryEscape(a.o.ClientID), url.QueryEscape(a.o.Secret))
 	req.Header.Set("X-CF-ENCODED-CREDENTIALS", "true")
 	resp, err := a.o.HTTP.Do(req)
@@ -181,18 +181,19 @@ func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, err
 	}
 	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer)
 	switch {
-	// A wrong code is invalid_grant; invalid_client would be our own mistake,
-	// and nobody's guess. A user who may not have a token gets "unauthorized".
+	// A wrong code is invalid_grant; invalid_client means a wrong configuration of this
+	// server and does not count as a guess. A user who may not have a token gets
+	// "unauthorized".
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" || answer.Error == "unauthorized"):
 		return "", fault.New(fault.Unauthenticated, "the one-time code is not valid: it expired, was used before, or never was one")
 	case answer.Error == "invalid_client":
-		return "", fmt.Errorf("exchanging a one-time code: the authorization server does not accept the client %s with the secret that this server has for it", a.o.ClientID)
+		return "", fmt.Errorf("exchanging a one-time code: the authorization server rejects the credentials of the client %s", a.o.ClientID)
 	case resp.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("exchanging a one-time code: status %d %s", resp.StatusCode, answer.Error)
 	case err != nil:
 		return "", fmt.Errorf("exchanging a one-time code: %w", err)
 	case answer.AccessToken == "":
-		return "", errors.New("exchanging a one-time code: the answer holds no token")
+		return "", errors.New("exchanging a one-time code: the response has no token")
 	}
 	return answer.AccessToken, nil
 }

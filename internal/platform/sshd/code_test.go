@@ -149,7 +149,7 @@ func TestCodeAuthorizer(t *testing.T) {
 	}
 }
 
-// TestAuthorizationServerIsGone sees that an outage is nobody's guess.
+// TestAuthorizationServerIsGone sees that an outage does not count as a guess.
 func TestAuthorizationServerIsGone(t *testing.T) {
 	t.Parallel()
 	l := listen(t)

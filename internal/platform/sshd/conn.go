@@ -17,22 +17,22 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// connection is one client.
+// connection is the connection of one client.
 type connection struct {
 	server *Server
 	conn   *activeConn
 	end    context.CancelFunc
-	places slots // of its session
+	slots  slots // of its session
 	access Access
-	// open is how many channels there are.
+	// open is the number of open channels.
 	open atomic.Int32
 }
 
-// errDenied is all that most refused clients are told, in the words of their own ssh.
+// errDenied is the only text for most refused clients, in the words of OpenSSH.
 var errDenied = errors.New("permission denied")
 
-// denial is what a refused client is told. Who has proven who he is, and may
-// know of the app, learns what stands in the way; cf does not show it, others do.
+// denial returns the error for a refused client. An authenticated user who may see the app
+// learns the reason; cf does not show it, other clients do.
 func denial(err error) error {
 	switch fault.CodeOf(err) {
 	case fault.FeatureDisabled, fault.Unprocessable, fault.RateLimited:
@@ -41,7 +41,7 @@ func denial(err error) error {
 	return errDenied
 }
 
-// reason is why somebody is refused, in words for people.
+// reason returns the reason of a refusal as text.
 func reason(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -50,7 +50,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// serve handles a client from its first byte to its last.
+// serve serves a client from its first byte to its last.
 func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	defer arrival.release()
 	ctx, end := context.WithCancel(logging.With(ctx, "remote", raw.RemoteAddr().String()))
@@ -60,22 +60,22 @@ func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	stop := background.OnDone(ctx, "ssh connection", func() { raw.Close() })
 	defer stop()
 
-	c := &connection{server: s, conn: newActiveConn(raw, s.c.Clock), end: end, places: slots{counters: &s.sessions}}
-	defer c.places.release()
+	c := &connection{server: s, conn: newActiveConn(raw, s.c.Clock), end: end, slots: slots{counters: &s.sessions}}
+	defer c.slots.release()
 	tooSlow := s.c.Clock.AfterFunc(s.limits.HandshakeTimeout, end)
 	conn, channels, requests, err := ssh.NewServerConn(c.conn, c.config(ctx))
 	tooSlow()
 	arrival.release()
 	if err != nil {
-		s.c.Log.DebugContext(ctx, "an ssh client did not get in", "error", err)
+		s.c.Log.DebugContext(ctx, "ssh handshake failed", "error", err)
 		return
 	}
 	defer conn.Close()
 	c.serve(ctx, channels, requests)
-	_ = conn.Wait() // how it ended is not of interest
+	_ = conn.Wait() // the reason of its end is not of interest
 }
 
-// config is for one connection: the callback notes whom it let in.
+// config returns the configuration for one connection: its callback sets the session.
 func (c *connection) config(ctx context.Context) *ssh.ServerConfig {
 	config := &ssh.ServerConfig{
 		MaxAuthTries:  authTries,
@@ -91,13 +91,13 @@ func (c *connection) config(ctx context.Context) *ssh.ServerConfig {
 	return config
 }
 
-// authenticate lets somebody in or not, and says in the log why not.
+// authenticate authenticates the client, and logs the reason of a refusal.
 func (c *connection) authenticate(ctx context.Context, user, code string) error {
 	s := c.server
 	process, index, ok := parseUser(user)
 	if !ok {
-		// The name may be a password typed in the wrong place.
-		s.c.Log.InfoContext(ctx, "ssh refused: the user is not named cf:PROCESS/INDEX")
+		// The name is not logged: it may be a password typed by mistake.
+		s.c.Log.InfoContext(ctx, "ssh refused: the user name is not cf:PROCESS-GUID/INDEX")
 		return errDenied
 	}
 	remote := c.conn.RemoteAddr()
@@ -127,13 +127,13 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 			s.byProcess.give(process)
 		}
 	}
-	if !c.places.take("", s.limits.Sessions) {
+	if !c.slots.take("", s.limits.Sessions) {
 		giveBack()
 		return refuse(fault.New(fault.RateLimited, "there are %d ssh connections already", s.limits.Sessions))
 	}
 	session, err := s.c.Authorizer.Authorize(ctx, code, process, index, remote)
 	if err == nil && session.InstanceID == "" {
-		err = errors.New("the authorizer named no instance")
+		err = errors.New("the authorizer returned no instance")
 	}
 	if err == nil || !refused(err) {
 		giveBack()
@@ -144,30 +144,30 @@ func (c *connection) authenticate(ctx context.Context, user, code string) error 
 	session.ProcessGUID, session.Index = process, index
 	c.access.Session = session
 	if err != nil {
-		c.places.release()
+		c.slots.release()
 		if refused(err) {
 			return refuse(err)
 		}
-		s.c.Log.ErrorContext(ctx, "nobody could say whether an ssh client may come in", "process", process, "index", index, "error", err)
+		s.c.Log.ErrorContext(ctx, "authorizing an ssh client failed", "process", process, "index", index, "error", err)
 		return err
 	}
-	if !c.places.take("instance "+session.InstanceID, s.limits.InstanceSessions) {
-		c.places.release()
+	if !c.slots.take("instance "+session.InstanceID, s.limits.InstanceSessions) {
+		c.slots.release()
 		return refuse(fault.New(fault.RateLimited, "the instance has %d ssh connections already", s.limits.InstanceSessions))
 	}
-	if !c.places.take("user "+session.UserGUID, s.limits.UserSessions) {
-		c.places.release()
+	if !c.slots.take("user "+session.UserGUID, s.limits.UserSessions) {
+		c.slots.release()
 		return refuse(fault.New(fault.RateLimited, "the user has %d ssh connections already", s.limits.UserSessions))
 	}
 	return nil
 }
 
-// serve is the open connection.
+// serve serves the authenticated connection.
 func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request) {
 	s := c.server
 	ctx = logging.With(logging.With(ctx, "app", c.access.AppGUID), "instance", c.access.InstanceID)
 	from := c.access.Remote.String()
-	s.c.Log.InfoContext(ctx, "ssh begins", "user", c.access.UserName, "index", c.access.Index)
+	s.c.Log.InfoContext(ctx, "ssh connection opened", "user", c.access.UserName, "index", c.access.Index)
 	if f := s.c.Hooks.Authorized; f != nil {
 		f(context.WithoutCancel(ctx), c.access)
 	}
@@ -195,18 +195,17 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 	stopIdle()
 	all.Wait()
 	c.line(ctx, "Remote access ended for "+from)
-	s.c.Log.InfoContext(ctx, "ssh ended", "user", c.access.UserName, "index", c.access.Index)
+	s.c.Log.InfoContext(ctx, "ssh connection closed", "user", c.access.UserName, "index", c.access.Index)
 }
 
-// line writes to the app's log, also when the connection has ended.
+// line writes to the app's log, even after the connection was closed.
 func (c *connection) line(ctx context.Context, text string) {
 	if f := c.server.c.Hooks.Line; f != nil {
 		f(context.WithoutCancel(ctx), c.access, text)
 	}
 }
 
-// global answers requests that are about the whole connection: keep-alives,
-// and nothing else.
+// global answers requests about the whole connection: keep-alives, and nothing else.
 func (c *connection) global(requests <-chan *ssh.Request) {
 	for r := range requests {
 		switch r.Type {
@@ -229,15 +228,14 @@ func (c *connection) channel(ctx context.Context, nc ssh.NewChannel) {
 	}
 }
 
-// gone ends the connection when an error says that there is no instance any
-// more: nothing can be done here again.
+// gone closes the connection if an error says that the instance no longer exists.
 func (c *connection) gone(err error) {
 	if errors.Is(err, engine.ErrNotFound) {
 		c.end()
 	}
 }
 
-// watchIdle ends the connection when nothing has passed over it for a while.
+// watchIdle closes the connection when it has been idle for too long.
 func (c *connection) watchIdle(ctx context.Context) (stop func()) {
 	s := c.server
 	var mu sync.Mutex
@@ -257,7 +255,7 @@ func (c *connection) watchIdle(ctx context.Context) (stop func()) {
 			arm(left)
 			return
 		}
-		s.c.Log.InfoContext(ctx, "an ssh connection was idle for too long", "timeout", s.limits.IdleTimeout.String())
+		s.c.Log.InfoContext(ctx, "closing an idle ssh connection", "timeout", s.limits.IdleTimeout.String())
 		c.end()
 	}
 	arm(s.limits.IdleTimeout)
@@ -271,7 +269,7 @@ func (c *connection) watchIdle(ctx context.Context) (stop func()) {
 	}
 }
 
-// activeConn remembers when something last passed over a connection.
+// activeConn records the time of the last activity of a connection.
 type activeConn struct {
 	net.Conn
 	clock Clock
@@ -283,10 +281,10 @@ func newActiveConn(conn net.Conn, clock Clock) *activeConn {
 	return &activeConn{Conn: conn, clock: clock, since: clock.Now()}
 }
 
-// passed is the time since the beginning.
+// passed returns the time since the start.
 func (a *activeConn) passed() time.Duration { return a.clock.Now().Sub(a.since) }
 
-// idle is how long nothing has passed over it.
+// idle returns the time since the last activity.
 func (a *activeConn) idle() time.Duration { return a.passed() - time.Duration(a.last.Load()) }
 
 func (a *activeConn) note(n int) {

@@ -1,27 +1,27 @@
-// Package sshd is the ssh gateway: it lets developers into running instances
-// of their apps, with the ssh of the cf client or any other.
+// Package sshd is the ssh gateway: it gives developers access to running instances
+// of their apps, with the cf CLI or any other ssh client.
 //
-// A user is named `cf:PROCESS-GUID/INDEX` and proves himself with a one-time
-// code as his password. Who may come in is for an Authorizer to say; what he
-// does there is done by the engine, inside the instance: shells, commands,
-// file transfer, and connections to ports that only the instance sees.
+// The user name is `cf:PROCESS-GUID/INDEX` and the password a one-time code. An
+// Authorizer decides about access; the engine runs everything inside the instance:
+// shells, commands, file transfer, and connections to ports that only the instance
+// can reach.
 //
-//	life of a connection
-//	    accepted ──handshake──▶ authenticating ──allowed──▶ open ──▶ ended
+//	states of a connection
+//	    accepted ──handshake──▶ authenticating ──allowed──▶ open ──▶ closed
 //	       └──too slow, too many, garbage──┴──refused──────────────────▲
-//	life of a session channel
+//	states of a session channel
 //	    new ──env, pty-req──▶ new ──shell, exec, subsystem──▶ running ──▶ exited
 //	     └──────────the client closes: the process is killed──────┴────────▲
 //
-// A connection ends when either side closes it, when nothing passed over it
-// for a while (keep-alives count), when its instance no longer exists, or with
-// the server; then all its processes are killed. Who is refused learns nothing
-// but that, unless he is known and only a switch or the state of the instance
-// keeps him out; the operator's log says why. Guessing is slowed down by address
-// and by process.
+// A connection is closed when either side closes it, when it has been idle for a
+// while (keep-alives count as activity), when its instance no longer exists, or
+// with the server; then all its processes are killed. A refused client learns no
+// reason, unless it is authenticated and only the ssh setting or the state of the
+// instance is the reason; the operator's log has the reason. Guessing is slowed
+// down by address and by process.
 //
-// It must not import engines, the store, the authorization server or a face:
-// they are handed in as small interfaces.
+// The package must not import engines, the store, the authorization server or an
+// HTTP API: they are passed in as small interfaces.
 //
 // Imports: base/background, base/fault, base/logging, base/token, platform,
 // platform/actions, platform/controller, platform/engine,

@@ -284,8 +284,8 @@ const (
 	theName     = "cf:" + theProcess + "/0"
 )
 
-// doorman lets in whoever has the code. Codes can be used again here.
-type doorman struct {
+// fakeAuthorizer accepts every client with the code. Codes can be reused here.
+type fakeAuthorizer struct {
 	calls  atomic.Int32
 	decide func(code string, index int) (sshd.Session, error)
 	user   func() string
@@ -293,7 +293,7 @@ type doorman struct {
 
 var errBroken = errors.New("the authorization server is on fire")
 
-func (d *doorman) Authorize(_ context.Context, code, process string, index int, _ net.Addr) (sshd.Session, error) {
+func (d *fakeAuthorizer) Authorize(_ context.Context, code, process string, index int, _ net.Addr) (sshd.Session, error) {
 	d.calls.Add(1)
 	if d.decide != nil {
 		return d.decide(code, index)
@@ -337,7 +337,7 @@ type world struct {
 	*testing.T
 	server *sshd.Server
 	engine *localEngine
-	door   *doorman
+	door   *fakeAuthorizer
 	log    *lockedBuffer
 	events chan string
 }
@@ -345,7 +345,7 @@ type world struct {
 // setup starts a gateway; change may alter its configuration.
 func setup(t *testing.T, change ...func(*sshd.Config)) *world {
 	t.Helper()
-	w := &world{T: t, engine: &localEngine{home: t.TempDir(), requests: make(chan engine.ExecRequest, 64)}, door: &doorman{}, log: &lockedBuffer{}, events: make(chan string, 4096)}
+	w := &world{T: t, engine: &localEngine{home: t.TempDir(), requests: make(chan engine.ExecRequest, 64)}, door: &fakeAuthorizer{}, log: &lockedBuffer{}, events: make(chan string, 4096)}
 	c := sshd.Config{
 		Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "host-key"), Engine: w.engine, Authorizer: w.door,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -460,21 +460,6 @@ func (w *world) event(want string) {
 		}
 	case <-time.After(10 * time.Second):
 		w.Errorf("no event, want %q", want)
-	}
-}
-
-// eventually waits for something that has no event of its own.
-func (w *world) eventually(what string, f func() bool) {
-	w.Helper()
-	deadline := time.After(15 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.Fatalf("not in time: %s", what)
-		}
 	}
 }
 

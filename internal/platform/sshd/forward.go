@@ -20,7 +20,7 @@ import (
 
 const (
 	maxHost      = 253
-	maxAddresses = 8 // of one name
+	maxAddresses = 8 // per name
 )
 
 // forward serves a direct-tcpip channel: a connection from inside the instance.
@@ -37,7 +37,7 @@ func (c *connection) forward(ctx context.Context, nc ssh.NewChannel) {
 	}
 	conn, err := c.dial(ctx, m.Host, strconv.FormatUint(uint64(m.Port), 10))
 	if err != nil {
-		c.server.c.Log.DebugContext(ctx, "a forwarded connection failed", "host", m.Host, "port", m.Port, "error", err)
+		c.server.c.Log.DebugContext(ctx, "forwarding a connection failed", "host", m.Host, "port", m.Port, "error", err)
 		_ = nc.Reject(ssh.ConnectionFailed, failure(err))
 		c.gone(err)
 		return
@@ -51,8 +51,8 @@ func (c *connection) forward(ctx context.Context, nc ssh.NewChannel) {
 	c.splice(conn, channel, requests)
 }
 
-// isHost tells whether something can be the host of an address. In particular
-// it is no option of a program.
+// isHost reports whether a string can be the host of an address. In particular it is not an
+// option of a program.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -61,7 +61,7 @@ func isHost(host string) bool {
 		!strings.ContainsFunc(host, func(c rune) bool { return notInGUID(c) && c != '.' })
 }
 
-// failure is what the client may know of a failed connection.
+// failure returns the part of an error that the client may know.
 func failure(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -76,10 +76,10 @@ func failure(err error) string {
 	return "connection failed"
 }
 
-var errUnknownHost = errors.New("the instance does not know this host")
+var errUnknownHost = errors.New("unknown host in the instance")
 
-// dial connects from inside the instance, where names may mean something else
-// than here: so the instance is asked for their addresses.
+// dial connects from inside the instance, where names may resolve differently than here: so
+// they are resolved in the instance.
 func (c *connection) dial(ctx context.Context, host, port string) (net.Conn, error) {
 	s := c.server
 	ctx, cancel := context.WithTimeout(ctx, s.limits.StartTimeout)
@@ -101,8 +101,8 @@ func (c *connection) dial(ctx context.Context, host, port string) (net.Conn, err
 	return nil, errors.Join(errs...)
 }
 
-// resolve asks the instance for the addresses of a name, in its order. Where
-// nobody can be asked the name itself is returned, for the engine to try.
+// resolve asks the instance for the addresses of a name, in its order. If it cannot be
+// asked, the name itself is returned for the engine to try.
 func (c *connection) resolve(ctx context.Context, host string) ([]string, error) {
 	p, err := c.server.c.Engine.Exec(ctx, c.access.InstanceID, engine.ExecRequest{
 		Args: script(`command -v getent >/dev/null || exit 127; exec getent ahosts "$1"`, host),
@@ -140,8 +140,8 @@ func (c *connection) resolve(ctx context.Context, host string) ([]string, error)
 	return all, nil
 }
 
-// splice copies both ways. An end of one direction is passed on and leaves the
-// other open; it is over when both have ended or either side gives up.
+// splice copies in both directions. The end of one direction is passed on and leaves the
+// other open; it returns when both have ended or either side has failed.
 func (c *connection) splice(conn net.Conn, channel ssh.Channel, requests <-chan *ssh.Request) {
 	var both, watch background.WaitGroup
 	watch.Go("ssh forwarding", func() {
@@ -169,7 +169,7 @@ func (c *connection) splice(conn net.Conn, channel ssh.Channel, requests <-chan 
 	watch.Wait()
 }
 
-// closeWrite says that no more comes, where that can be said.
+// closeWrite closes the write side, if the connection supports that.
 func closeWrite(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

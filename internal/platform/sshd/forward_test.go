@@ -178,7 +178,7 @@ func TestForwardToAName(t *testing.T) {
 	getent := `#!/bin/sh
 [ "$1 $2" = "ahosts db.internal" ] || exit 2
 echo '0.0.0.0x     STREAM not an address'
-echo '127.0.0.9    STREAM nobody is here'
+echo '127.0.0.9    STREAM no such host'
 echo '127.0.0.9    DGRAM'
 echo '127.0.0.1    STREAM db.internal'
 `

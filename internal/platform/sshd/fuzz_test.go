@@ -120,7 +120,7 @@ func FuzzRequests(f *testing.F) {
 func fuzzed(f *testing.F, l net.Listener, fail func(engine.ExecRequest) error) *sshd.Server {
 	f.Helper()
 	s, err := sshd.New(sshd.Config{
-		Listener: l, HostKeyFile: f.TempDir() + "/key", Authorizer: &doorman{},
+		Listener: l, HostKeyFile: f.TempDir() + "/key", Authorizer: &fakeAuthorizer{},
 		Engine: &localEngine{fail: fail, dial: func(string, string) (net.Conn, error) { return nil, io.ErrClosedPipe }},
 		Limits: sshd.Limits{Channels: 1 << 20, Handshakes: 1 << 20, HandshakeTimeout: time.Minute},
 	})

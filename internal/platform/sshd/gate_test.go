@@ -19,13 +19,14 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/sshd"
 )
 
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &doorman{}})
+		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("event %q", <-w.events)
 	}
 	if !strings.Contains(w.log.String(), errBroken.Error()) {
-		t.Error("the log does not say that nobody could decide")
+		t.Error("the log does not say that authorization failed")
 	}
 }
 
@@ -87,7 +88,7 @@ func TestRefusalsAreAlike(t *testing.T) {
 			t.Errorf("the client reads %q", text)
 		}
 	}
-	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(), "not named cf:PROCESS/INDEX"} {
+	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(), "user name is not cf:PROCESS-GUID/INDEX"} {
 		if !strings.Contains(w.log.String(), reason) {
 			t.Errorf("the log does not say %q", reason)
 		}
@@ -102,7 +103,7 @@ func TestRefusalsAreAlike(t *testing.T) {
 	}
 }
 
-// TestRefusalSaysWhy sees that somebody who is known learns what keeps him out.
+// TestRefusalSaysWhy sees that an authenticated user learns the reason of a refusal.
 func TestRefusalSaysWhy(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -232,7 +233,7 @@ func TestGuessingFromManyAddresses(t *testing.T) {
 	}
 }
 
-// Clients that only hold a place on the way in make room for others.
+// Clients that only occupy a handshake slot make room for others.
 func TestArrivalsMakeRoom(t *testing.T) {
 	t.Parallel()
 	w := setup(t, withClock(newClock()), withLimits(sshd.Limits{Handshakes: 8}))
@@ -242,7 +243,7 @@ func TestArrivalsMakeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		// The server speaks first, when the client has a place.
+		// The server speaks first, when the client has a slot.
 		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +288,7 @@ func TestSessionLimits(t *testing.T) {
 				t.Errorf("the log does not say %q", x.reason)
 			}
 			open[1].Close()
-			w.eventually("room for another", func() bool {
+			testkit.Eventually(w, "room for another", func() bool {
 				c, err := w.dialAs(theName, theCode)
 				if err == nil {
 					defer c.Close()
@@ -311,7 +312,7 @@ func TestChannelLimit(t *testing.T) {
 		t.Errorf("a fifth: %v", err)
 	}
 	open[0].Close()
-	w.eventually("room for another", func() bool {
+	testkit.Eventually(w, "room for another", func() bool {
 		s, err := c.NewSession()
 		if err == nil {
 			s.Close()
@@ -350,8 +351,8 @@ func TestIdleTimeout(t *testing.T) {
 	if err := c.Wait(); err == nil {
 		t.Error("the connection goes on")
 	}
-	w.eventually("the end of the process", func() bool { return w.engine.running() == 0 })
-	w.eventually("the end of all timers", func() bool { return clock.armed() == 0 })
+	testkit.Eventually(w, "the end of the process", func() bool { return w.engine.running() == 0 })
+	testkit.Eventually(w, "the end of all timers", func() bool { return clock.armed() == 0 })
 }
 
 // TestSlowHandshake sees that who says nothing is not waited for.
@@ -365,7 +366,7 @@ func TestSlowHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, says)
-		w.eventually("the connection to be accepted", func() bool { return clock.armed() == 1 })
+		testkit.Eventually(w, "the connection to be accepted", func() bool { return clock.armed() == 1 })
 		clock.advance(time.Second)
 		if _, err := io.Copy(io.Discard, conn); err != nil && !isReset(err) {
 			t.Error(err)
@@ -394,7 +395,7 @@ func TestTooManyArrive(t *testing.T) {
 		t.Errorf("the third got %q, %v", b, err)
 	}
 	all[0].Close()
-	w.eventually("room for another", func() bool {
+	testkit.Eventually(w, "room for another", func() bool {
 		c, err := w.dialAs(theName, theCode)
 		if err == nil {
 			c.Close()
@@ -430,7 +431,7 @@ func TestStopEndsSessions(t *testing.T) {
 	}
 	all.Wait()
 	if _, err := w.dialAs(theName, theCode); err == nil {
-		t.Error("somebody was let in afterwards")
+		t.Error("a client was accepted afterwards")
 	}
 	ended := 0
 	for len(w.events) > 0 {
@@ -480,12 +481,12 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	if out, _, err := w.run(other, "echo still here"); out != "still here\n" || err != nil {
 		t.Errorf("%q %v", out, err)
 	}
-	w.eventually("a line in the log", func() bool { return strings.Contains(w.log.String(), "made up") })
+	testkit.Eventually(w, "a line in the log", func() bool { return strings.Contains(w.log.String(), "made up") })
 }
 
 func TestNewNeedsEverything(t *testing.T) {
 	t.Parallel()
-	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &doorman{}}
+	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}}
 	for name, change := range map[string]func(*sshd.Config){
 		"Listener":   func(c *sshd.Config) { c.Listener = nil },
 		"Key":        func(c *sshd.Config) { c.HostKeyFile = "" },

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile bounds what is read of a key file.
+// maxKeyFile limits how much of a key file is read.
 const maxKeyFile = 64 << 10
 
-// loadHostKey reads the key, or makes one if there is no file. A file that
-// cannot be read is never replaced: clients know its key.
+// loadHostKey reads the key, or creates one if there is no file. A file that cannot be read
+// is never replaced, because clients know its key.
 func loadHostKey(path string, log *slog.Logger) (ssh.Signer, error) {
 	text, err := readKey(path, log)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func readKey(path string, log *slog.Logger) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a key file", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		log.Warn("the ssh host key could be read by others; now it cannot", "file", path, "mode", info.Mode().Perm().String())
+		log.Warn("restricted the permissions of the ssh host key", "file", path, "mode", info.Mode().Perm().String())
 		if err := os.Chmod(path, 0o600); err != nil {
 			return nil, err
 		}
@@ -55,8 +55,8 @@ func readKey(path string, log *slog.Logger) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// createKey writes a new key beside the path and gives it its name when it is
-// whole and on the disk. If another process was first, its key counts.
+// createKey writes a new key to a temporary file and renames it once it is complete and on
+// the disk. If another process was first, its key is used.
 func createKey(path string) (err error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -89,8 +89,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// fingerprint is the SHA-256 of a public key in base64, without padding and
-// without the usual prefix: cf knows the kind by its 43 characters.
+// fingerprint returns the SHA-256 of a public key in base64, without padding and without
+// the usual prefix: cf recognizes the kind by its 43 characters.
 func fingerprint(key ssh.PublicKey) string {
 	return strings.TrimPrefix(ssh.FingerprintSHA256(key), "SHA256:")
 }

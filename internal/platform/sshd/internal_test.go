@@ -129,11 +129,11 @@ func TestGuardIsBounded(t *testing.T) {
 	if n := len(g.buckets); n > maxBuckets+1 {
 		t.Errorf("%d buckets", n)
 	}
-	if g.take("victim") || g.take("somebody new") {
+	if g.take("victim") || g.take("new user") {
 		t.Error("there are tries left")
 	}
 	clock.now = clock.now.Add(time.Hour)
-	if !g.take("somebody new") || !g.take("victim") {
+	if !g.take("new user") || !g.take("victim") {
 		t.Error("there are no tries after an hour")
 	}
 	if n := len(g.buckets); n > 2 {

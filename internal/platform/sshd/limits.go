@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Limits bound the server. Zero values mean the defaults.
+// Limits limit the server. Zero values mean the defaults.
 type Limits struct {
-	// Sessions is how many connections may be open in all; the others how many
-	// of them into one instance and by one user.
+	// Sessions is the largest number of open connections; the others limit those to one
+	// instance and by one user.
 	Sessions         int // 1000
 	InstanceSessions int // 50
 	UserSessions     int // 50
-	// Channels is how many shells, commands and forwarded connections one
-	// connection may have at a time.
+	// Channels is the largest number of shells, commands and forwarded connections of one
+	// connection.
 	Channels int // 128
-	// Handshakes is how many clients may be on their way in; one address may
-	// have a quarter of them. When there are more, those that wait for longest
-	// at the address with the most make room.
+	// Handshakes is the largest number of clients that are not authenticated yet; one
+	// address may have a quarter of them. When there are more, the oldest client of the
+	// address with the most is disconnected.
 	Handshakes int // 128
-	// HandshakeTimeout is how long that may take, with authentication.
+	// HandshakeTimeout limits the handshake, including authentication.
 	HandshakeTimeout time.Duration // 20 s
-	// IdleTimeout ends a connection over which nothing passed for so long.
+	// IdleTimeout closes a connection that has been idle for so long.
 	IdleTimeout time.Duration // 15 min
-	// StartTimeout bounds the start of a process and a forwarded connection.
+	// StartTimeout limits the start of a process and of a forwarded connection.
 	StartTimeout time.Duration // 30 s
-	// AddressBurst is how many wrong passwords an address may send at once,
-	// and AddressEvery the time after which it gets another try; likewise for
-	// a process, from all addresses that nobody was let into it from.
+	// AddressBurst is the number of wrong passwords that an address may send at once, and
+	// AddressEvery the time after which it gets another try; likewise for a process, from
+	// all addresses without a successful login to it.
 	AddressBurst int           // 20
 	AddressEvery time.Duration // 6 s
 	ProcessBurst int           // 60
 	ProcessEvery time.Duration // 2 s
 }
 
-// authTries is how many passwords may be tried over one connection.
+// authTries is the number of passwords that may be tried on one connection.
 const authTries = 3
 
 func (l Limits) withDefaults() Limits {
@@ -66,8 +66,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// addressKey is the part of a remote address that one client cannot change at
-// will: of IPv6 he has a whole /64.
+// addressKey returns the part of a remote address that a client cannot change at will: an
+// IPv6 client has a whole /64.
 func addressKey(a net.Addr) string {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err != nil {
@@ -82,7 +82,7 @@ func addressKey(a net.Addr) string {
 	return ip.String()
 }
 
-// counters count what is in use by name, up to a limit each.
+// counters count uses by name, up to a limit each.
 type counters struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -110,8 +110,8 @@ func (c *counters) give(name string) {
 	}
 }
 
-// visits are the addresses from which somebody was let into a process, for a
-// day. Of too many the oldest are forgotten.
+// visits are the addresses of successful logins to a process, for a day. The oldest are
+// dropped when there are too many.
 type visits struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -150,26 +150,25 @@ func (v *visits) known(process, address string, now time.Time) bool {
 	return ok && now.Sub(at) <= visitsKept
 }
 
-// arrivals are the clients that are on their way in.
+// arrivals are the clients that are not authenticated yet.
 type arrivals struct {
 	mu        sync.Mutex
 	size      int
 	byAddress map[string][]*arrival // oldest first
 }
 
-// arrival is one of them.
+// arrival is one such client.
 type arrival struct {
 	all     *arrivals
 	address string
-	turnOut func() // closes its connection
+	evict   func() // closes its connection
 	gone    bool
 }
 
-// take adds a client. An address has at most each of the places. When all are
-// taken, the oldest client of the address that has the most is turned out,
-// unless the new one's own address has as many: a client that gets in needs a
-// moment, one that only holds a place stays for long.
-func (a *arrivals) take(address string, all, each int, turnOut func()) *arrival {
+// take adds a client, at most each per address. When all are in use, the oldest client of
+// the address with the most is evicted, unless the new client's address has as many: a
+// legitimate client needs a moment, one that only occupies a slot stays for long.
+func (a *arrivals) take(address string, all, each int, evict func()) *arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := len(a.byAddress[address])
@@ -188,12 +187,12 @@ func (a *arrivals) take(address string, all, each int, turnOut func()) *arrival 
 		}
 		oldest := a.byAddress[longest][0]
 		a.remove(oldest)
-		oldest.turnOut()
+		oldest.evict()
 	}
 	if a.byAddress == nil {
 		a.byAddress = map[string][]*arrival{}
 	}
-	one := &arrival{all: a, address: address, turnOut: turnOut}
+	one := &arrival{all: a, address: address, evict: evict}
 	a.byAddress[address] = append(a.byAddress[address], one)
 	a.size++
 	return one
@@ -216,20 +215,20 @@ func (a *arrivals) remove(one *arrival) {
 	a.byAddress[one.address] = list
 }
 
-// release gives the place back; it may be called more than once.
+// release frees the client's slot; it may be called more than once.
 func (one *arrival) release() {
 	one.all.mu.Lock()
 	defer one.all.mu.Unlock()
 	one.all.remove(one)
 }
 
-// slots are a set of counts that are taken together or not at all.
+// slots is a set of counts that are taken together or not at all.
 type slots struct {
 	counters *counters
 	taken    []string
 }
 
-// take adds one to the name; when it is full, false.
+// take adds one to the name; it returns false if the limit is reached.
 func (s *slots) take(name string, limit int) bool {
 	if !s.counters.take(name, limit) {
 		return false
@@ -238,7 +237,7 @@ func (s *slots) take(name string, limit int) bool {
 	return true
 }
 
-// release gives back all.
+// release releases all counts.
 func (s *slots) release() {
 	for _, name := range s.taken {
 		s.counters.give(name)
@@ -246,11 +245,11 @@ func (s *slots) release() {
 	s.taken = nil
 }
 
-// maxBuckets bounds the memory of a guard. Names beyond that share a bucket.
+// maxBuckets limits the memory of a guard. Further names share a bucket.
 const maxBuckets = 16384
 
-// guard slows down guessing: each name has a bucket of tries that fills up
-// slowly. Names whose bucket is full again are forgotten.
+// guard slows down guessing: each name has a bucket of tries that refills slowly. Names
+// with a full bucket are dropped.
 type guard struct {
 	burst int
 	every time.Duration
@@ -262,7 +261,7 @@ type guard struct {
 }
 
 type bucket struct {
-	used float64 // tries that are missing
+	used float64 // used tries
 	at   time.Time
 }
 
@@ -270,7 +269,7 @@ func newGuard(burst int, every time.Duration, clock Clock) *guard {
 	return &guard{burst: burst, every: every, clock: clock, buckets: map[string]*bucket{}}
 }
 
-// take uses up a try of the name, if there is one.
+// take uses a try of the name, if there is one.
 func (g *guard) take(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -315,7 +314,7 @@ func (b *bucket) refill(now time.Time, every time.Duration) {
 	}
 }
 
-// sweep forgets full buckets, not more often than once in the time of a try.
+// sweep drops full buckets, at most once per refill interval.
 func (g *guard) sweep(now time.Time) {
 	if now.Sub(g.swept) < g.every {
 		return

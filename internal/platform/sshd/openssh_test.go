@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/sshd"
 )
 
@@ -110,7 +111,7 @@ func TestOpenSSH(t *testing.T) {
 	}
 	o.user = "cf:other/x"
 	if _, errs, status := o.run("", "ssh", "127.0.0.1", "true"); status != 255 || !strings.Contains(errs, "Permission denied") {
-		t.Errorf("as somebody else: %q %d", errs, status)
+		t.Errorf("as another user: %q %d", errs, status)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestOpenSSHForwards(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	var conn net.Conn
-	o.eventually("the port to be open", func() (ok bool) {
+	testkit.Eventually(o, "the port to be open", func() (ok bool) {
 		var err error
 		conn, err = net.Dial("tcp", local)
 		return err == nil

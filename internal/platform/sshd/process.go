@@ -11,9 +11,9 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// The programs are started through the instance's /bin/sh, which finds out
-// what there is and gives way to it, so that signals reach the right process.
-// Arguments, never text, are what a client sent.
+// Programs are started through the instance's /bin/sh, which finds the right one and execs
+// it, so that signals reach it. What a client sent is passed as arguments, never as script
+// text.
 const (
 	shellScript = `[ -x /bin/bash ] && exec /bin/bash; exec /bin/sh`
 	// The command comes in pieces, see pieces.
@@ -24,8 +24,8 @@ echo 'sftp: there is no sftp-server in this instance. Files can still be copied 
 exit 127`
 )
 
-// sftpPlaces are where distributions put their sftp server.
-var sftpPlaces = []string{
+// sftpPaths are the paths where distributions install their sftp server.
+var sftpPaths = []string{
 	"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server",
 }
 
@@ -38,11 +38,11 @@ func shellArgs() []string { return script(shellScript) }
 func commandArgs(command string) []string { return script(commandScript, pieces(command)...) }
 
 func sftpArgs(first []string) []string {
-	return append(script(sftpScript, first...), sftpPlaces...)
+	return append(script(sftpScript, first...), sftpPaths...)
 }
 
-// pieces cuts a command wherever an engine would see the beginning of a word
-// to be replaced ({{home}}): the client means what it says.
+// pieces splits a command wherever an engine would see the start of a placeholder
+// ({{home}}), so that the command is passed literally.
 func pieces(command string) []string {
 	var all []string
 	for {
@@ -55,27 +55,27 @@ func pieces(command string) []string {
 	}
 }
 
-// process is one that runs for a session.
+// process is a running process of a session.
 type process struct {
 	engine.Process
 	session *session
 
-	input  background.WaitGroup // what the client types, on its way
-	done   chan struct{}        // closed when the client knows how it ended
-	lost   chan struct{}        // closed when the client is no longer interested
+	input  background.WaitGroup // copies the client's input
+	done   chan struct{}        // closed when the client knows the exit status
+	lost   chan struct{}        // closed when the client has closed the channel
 	closed sync.Once
 }
 
-// close kills the process and gives back what it had.
+// close kills the process and releases its resources.
 func (p *process) close() {
 	p.closed.Do(func() {
 		if err := p.Close(); err != nil {
-			p.session.c.server.c.Log.Warn("a process of an ssh session could not be ended", "error", err)
+			p.session.c.server.c.Log.Warn("killing a process of an ssh session failed", "error", err)
 		}
 	})
 }
 
-// kill ends everything. It returns when nothing is left.
+// kill kills all processes. It returns when none is left.
 func (p *process) kill() {
 	close(p.lost)
 	p.close()
@@ -83,13 +83,13 @@ func (p *process) kill() {
 	p.input.Wait()
 }
 
-// begin connects the process with the client.
+// begin connects the process to the client.
 func (p *process) begin() {
 	server := p.session.c.server
 	channel := p.session.channel
 	p.input.Go("ssh session", func() {
 		defer server.contain(p.session.c.end)
-		// Not more is read than the process takes, so that the client waits.
+		// Reads no more than the process accepts, so that the client waits.
 		_, _ = io.Copy(struct{ io.Writer }{p.Stdin()}, channel)
 		_ = p.Stdin().Close()
 	})
@@ -114,23 +114,23 @@ func (p *process) begin() {
 		defer server.contain(p.session.c.end)
 		status, err := p.Wait()
 		if err != nil {
-			server.c.Log.Warn("how a process of an ssh session ended is not known", "error", err)
+			server.c.Log.Warn("waiting for a process of an ssh session failed", "error", err)
 			status = 255
 		}
-		p.drain(drained, flows)
+		p.awaitOutput(drained, flows)
 		p.close()
 		<-drained
 		p.session.finish(status)
 	})
 }
 
-// quietAfterExit is how long a process that left may have its output held open
-// by others that say nothing: background jobs.
+// quietAfterExit is how long the output of a process that exited may be kept open by others
+// that write nothing: background jobs.
 const quietAfterExit = 500 * time.Millisecond
 
-// drain waits for the output to end after the process has. What others write
-// who still have it open is passed on as long as they write.
-func (p *process) drain(drained <-chan struct{}, flows []*flow) {
+// awaitOutput waits for the output to end after the process has. Output of other processes
+// that still hold it open is passed on as long as they write.
+func (p *process) awaitOutput(drained <-chan struct{}, flows []*flow) {
 	for {
 		before := reads(flows)
 		wake := make(chan struct{})
@@ -150,7 +150,7 @@ func (p *process) drain(drained <-chan struct{}, flows []*flow) {
 	}
 }
 
-// flow is one output on its way to the client.
+// flow copies one output to the client.
 type flow struct {
 	from    io.Reader
 	to      io.Writer
@@ -185,7 +185,7 @@ func reads(flows []*flow) (n int64) {
 	return n
 }
 
-// quiet tells whether no flow has anything the client has not taken yet.
+// quiet reports whether the client has received everything from all flows.
 func quiet(flows []*flow) bool {
 	for _, f := range flows {
 		if !f.waiting.Load() {

@@ -13,15 +13,15 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Engine is what the gateway needs of an engine.Engine.
+// Engine is the part of an engine.Engine that the gateway needs.
 type Engine interface {
 	Exec(ctx context.Context, id string, r engine.ExecRequest) (engine.Process, error)
 	Dial(ctx context.Context, id, network, address string) (net.Conn, error)
 }
 
-// Config is what a Server is made of.
+// Config configures a Server.
 type Config struct {
-	// Listener is where clients come in. The server closes it.
+	// Listener accepts the clients. The server closes it.
 	Listener net.Listener
 	// HostKeyFile holds the server's key. It is created if it does not exist.
 	HostKeyFile string
@@ -29,28 +29,27 @@ type Config struct {
 	Authorizer  Authorizer
 	Hooks       Hooks
 	Limits      Limits
-	// SFTPServers are paths of sftp servers, as seen from inside an instance,
-	// to be tried before those that distributions install. {{home}} stands for
-	// the home directory, as everywhere in an engine.ExecRequest.
+	// SFTPServers are paths of sftp servers inside an instance, to be tried before those
+	// that distributions install. {{home}} stands for the home directory, as everywhere in
+	// an engine.ExecRequest.
 	SFTPServers []string
 	Log         *slog.Logger // nil means none
 	Clock       Clock        // nil means the system's
 }
 
-// Access is who comes in, whereto and from where.
+// Access describes a login: user, instance and remote address.
 type Access struct {
 	Session
 	Remote net.Addr
 }
 
-// Hooks are told what happens. Each may be nil. They are called from the
-// connection's own goroutine, which waits for them.
+// Hooks are called on events. Each may be nil. They run on the connection's own goroutine,
+// which waits for them.
 type Hooks struct {
-	// Authorized is told of everybody who was let in: audit.app.ssh-authorized.
+	// Authorized is called for every accepted login: audit.app.ssh-authorized.
 	Authorized func(context.Context, Access)
-	// Unauthorized is told of everybody who was refused, and why:
-	// audit.app.ssh-unauthorized. What is not known of him or of the app is
-	// empty.
+	// Unauthorized is called for every refused login, with the reason:
+	// audit.app.ssh-unauthorized. Fields that are not known are empty.
 	Unauthorized func(ctx context.Context, a Access, why string)
 	// Line writes a line of source SSH to the log of the app's instance.
 	Line func(context.Context, Access, string)
@@ -72,7 +71,7 @@ type Server struct {
 
 var _ background.Service = (*Server)(nil)
 
-// New reads the host key, or makes one. Nothing is accepted before Start.
+// New reads the host key, or creates one. No connection is accepted before Start.
 func New(c Config) (*Server, error) {
 	switch {
 	case c.Listener == nil:
@@ -82,7 +81,7 @@ func New(c Config) (*Server, error) {
 	case c.Engine == nil:
 		return nil, errors.New("ssh gateway: no engine")
 	case c.Authorizer == nil:
-		return nil, errors.New("ssh gateway: nobody to say who may come in")
+		return nil, errors.New("ssh gateway: no authorizer")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -98,14 +97,14 @@ func New(c Config) (*Server, error) {
 	return s, err
 }
 
-// Fingerprint is the SHA-256 of the host key in base64, without padding or
-// prefix: 43 characters, as cf expects it in the root document.
+// Fingerprint returns the SHA-256 of the host key in base64, without padding or prefix: 43
+// characters, as cf expects it in the root document.
 func (s *Server) Fingerprint() string { return fingerprint(s.key.PublicKey()) }
 
-// Addr is where clients come in.
+// Addr returns the address of the listener.
 func (s *Server) Addr() net.Addr { return s.c.Listener.Addr() }
 
-// Start begins to accept clients.
+// Start starts accepting clients.
 func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { s.accept(work) })
@@ -113,14 +112,13 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// Stop closes the listener, ends all connections and waits for them.
+// Stop closes the listener and all connections, and waits for them.
 func (s *Server) Stop() {
 	s.Halt(func() { s.c.Listener.Close() })
-	s.c.Listener.Close() // also when it was never started
+	s.c.Listener.Close() // even if it was never started
 }
 
-// The pauses when a connection cannot be accepted: usually because there are
-// too many open files.
+// Pauses after a failed accept, usually because of too many open files.
 const (
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
@@ -139,10 +137,10 @@ func (s *Server) accept(ctx context.Context) {
 			}
 			return
 		case errors.Is(err, net.ErrClosed):
-			s.c.Log.Error("the ssh listener was closed by somebody else")
+			s.c.Log.Error("the ssh listener was closed unexpectedly")
 			return
 		case err != nil:
-			s.c.Log.Warn("an ssh client could not be accepted", "error", err)
+			s.c.Log.Warn("accepting an ssh client failed", "error", err)
 			select {
 			case <-ctx.Done():
 				return
@@ -155,18 +153,18 @@ func (s *Server) accept(ctx context.Context) {
 		arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1), func() { conn.Close() })
 		if arrival == nil {
 			conn.Close()
-			s.c.Log.Warn("too many ssh clients arrive at once: one was turned away", "remote", conn.RemoteAddr().String())
+			s.c.Log.Warn("too many ssh handshakes at once: client refused", "remote", conn.RemoteAddr().String())
 			continue
 		}
 		all.Go("ssh connection", func() { s.serve(ctx, conn, arrival) })
 	}
 }
 
-// contain keeps a mistake in the handling of one client from ending the
-// others. It is deferred by every goroutine that works for a client.
+// contain keeps a panic in the handling of one client from affecting the others. It is
+// deferred by every goroutine that works for a client.
 func (s *Server) contain(end func()) {
 	if r := recover(); r != nil {
-		s.c.Log.Error("the handling of an ssh client failed", "error", background.Recovered("ssh connection", r))
+		s.c.Log.Error("serving an ssh client failed", "error", background.Recovered("ssh connection", r))
 		end()
 	}
 }

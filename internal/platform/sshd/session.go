@@ -12,12 +12,12 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// What a client may set before it starts something.
+// Limits of what a client may set before it starts a process.
 const (
 	maxVariables   = 128
 	maxEnvironment = 64 << 10 // bytes
 	maxTerm        = 64
-	maxCommand     = 96 << 10 // the kernel takes 128 KiB for one argument
+	maxCommand     = 96 << 10 // the kernel allows 128 KiB for one argument
 	maxSize        = 4096     // columns and rows of a terminal
 )
 
@@ -31,7 +31,7 @@ type session struct {
 	process  *process // once started
 
 	mu      sync.Mutex
-	signals []int // those the client sent
+	signals []int // signals that the client sent
 }
 
 // session serves a channel until the client closes it.
@@ -56,7 +56,7 @@ func (c *connection) session(ctx context.Context, nc ssh.NewChannel) {
 	}
 }
 
-// handle answers a request; what happens after the answer is returned.
+// handle answers a request; then runs after the answer was sent.
 func (s *session) handle(ctx context.Context, r *ssh.Request) (ok bool, then func()) {
 	switch r.Type {
 	case "env":
@@ -98,7 +98,7 @@ func (s *session) setEnv(payload []byte) bool {
 	return true
 }
 
-// isVariable tells whether a shell could use the name.
+// isVariable reports whether a shell could use the name.
 func isVariable(name string) bool {
 	return name != "" && len(name) <= 256 && notDigit(rune(name[0])) &&
 		!strings.ContainsFunc(name, func(c rune) bool { return notInGUID(c) || c == '-' })
@@ -130,7 +130,7 @@ func (s *session) resize(payload []byte) bool {
 	return s.process.Resize(s.terminal.Columns, s.terminal.Rows) == nil
 }
 
-// size bounds a number of columns or rows; 0 means that the client does not know.
+// size limits a number of columns or rows; 0 means that the client does not know.
 func size(n uint32, unknown int) int {
 	if n == 0 {
 		return unknown
@@ -138,7 +138,7 @@ func size(n uint32, unknown int) int {
 	return int(min(n, maxSize))
 }
 
-// signalNumbers are the signals of RFC 4254 as instances know them.
+// signalNumbers are the numbers of the signals of RFC 4254 in instances.
 var signalNumbers = map[string]int{
 	"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "USR1": 10, "SEGV": 11, "USR2": 12,
 	"PIPE": 13, "ALRM": 14, "TERM": 15,
@@ -163,7 +163,7 @@ func (s *session) signal(payload []byte) bool {
 	return s.process.Signal(number) == nil
 }
 
-// start runs something in the instance, once a channel.
+// start starts a process in the instance, once per channel.
 func (s *session) start(ctx context.Context, args []string) (ok bool, then func()) {
 	if s.process != nil {
 		return false, nil
@@ -178,7 +178,7 @@ func (s *session) start(ctx context.Context, args []string) (ok bool, then func(
 		Terminal: s.terminal,
 	})
 	if err != nil {
-		server.c.Log.WarnContext(ctx, "nothing could be started in the instance", "error", err)
+		server.c.Log.WarnContext(ctx, "starting a process in the instance failed", "error", err)
 		fmt.Fprintln(s.channel.Stderr(), "ssh: nothing can be started in this instance. Does it still run?")
 		s.c.gone(err)
 		return false, nil
@@ -187,7 +187,7 @@ func (s *session) start(ctx context.Context, args []string) (ok bool, then func(
 	return true, s.process.begin
 }
 
-// finish tells the client how its process ended, and closes the channel.
+// finish sends the exit status to the client, and closes the channel.
 func (s *session) finish(status int) {
 	_ = s.channel.CloseWrite()
 	if name := s.killedBy(status); name != "" {
@@ -203,9 +203,9 @@ func (s *session) finish(status int) {
 	_ = s.channel.Close()
 }
 
-// killedBy names the signal that ended the process if the client has sent it.
-// Otherwise 128 + N may as well be a shell that reports another's death; and
-// clients take an exit status as it is, while many give up a signal's number.
+// killedBy returns the name of the signal that ended the process if the client sent it.
+// Otherwise 128 + N may as well be the exit status of a shell; and clients show an exit
+// status unchanged, while many lose the number of a signal.
 func (s *session) killedBy(status int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

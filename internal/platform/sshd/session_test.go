@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 )
 
@@ -146,7 +147,7 @@ func TestTerminalEndOfInput(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	s := w.session(w.client())
-	if err := s.RequestPty("", 0, 0, nil); err != nil { // sizes that nobody knows
+	if err := s.RequestPty("", 0, 0, nil); err != nil { // unknown sizes
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -236,7 +237,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	const window = 4 << 20 // of the client, and what lies in between
-	w.eventually("output", func() bool { return w.engine.read.Load() > 1<<20 })
+	testkit.Eventually(w, "output", func() bool { return w.engine.read.Load() > 1<<20 })
 	for range 5 {
 		if out, _, err := w.run(c, "echo beside"); out != "beside\n" || err != nil {
 			t.Fatalf("%q %v", out, err)
@@ -269,7 +270,7 @@ func TestClosingKills(t *testing.T) {
 			t.Fatalf("%d processes", n)
 		}
 		s.Close()
-		w.eventually("the end of the process", func() bool { return w.engine.running() == 0 })
+		testkit.Eventually(w, "the end of the process", func() bool { return w.engine.running() == 0 })
 	}
 	// The same when the client just disappears, in the middle of output.
 	s := w.session(c)
@@ -277,7 +278,7 @@ func TestClosingKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	w.eventually("the end of the process", func() bool { return w.engine.running() == 0 })
+	testkit.Eventually(w, "the end of the process", func() bool { return w.engine.running() == 0 })
 }
 
 // TestBackgroundJob sees that a session ends with its process, though another
@@ -400,7 +401,7 @@ func TestNothingCanBeStarted(t *testing.T) {
 	}
 }
 
-// TestInstanceIsGone sees that nobody stays connected to nothing.
+// TestInstanceIsGone sees that connections to an instance end with it.
 func TestInstanceIsGone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -97,7 +97,7 @@ func (b *build) start(ctx context.Context) error {
 	req := b.req
 	if n := len(req.Lifecycle.Buildpacks); n > 0 && platform.IsJava(req.Lifecycle.Buildpacks[n-1]) {
 		// No need to build anything to know this.
-		if err := refuseWithout(platform.Redacted(req.Lifecycle.Buildpacks[n-1]), req.Sidecars); err != nil {
+		if err := platform.CheckSidecars([]platform.DropletBuildpack{{Name: platform.Redacted(req.Lifecycle.Buildpacks[n-1]), BuildpackName: "java"}}, false, req.Sidecars); err != nil {
 			return err
 		}
 	}
@@ -283,13 +283,16 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	}
 	result := fromBuilder(raw)
 	result.Stack = b.req.Lifecycle.Stack
-	if err := CheckSidecars(result.Buildpacks, result.ExecutionMetadata, allSidecars(b.req.Sidecars, result.Sidecars)); err != nil {
+	sidecars := platform.MergeSidecars(b.req.Sidecars, result.Sidecars)
+	var execution lifecycle.Execution
+	needed := json.Unmarshal([]byte(result.ExecutionMetadata), &execution) == nil && execution.NeedsSidecarMemory
+	if err := platform.CheckSidecars(result.Buildpacks, needed, sidecars); err != nil {
 		return Result{}, err
 	}
 	if err := b.startable(ctx, result); err != nil {
 		return Result{}, err
 	}
-	if text := platform.SidecarWarning(b.req.Lifecycle, allSidecars(b.req.Sidecars, result.Sidecars)[len(b.req.Sidecars):]); text != "" {
+	if text := platform.SidecarWarning(b.req.Lifecycle, sidecars[len(b.req.Sidecars):]); text != "" {
 		warn(b.req.Log, text) // of those that the buildpack added just now
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")

@@ -108,7 +108,7 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
 	var found []*platform.Build
 	err := b.Store.View(ctx, func(tx platform.Tx) (err error) {
-		found, _, err = tx.Builds().List(platform.Where("state", platform.Staging))
+		found, _, err = tx.Builds().List(platform.Where("state", platform.BuildStaging))
 		return err
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		if err != nil {
 			return err
 		}
-		if build.State != platform.Staging {
+		if build.State != platform.BuildStaging {
 			return errNotWanted
 		}
 		if build.DropletGUID == "" {
@@ -201,7 +201,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		if err != nil {
 			return err
 		}
-		place, err := actions.PlaceOf(tx, app)
+		info, err := actions.AppInfoOf(tx, app)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		req = &Request{
 			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
 			App: App{GUID: app.GUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
-			Env: group.Var, VCAPApplication: jsonText(place.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
+			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
 		}
 		for _, s := range sidecars {
 			req.Sidecars = append(req.Sidecars, *s)
@@ -257,7 +257,7 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 		if err != nil {
 			return err
 		}
-		if build.State != platform.Staging {
+		if build.State != platform.BuildStaging {
 			return errNotWanted
 		}
 		app, err := tx.Apps().Get(build.AppGUID)
@@ -266,13 +266,13 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 		}
 		droplet := &platform.Droplet{
 			Resource: platform.Resource{GUID: req.DropletGUID}, AppGUID: app.GUID, PackageGUID: build.PackageGUID, BuildGUID: guid,
-			State: platform.Staged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
+			State: platform.DropletStaged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
 		}
 		result.Apply(droplet)
 		if err := tx.Droplets().Insert(droplet); err != nil {
 			return err
 		}
-		build.State = platform.Staged
+		build.State = platform.BuildStaged
 		if err := tx.Builds().Update(build); err != nil {
 			return err
 		}
@@ -293,10 +293,10 @@ func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 		if err != nil {
 			return err
 		}
-		if build.State != platform.Staging {
+		if build.State != platform.BuildStaging {
 			return nil // a newer one has replaced it
 		}
-		build.State, build.Error = platform.Failed, report
+		build.State, build.Error = platform.BuildFailed, report
 		if err := tx.Builds().Update(build); err != nil {
 			return err
 		}

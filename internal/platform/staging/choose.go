@@ -33,7 +33,7 @@ func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch 
 	if len(req.Lifecycle.Buildpacks) == 0 {
 		var all []chosen
 		for _, p := range installed {
-			if !p.Enabled || p.State != platform.Ready {
+			if !p.Enabled || p.State != platform.BuildpackReady {
 				continue
 			}
 			one, err := s.content(ctx, p, c)
@@ -73,7 +73,7 @@ func (s *Stager) named(ctx context.Context, name string, installed []platform.Bu
 			name, req.Lifecycle.Stack, strings.Join(names, ", "))
 	case !installed[i].Enabled:
 		return chosen{}, failure(StagingError, "The buildpack %q is disabled", name)
-	case installed[i].State != platform.Ready:
+	case installed[i].State != platform.BuildpackReady:
 		return chosen{}, failure(StagingError, "The buildpack %q has no content yet", name)
 	}
 	return s.content(ctx, installed[i], c)
@@ -87,7 +87,7 @@ func (s *Stager) installed(ctx context.Context, stack string) ([]platform.Buildp
 	}
 	var list []platform.Buildpack
 	for i, b := range buildpacks.Bundled() {
-		list = append(list, platform.Buildpack{Name: b.Name, Position: i + 1, Enabled: true, State: platform.Ready, Bundled: true})
+		list = append(list, platform.Buildpack{Name: b.Name, Position: i + 1, Enabled: true, State: platform.BuildpackReady, Bundled: true})
 	}
 	return list, nil
 }

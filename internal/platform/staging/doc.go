@@ -18,7 +18,7 @@
 //
 // Java and sidecars: a Java virtual machine takes all the memory it is told of,
 // so a sidecar without a memory of its own has none. Staging fails then, see
-// CheckSidecars. A custom buildpack asks for the same by the line
+// platform.CheckSidecars. A custom buildpack asks for the same by the line
 // "needs_sidecar_memory: true" in its manifest.yml, or in the
 // deps/INDEX/config.yml that it writes. Of any other buildpack that is given by
 // its URL nothing is known: staging warns, see platform.SidecarWarning.

@@ -153,7 +153,7 @@ func (w *world) installBuildpack(name string, files map[string]string) platform.
 	if _, err := w.blobs.Put(context.Background(), blob.Buildpacks, name, bytes.NewReader(makeZip(w.t, files)), blob.PutOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	return platform.Buildpack{Resource: platform.Resource{GUID: name}, Name: name, Enabled: true, State: platform.Ready}
+	return platform.Buildpack{Resource: platform.Resource{GUID: name}, Name: name, Enabled: true, State: platform.BuildpackReady}
 }
 
 // catalog is a fixed list of buildpacks.

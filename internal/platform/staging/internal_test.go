@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"ingot/internal/platform"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -39,37 +37,6 @@ func TestOutcomes(t *testing.T) {
 			}
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
-			}
-		})
-	}
-}
-
-func TestCheckSidecars(t *testing.T) {
-	t.Parallel()
-	without := []platform.Sidecar{{Name: "a", ProcessTypes: []string{"web"}, MemoryMB: 1}, {Name: "b", ProcessTypes: []string{"web", "worker"}}}
-	for name, test := range map[string]struct {
-		pack      platform.DropletBuildpack
-		execution string
-		sidecars  []platform.Sidecar
-		refused   bool
-	}{
-		"java":        {platform.DropletBuildpack{Name: "java_buildpack"}, "", without, true},
-		"java url":    {platform.DropletBuildpack{Name: "https://example.org/x/java-buildpack.git#main"}, "", without, true},
-		"java itself": {platform.DropletBuildpack{Name: "mine", BuildpackName: "java"}, "", without, true},
-		"says so":     {platform.DropletBuildpack{Name: "mine"}, `{"needs_sidecar_memory":true}`, without, true},
-		"memory":      {platform.DropletBuildpack{Name: "java_buildpack"}, "", without[:1], false},
-		"none":        {platform.DropletBuildpack{Name: "java_buildpack"}, "", nil, false},
-		"go":          {platform.DropletBuildpack{Name: "go_buildpack"}, "", without, false},
-		"javascript":  {platform.DropletBuildpack{Name: "javascript"}, "junk", without, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := CheckSidecars([]platform.DropletBuildpack{test.pack}, test.execution, test.sidecars)
-			if (err != nil) != test.refused {
-				t.Fatalf("%v, want refused %v", err, test.refused)
-			}
-			if err != nil && (!strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), "`memory`") || strings.Contains(err.Error(), `"a"`)) {
-				t.Error(err)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ type Result struct {
 
 // Apply writes the result to a droplet.
 func (r Result) Apply(d *platform.Droplet) {
-	d.State, d.Error = platform.Staged, ""
+	d.State, d.Error = platform.DropletStaged, ""
 	d.Lifecycle = "buildpack"
 	d.Checksum, d.Size, d.Stack = r.Checksum, r.Size, r.Stack
 	d.Buildpacks, d.ProcessTypes, d.Sidecars = r.Buildpacks, r.ProcessTypes, r.Sidecars

@@ -65,7 +65,7 @@ func TestEnvironmentAndCache(t *testing.T) {
 	}
 	var d platform.Droplet
 	result.Apply(&d)
-	if d.State != platform.Staged || d.ProcessTypes["web"] != "run" || d.Checksum != result.Checksum {
+	if d.State != platform.DropletStaged || d.ProcessTypes["web"] != "run" || d.Checksum != result.Checksum {
 		t.Errorf("droplet %+v", d)
 	}
 
@@ -147,7 +147,7 @@ func TestBuildpackChoice(t *testing.T) {
 	for i, p := range *list {
 		(*list)[i].Enabled = p.Name != "off"
 		if p.Name == "new" {
-			(*list)[i].State = platform.AwaitingUpload
+			(*list)[i].State = platform.BuildpackAwaitingUpload
 		}
 	}
 	req, log := w.request(map[string]string{"a": "b"})

@@ -20,7 +20,7 @@ func (c StoreCatalog) Buildpacks(ctx context.Context, stack string) ([]platform.
 		out = nil
 		all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
 		for _, b := range all {
-			if (b.Stack == "" || b.Stack == stack) && b.State == platform.Ready {
+			if (b.Stack == "" || b.Stack == stack) && b.State == platform.BuildpackReady {
 				out = append(out, *b)
 			}
 		}
@@ -37,7 +37,7 @@ func (c StoreCatalog) Wanted(ctx context.Context, guid string) (wanted bool, err
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}
-		wanted = err == nil && b.State == platform.Staging
+		wanted = err == nil && b.State == platform.BuildStaging
 		return err
 	})
 	return wanted, err
@@ -70,7 +70,7 @@ func EnsureBundled(tx platform.Tx) error {
 		}
 		before++
 		if err := tx.Buildpacks().Insert(&platform.Buildpack{
-			Name: b.Name, Position: before, Enabled: true, State: platform.Ready, Lifecycle: "buildpack", Bundled: true,
+			Name: b.Name, Position: before, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack", Bundled: true,
 			Filename: b.Name + "-v" + buildpacks.Version + ".zip",
 		}); err != nil {
 			return err

@@ -42,6 +42,63 @@ func New(t testing.TB, dialect db.Dialect) *db.DB {
 	return Open(t, URL(t, dialect))
 }
 
+// Migrated opens a fresh database that has the tables of m. With SQLite these are
+// made once per process and copied, for migrations take longer than most tests.
+func Migrated(t testing.TB, dialect db.Dialect, m db.Migrations) *db.DB {
+	t.Helper()
+	if dialect != db.SQLite {
+		d := New(t, dialect)
+		migrate(t, d, m)
+		return d
+	}
+	content := template(t, m)
+	file := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Open(t, "sqlite:"+file)
+}
+
+func migrate(t testing.TB, d *db.DB, m db.Migrations) {
+	t.Helper()
+	if err := d.Migrate(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// templates are the migrated databases, as files, by the name of the migrations.
+var templates struct {
+	sync.Mutex
+	files map[string][]byte
+}
+
+func template(t testing.TB, m db.Migrations) []byte {
+	t.Helper()
+	templates.Lock()
+	defer templates.Unlock()
+	if content := templates.files[m.Name]; content != nil {
+		return content
+	}
+	file := filepath.Join(t.TempDir(), "template.db")
+	d, err := db.Open(context.Background(), db.Options{URL: "sqlite:" + file, Keys: Keys(t), MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrate(t, d, m)
+	if err := d.Close(); err != nil { // which writes everything into the one file
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if templates.files == nil {
+		templates.files = map[string][]byte{}
+	}
+	templates.files[m.Name] = content
+	return content
+}
+
 // Open opens the database at a URL, with a random keyring, until the end of the
 // test.
 func Open(t testing.TB, address string) *db.DB {

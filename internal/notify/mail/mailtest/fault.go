@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stage is a place in a session where a fault can happen.
+// Stage is a step of a session at which a fault can happen.
 type Stage int
 
 // The stages.
@@ -16,11 +16,11 @@ const (
 	Rcpt
 	Data    // before 354
 	Content // when the Message-ID was read, inside the content
-	Dot     // the content is complete, nothing is answered yet
-	Lost    // asked after a message lost its answer: Taken decides whether it counts
+	Dot     // the content is complete, before the reply
+	Lost    // after the reply of a message was lost: Taken decides whether it counts
 )
 
-// Step is where a session is.
+// Step is the current step of a session.
 type Step struct {
 	Stage      Stage
 	Connection int
@@ -28,15 +28,16 @@ type Step struct {
 	ID         string // from Content on
 }
 
-// Action is what to do instead of the usual. The zero value is the usual.
+// Action is what to do instead of the normal reply. The zero value replies
+// normally.
 type Action struct {
-	// Reply replaces the answer, without line end. What does not begin with 2
-	// or 3 refuses; 421 closes. It may be garbage.
+	// Reply replaces the reply, without line end. A reply that does not begin
+	// with 2 or 3 rejects; 421 closes the connection. It may be garbage.
 	Reply string
-	// Hang answers nothing until the sink is closed or Until is.
+	// Hang sends no reply until the sink or Until is closed.
 	Hang  bool
 	Until <-chan struct{}
-	// Drop closes the connection without an answer, with Reset by RST.
+	// Drop closes the connection without a reply, with Reset by RST.
 	Drop, Reset bool
 	// Delay waits first.
 	Delay time.Duration
@@ -44,10 +45,10 @@ type Action struct {
 	Taken bool
 }
 
-// Fault decides at a step. It is called from several goroutines.
+// Fault returns the action for a step. It is called from several goroutines.
 type Fault func(Step) Action
 
-// At does the same at every step of a stage.
+// At returns a fault that does the same at every step of a stage.
 func At(stage Stage, a Action) Fault {
 	return func(s Step) Action {
 		if s.Stage == stage {
@@ -57,8 +58,7 @@ func At(stage Stage, a Action) Fault {
 	}
 }
 
-// Times does what f says n times, counting only when it says something, and
-// nothing from then on.
+// Times returns a fault that applies f until it has interfered n times.
 func Times(n int, f Fault) Fault {
 	var mu sync.Mutex
 	return func(s Step) Action {
@@ -73,7 +73,7 @@ func Times(n int, f Fault) Fault {
 	}
 }
 
-// Greylist refuses each recipient once with 451.
+// Greylist returns a fault that rejects each recipient once with 451.
 func Greylist() Fault {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func Greylist() Fault {
 	}
 }
 
-// Recipient does a at RCPT of one address.
+// Recipient returns a fault that does a at RCPT of one address.
 func Recipient(to string, a Action) Fault {
 	return func(s Step) Action {
 		if s.Stage == Rcpt && s.To == to {
@@ -101,8 +101,7 @@ func Recipient(to string, a Action) Fault {
 	}
 }
 
-// First asks the faults in turn and does what the first one that has something
-// to say says.
+// First returns a fault that applies the first of the faults that interferes.
 func First(faults ...Fault) Fault {
 	return func(s Step) Action {
 		for _, f := range faults {

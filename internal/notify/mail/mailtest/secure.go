@@ -20,7 +20,7 @@ import (
 
 type certificates struct{ server, client *tls.Config }
 
-// Chain is a new certificate for this machine with its key, in PEM.
+// Chain returns a new certificate for this machine with its key, in PEM.
 func Chain() ([]byte, error) {
 	c, err := newCertificates()
 	if err != nil {
@@ -36,7 +36,7 @@ func Chain() ([]byte, error) {
 	), nil
 }
 
-// newCertificates makes a self-signed certificate for this machine.
+// newCertificates creates a self-signed certificate for this machine.
 func newCertificates() (*certificates, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *session) mechanisms() []string {
 	return []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 }
 
-// auth checks a login by one of the mechanisms.
+// auth handles AUTH with one of the mechanisms.
 func (c *session) auth(line string) error {
 	words := strings.Fields(line)
 	if len(words) < 2 || !contains(c.mechanisms(), strings.ToUpper(words[1])) {
@@ -135,7 +135,7 @@ func (c *session) auth(line string) error {
 		ok = c.options.Users[user] != "" && digest == hex.EncodeToString(mac.Sum(nil))
 	}
 	if !ok {
-		// As unkind as a server can be: it repeats what it was sent.
+		// The worst case: the reply repeats the credentials.
 		return c.write("535 5.7.8 refused: " + strings.Join(words, " ") + " " + c.options.Users[user] + "\r\n")
 	}
 	c.user = user

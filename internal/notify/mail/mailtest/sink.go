@@ -12,37 +12,37 @@ import (
 	"time"
 )
 
-// Options say how a sink behaves. The zero value is a plain server with all
-// extensions that accepts everything.
+// Options configure a sink. The zero value is a server without TLS, with all
+// extensions, that accepts everything.
 type Options struct {
 	// TLS: "" none, "starttls", or "implicit".
 	TLS string
-	// Users by name with their passwords; when there are any, AUTH is needed.
+	// Users are passwords by user name; if there are any, AUTH is required.
 	Users map[string]string
 	// Mechanisms offered; nil means all three.
 	Mechanisms []string
-	// Without leaves extensions out, by their EHLO word.
+	// Without lists extensions to disable, by their EHLO keyword.
 	Without []string
-	// Size is what the SIZE extension says.
+	// Size is the limit announced by the SIZE extension.
 	Size int
 	// Keep is how many messages are kept for Messages; 0 keeps none.
 	Keep int
-	// Fault decides at every step; nil never interferes.
+	// Fault is called at every step; nil never interferes.
 	Fault Fault
-	// Content is called when the header of a message has arrived, before
-	// anything is answered, with the ids of this message and of the one
-	// accepted before it on the same connection, which may be empty.
+	// Content is called when the header of a message has arrived, before the
+	// reply, with the ids of this message and of the one accepted before it on
+	// the same connection, which may be empty.
 	Content func(connection int, previous, current string)
-	// Addr is where to listen; empty is a free port of this machine.
+	// Addr is the address to listen on; empty means a free port on loopback.
 	Addr string
 }
 
-// Message is what a sink received.
+// Message is a received message.
 type Message struct {
 	Connection int
 	From, To   string
 	ID         string // of the Message-ID header, without brackets and domain
-	Data       string // as it was sent, dots unescaped
+	Data       string // as sent, dots unescaped
 	UTF8       bool
 }
 
@@ -62,7 +62,7 @@ type Sink struct {
 	violations  []string
 	closed      bool
 	work        sync.WaitGroup
-	ended       chan struct{} // closed by Close; ends hanging
+	ended       chan struct{} // closed by Close
 	changed     chan struct{} // closed and replaced when something was accepted
 }
 
@@ -77,7 +77,7 @@ func New(t testing.TB, options Options) *Sink {
 	return s
 }
 
-// Start starts a sink outside of tests. Close it.
+// Start starts a sink outside of tests. The caller must close it.
 func Start(options Options) (*Sink, error) {
 	s := &Sink{
 		options: options, conns: map[net.Conn]bool{}, byID: map[string]int{},
@@ -102,10 +102,10 @@ func Start(options Options) (*Sink, error) {
 	return s, nil
 }
 
-// Addr is host and port.
+// Addr returns host and port.
 func (s *Sink) Addr() string { return s.listener.Addr().String() }
 
-// URL is what a client is given; userinfo is empty or "user:password".
+// URL returns the URL for a client; userinfo is empty or "user:password".
 func (s *Sink) URL(userinfo, query string) string {
 	scheme := "smtp"
 	if s.options.TLS == "implicit" {
@@ -120,10 +120,10 @@ func (s *Sink) URL(userinfo, query string) string {
 	return scheme + "://" + userinfo + s.Addr() + query
 }
 
-// ClientTLS trusts the sink's certificate.
+// ClientTLS returns a configuration that trusts the sink's certificate.
 func (s *Sink) ClientTLS() *tls.Config { return s.pool.client.Clone() }
 
-// Close ends all connections.
+// Close closes the listener and all connections.
 func (s *Sink) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -140,28 +140,28 @@ func (s *Sink) Close() {
 	s.work.Wait()
 }
 
-// Accepted is how many messages were taken.
+// Accepted returns the number of accepted messages.
 func (s *Sink) Accepted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.accepted
 }
 
-// Connections is how many were opened.
+// Connections returns the number of connections opened so far.
 func (s *Sink) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.connections
 }
 
-// Open is how many connections are open now.
+// Open returns the number of open connections.
 func (s *Sink) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Received tells how often each message id was taken.
+// Received returns how often each message id was accepted.
 func (s *Sink) Received() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,28 +172,29 @@ func (s *Sink) Received() map[string]int {
 	return all
 }
 
-// Messages are those kept.
+// Messages returns the kept messages.
 func (s *Sink) Messages() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Message(nil), s.messages...)
 }
 
-// Violations are things a client did that the protocol forbids.
+// Violations returns the protocol violations of clients.
 func (s *Sink) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.violations...)
 }
 
-// Changed is closed when the next message is accepted or a connection ends.
+// Changed returns a channel that is closed when the next message is accepted or a
+// connection ends.
 func (s *Sink) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Wait returns when n messages were accepted, or false after the time.
+// Wait waits until n messages were accepted; it returns false after a timeout.
 func (s *Sink) Wait(n int, within time.Duration) bool {
 	timeout := time.After(within)
 	for {
@@ -302,7 +303,7 @@ func (c *session) buffer() {
 	c.w = bufio.NewWriterSize(c.net, 4<<10)
 }
 
-// line reads and answers one command.
+// line reads one command and replies.
 func (c *session) line() error {
 	if c.r.Buffered() == 0 && c.w.Flush() != nil {
 		return errEnd
@@ -352,8 +353,8 @@ func (c *session) write(s string) error {
 	return nil
 }
 
-// answer writes the usual answer unless a fault says otherwise. refused is
-// returned as errRefused when the fault replaced it.
+// answer writes the normal reply unless a fault replaces it. It returns
+// errRefused if the fault rejects the command.
 func (c *session) answer(step Step, usual string) error {
 	if c.options.Fault == nil {
 		return c.write(usual)

@@ -18,7 +18,7 @@ func contains(list []string, s string) bool {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// path reads "MAIL FROM:<a@b> PARAM=…".
+// path parses "MAIL FROM:<a@b> PARAM=…".
 func path(line, verb string) (address string, params []string, ok bool) {
 	if len(line) < len(verb) || !strings.EqualFold(line[:len(verb)], verb) || !strings.HasPrefix(line[len(verb):], "<") {
 		return "", nil, false
@@ -84,8 +84,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// data reads a message. A recipient that was refused gets 503 here, unless a
-// fault for the stage says 354.
+// data reads a message. If all recipients were rejected it replies 503, unless a
+// fault for the stage replies 354.
 func (c *session) data() error {
 	usual := "354 go ahead\r\n"
 	if !c.rcpt {
@@ -164,8 +164,9 @@ func (c *session) content() error {
 	return c.dot(&m)
 }
 
-// dot answers for a message. It counts as accepted before the answer is
-// written: a fault that loses the answer leaves a message that was taken.
+// dot replies to a message. It counts as accepted before the reply is written: a
+// fault that loses the reply leaves an accepted message.
+
 func (c *session) dot(m *Message) error {
 	defer c.clear()
 	if c.options.Fault == nil {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// able finds out what this machine can do, and puts it into words. A limit that
-// cannot be set is an error: instances never run without it.
+// able determines what this machine supports, and describes it. A limit that cannot be set
+// is an error: instances never run without it.
 func (e *Engine) able(ctx context.Context) error {
 	program, err := findRunc(e.options.Runc)
 	if err != nil {
@@ -25,7 +25,7 @@ func (e *Engine) able(ctx context.Context) error {
 	}
 	detail := "Linux containers through " + version
 	if problem != "" {
-		e.log.Warn("the version of runc", "problem", problem)
+		e.log.Warn("problem with the version of runc", "problem", problem)
 		detail += "; " + problem
 	}
 	disks, err := newDisks(filepath.Join(e.run, "disks"))
@@ -39,7 +39,7 @@ func (e *Engine) able(ctx context.Context) error {
 	e.sharing = true
 	if err := e.tryLayer(); err != nil {
 		e.sharing = false
-		e.log.Warn("unpacked files are not shared among instances, which takes time and space", "err", err)
+		e.log.Warn("layers cannot be shared: unpacking files for each instance", "err", err)
 		detail += "; unpacked files are not shared"
 	}
 	if e.options.Egress {
@@ -53,7 +53,7 @@ func (e *Engine) able(ctx context.Context) error {
 	return nil
 }
 
-// tryDisk sees whether disks can be made at all.
+// tryDisk checks whether disks can be created.
 func (e *Engine) tryDisk(ctx context.Context, disks *disks) error {
 	dir, err := os.MkdirTemp(e.run, "try")
 	if err != nil {
@@ -70,8 +70,8 @@ func (e *Engine) tryDisk(ctx context.Context, disks *disks) error {
 	return unmount(point)
 }
 
-// tryLayer sees whether layers can be mounted with their owners mapped: that
-// needs Linux 5.19, and a file system below Root that knows how.
+// tryLayer checks whether layers can be mounted with mapped owners: that needs Linux 5.19,
+// and a file system below Root that supports it.
 func (e *Engine) tryLayer() (err error) {
 	dir, err := os.MkdirTemp(e.run, "try")
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// What an instance looks like from inside.
+// Paths and names inside an instance.
 const (
 	homeInside    = "/home/vcap"
 	controlInside = "/.ingot"
 	initInside    = "/.ingot-init"
-	hostInside    = "/.host" // files that differ by instance; /etc links here
+	hostInside    = "/.host" // files that differ by instance; links in /etc point here
 
 	vcapID  = 2000
 	idRange = 65536
 )
 
-// Limits of instances whose Spec leaves them open.
+// Limits of instances whose Spec does not set them.
 const (
 	defaultMemory = 1 << 30
 	defaultDisk   = 1 << 30
@@ -28,13 +28,13 @@ const (
 	defaultPIDs   = 1024
 	defaultFiles  = 16384
 
-	pidsOfInit = 16 // threads of ingot-init, on top of the members' limit
+	pidsOfInit = 16 // threads of ingot-init, in addition to the members' limit
 
-	smallestMemory = 8 << 20 // below that runc itself does not come up
+	smallestMemory = 8 << 20 // runc itself needs that much
 	smallestDisk   = 2 << 20
 )
 
-// withDefaults fills in what a Spec leaves open.
+// withDefaults fills in the limits that a Spec does not set.
 func withDefaults(l engine.Limits) engine.Limits {
 	set := func(v *int, fallback int) {
 		if *v <= 0 {
@@ -56,7 +56,7 @@ func withDefaults(l engine.Limits) engine.Limits {
 	return l
 }
 
-// hardFiles is the most open files that we may grant.
+// hardFiles returns the largest allowed number of open files.
 func hardFiles() uint64 {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -65,11 +65,11 @@ func hardFiles() uint64 {
 	return r.Max
 }
 
-// initCapabilities are all that ingot-init keeps: to become the members' user,
-// to signal their processes, and to give them the pipes of their output.
+// initCapabilities are the only capabilities of ingot-init: to become the members' user, to
+// signal their processes, and to change the owner of their pipes.
 var initCapabilities = []string{"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN"}
 
-// bundleOf is what goes into an instance's config.json.
+// bundleOf is the input of an instance's config.json.
 type bundleOf struct {
 	rootfs   string
 	hostname string
@@ -93,7 +93,7 @@ func bind(source, inside string, options ...string) specs.Mount {
 	}
 }
 
-// spec is the OCI specification of an instance.
+// spec returns the OCI specification of an instance.
 func (b bundleOf) spec() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: b.base, Size: idRange}}
 	shares, pids := uint64(b.limits.CPU), int64(b.limits.PIDs+pidsOfInit)
@@ -103,8 +103,7 @@ func (b bundleOf) spec() *specs.Spec {
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
-		// So that programs see their own limits: the JVM and Node size their
-		// heaps by them.
+		// So that programs see their own limits: the JVM and Node size their heaps by them.
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 	}
 	mounts = append(mounts, b.binds...)
@@ -146,8 +145,8 @@ func (b bundleOf) spec() *specs.Spec {
 				Pids:    &specs.LinuxPids{Limit: &pids},
 				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
 			},
-			// Its own network is the instance's to use: any port, and no IPv6
-			// but on loopback, since the subnet has none.
+			// The instance may use any port of its own network. IPv6 works on loopback
+			// only, since the subnet has none.
 			Sysctl: map[string]string{
 				"net.ipv4.ip_unprivileged_port_start": "0",
 				"net.ipv6.conf.default.disable_ipv6":  "1",
@@ -162,9 +161,9 @@ func (b bundleOf) spec() *specs.Spec {
 	}
 }
 
-// memory limits memory and swap together, so that swap adds nothing to the
-// limit. Where control groups do not count swap (version 1 with swapaccount=0),
-// a swappiness of 0 keeps the instance out of it.
+// memory limits memory and swap together, so that swap adds nothing to the limit. Where
+// control groups do not count swap (version 1 with swapaccount=0), a swappiness of 0 keeps
+// the instance from using it.
 func (b bundleOf) memory() *specs.LinuxMemory {
 	limit := b.limits.Memory
 	if b.countsSwap {

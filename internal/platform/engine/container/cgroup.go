@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups knows where this machine's control groups are: in one tree (v2), or
-// in one for each controller (v1), with or without an empty v2 tree beside.
+// cgroups holds the mount points of this machine's control groups: one tree (v2), or one
+// for each controller (v1), with or without an empty v2 tree.
 type cgroups struct {
-	unified     string            // of v2; "" if that has not the controllers
+	unified     string            // of v2; "" if it lacks the controllers
 	controllers map[string]string // mount point by controller, v1
 	all         []string          // every mount point
 }
@@ -64,7 +64,7 @@ func findCgroups() (cgroups, error) {
 	return c, nil
 }
 
-// file is where an instance's file is of a controller.
+// file returns the path of an instance's file of a controller.
 func (c cgroups) file(controller, group, name string) string {
 	if c.unified != "" {
 		return filepath.Join(c.unified, group, name)
@@ -85,7 +85,7 @@ func (c cgroups) number(controller, group, name string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// field reads a number from a file of lines "name number"; 0 if it is not there.
+// field reads a number from a file of lines "name number"; 0 if it is missing.
 func (c cgroups) field(controller, group, name, field string) (int64, error) {
 	text, err := c.read(controller, group, name)
 	if err != nil {
@@ -99,8 +99,8 @@ func (c cgroups) field(controller, group, name, field string) (int64, error) {
 	return 0, nil
 }
 
-// oomKills is how many processes of the group the kernel has killed for want
-// of memory. It is the only proof there is: status 137 says nothing of why.
+// oomKills returns how many processes of the group the kernel has killed because of the
+// memory limit. It is the only proof: status 137 alone does not show the reason.
 func (c cgroups) oomKills(group string) (int64, error) {
 	if c.unified != "" {
 		return c.field("memory", group, "memory.events", "oom_kill")
@@ -108,8 +108,8 @@ func (c cgroups) oomKills(group string) (int64, error) {
 	return c.field("memory", group, "memory.oom_control", "oom_kill")
 }
 
-// memory is what the group uses, less the cached files that the kernel would
-// let go of first.
+// memory returns the memory usage of the group, without cached files that the kernel would
+// drop first.
 func (c cgroups) memory(group string) (int64, error) {
 	usage, inactive := "memory.usage_in_bytes", "total_inactive_file"
 	if c.unified != "" {
@@ -123,7 +123,7 @@ func (c cgroups) memory(group string) (int64, error) {
 	return max(used-cached, 0), err
 }
 
-// memoryLimit is the limit in force.
+// memoryLimit returns the limit in force.
 func (c cgroups) memoryLimit(group string) (int64, error) {
 	if c.unified != "" {
 		return c.number("memory", group, "memory.max")
@@ -140,8 +140,7 @@ func (c cgroups) countsSwap() bool {
 	return err == nil
 }
 
-// checkSwap reports why the group can use swap beyond its memory limit; nil
-// when it cannot.
+// checkSwap reports why the group can use swap beyond its memory limit; nil if it cannot.
 func (c cgroups) checkSwap(group string, limit int64) error {
 	if c.unified != "" {
 		swap, err := c.read("memory", group, "memory.swap.max")
@@ -172,16 +171,16 @@ func (c cgroups) checkSwap(group string, limit int64) error {
 	return nil
 }
 
-// hasSwap reports whether the machine has swap. One that does not say has.
+// hasSwap reports whether the machine has swap, or does not tell.
 func hasSwap() bool {
 	b, err := os.ReadFile("/proc/swaps")
 	return err != nil || strings.Count(strings.TrimSpace(string(b)), "\n") > 0
 }
 
-// pidsLimit is the limit in force.
+// pidsLimit returns the limit in force.
 func (c cgroups) pidsLimit(group string) (int64, error) { return c.number("pids", group, "pids.max") }
 
-// cpu is the processor time that the group has had.
+// cpu returns the processor time that the group has used.
 func (c cgroups) cpu(group string) (time.Duration, error) {
 	if c.unified != "" {
 		us, err := c.field("cpu", group, "cpu.stat", "usage_usec")
@@ -191,7 +190,7 @@ func (c cgroups) cpu(group string) (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
-// processes are those in the group.
+// processes returns the processes in the group.
 func (c cgroups) processes(group string) ([]int, error) {
 	text, err := c.read("pids", group, "cgroup.procs")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -206,7 +205,7 @@ func (c cgroups) processes(group string) ([]int, error) {
 	return pids, err
 }
 
-// empty kills what is in the group until nothing is.
+// empty kills the processes in the group until none is left.
 func (c cgroups) empty(ctx context.Context, group string) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		pids, err := c.processes(group)
@@ -214,8 +213,8 @@ func (c cgroups) empty(ctx context.Context, group string) error {
 			return err
 		}
 		for _, pid := range pids {
-			// Between reading and killing the number could become another
-			// process's only if all others were used up in that time.
+			// The pid could only be reused in between if all others were used up in that
+			// time.
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		select {
@@ -226,7 +225,7 @@ func (c cgroups) empty(ctx context.Context, group string) error {
 	}
 }
 
-// remove deletes a group that nothing runs in, in every tree.
+// remove deletes a group without processes, in every tree.
 func (c cgroups) remove(ctx context.Context, group string) error {
 	var errs []error
 	for _, point := range c.all {
@@ -252,7 +251,7 @@ func removeGroup(ctx context.Context, path string) error {
 		select {
 		case <-ctx.Done():
 			return &os.PathError{Op: "rmdir", Path: path, Err: err}
-		case <-time.After(wait): // what has just ended is still being buried
+		case <-time.After(wait): // processes that have just ended may still be in the group
 		}
 	}
 }
@@ -271,7 +270,7 @@ func subgroups(path string) []string {
 	return names
 }
 
-// children are the names of the groups below one, in any tree.
+// children returns the names of the groups below a group, in any tree.
 func (c cgroups) children(group string) []string {
 	seen := map[string]bool{}
 	for _, point := range c.all {

@@ -18,8 +18,8 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// Dial connects from inside the instance, also to what listens on its loopback
-// only. A unix socket is named by its path inside.
+// Dial connects from inside the instance, also to its loopback. A unix socket is named by
+// its path inside.
 func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Conn, error) {
 	in, err := e.running(id)
 	if err != nil {
@@ -46,8 +46,8 @@ func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Con
 	return nil, errors.Join(errs...)
 }
 
-// numeric returns the addresses to try. Names mean something else inside, and
-// looking one up would ask the host's name servers.
+// numeric returns the addresses to try. Names may resolve differently inside, and a lookup
+// would use the host's name servers.
 func numeric(address string) ([]string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -65,8 +65,8 @@ func numeric(address string) ([]string, error) {
 	return []string{address}, nil
 }
 
-// inNetworkOf calls f on a thread that is in a process's network. A socket
-// stays in the network it was made in, wherever it is used.
+// inNetworkOf calls f on a thread in a process's network namespace. A socket stays in the
+// namespace it was created in, wherever it is used.
 func inNetworkOf[T any](p local.ProcessID, f func() (T, error)) (T, error) {
 	var result T
 	err := <-background.Async("engine dial", func() error {
@@ -80,7 +80,8 @@ func inNetworkOf[T any](p local.ProcessID, f func() (T, error)) (T, error) {
 	return result, err
 }
 
-// visit is inNetworkOf for a locked thread; back tells whether it has returned.
+// visit is inNetworkOf for a locked thread; back reports whether the thread is back in its
+// own namespace.
 func visit(p local.ProcessID, f func() error) (back bool, err error) {
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -102,9 +103,8 @@ func visit(p local.ProcessID, f func() error) (back bool, err error) {
 	return unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil, err
 }
 
-// dialUnix connects to a unix socket of the instance. The path is looked up
-// with the instance's root as the root of everything, so that no link in it
-// leads to a socket of the host.
+// dialUnix connects to a unix socket of the instance. The path is resolved with the
+// instance's root as root directory, so that no link in it leads to a socket of the host.
 func dialUnix(ctx context.Context, p local.ProcessID, network, path string) (net.Conn, error) {
 	var d net.Dialer
 	if strings.HasPrefix(path, "@") {

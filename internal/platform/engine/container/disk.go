@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disks makes the disks of instances: ext4 in a sparse file, which ends at the
-// limit for everybody. A disk is copied from an empty one of the same size: of
-// a gigabyte that is 44 kB, and much faster than formatting.
+// disks creates the disks of instances: ext4 in a sparse file, whose size is the limit for
+// all users. A disk is copied from an empty one of the same size: for a gigabyte that is 44
+// kB, and much faster than formatting.
 type disks struct {
 	templates string // directory of empty disks, by size
 	mkfs      string
 	mu        sync.Mutex // one formatting at a time
 }
 
-// diskFlags: nothing on an instance's disk is worth more than the instance, so
-// there is no journal and no spare super block.
+// diskFlags: no journal and no spare super block, because an instance's disk does not
+// outlive the instance.
 var diskFlags = []string{
 	"-q", "-F", "-t", "ext4", "-m", "0", "-I", "256",
 	"-O", "^has_journal,^resize_inode,sparse_super2", "-E", "lazy_itable_init=1,nodiscard,num_backup_sb=0,root_owner=0:0",
@@ -47,7 +47,8 @@ func newDisks(dir string) (*disks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (apt-get install e2fsprogs)", err)
 	}
-	// One for each size that was ever asked for: begin anew now and then.
+	// There is one for each size that was ever requested: start over when there are too
+	// many.
 	if old, _ := os.ReadDir(dir); len(old) > manyTemplates {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
@@ -64,7 +65,7 @@ const (
 	manyTemplates = 200
 )
 
-// imageSize is the size of a file whose file system holds limit bytes.
+// imageSize returns the size of a file whose file system holds limit bytes.
 func imageSize(limit int64) int64 {
 	const mb = 1 << 20
 	size := limit + limit/(inodeEvery/256) + limit/128 + mb
@@ -95,8 +96,8 @@ func (d *disks) template(ctx context.Context, size int64) (string, error) {
 	return path, os.Rename(tmp, path)
 }
 
-// attach makes a disk in the file image that holds limit bytes, and mounts it.
-// When it fails, nothing is mounted.
+// attach creates a disk that holds limit bytes in the file image, and mounts it. If it
+// fails, nothing is mounted.
 func (d *disks) attach(ctx context.Context, image, point string, limit int64) error {
 	size := imageSize(limit)
 	for again := false; ; again = true {
@@ -111,7 +112,7 @@ func (d *disks) attach(ctx context.Context, image, point string, limit int64) er
 		if err == nil || again {
 			return err
 		}
-		// An old template may have been damaged by a loss of power.
+		// An old template may have been damaged by a power failure.
 		_ = os.Remove(template)
 	}
 }
@@ -155,7 +156,7 @@ func copySparse(to, from string) (err error) {
 	return nil
 }
 
-// mountImage mounts a file through a loop device that goes away with the mount.
+// mountImage mounts a file through a loop device that is removed with the mount.
 func mountImage(image, point string) error {
 	file, err := os.OpenFile(image, os.O_RDWR, 0)
 	if err != nil {
@@ -166,7 +167,7 @@ func mountImage(image, point string) error {
 	if err != nil {
 		return err
 	}
-	defer loop.Close() // the mount holds it; without one it is cleared now
+	defer loop.Close() // the mount holds it; without a mount it is removed now
 	err = unix.Mount(loop.Name(), point, "ext4", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "noinit_itable,errors=continue")
 	if err != nil {
 		return &os.PathError{Op: "mount " + loop.Name() + " at", Path: point, Err: err}
@@ -174,8 +175,8 @@ func mountImage(image, point string) error {
 	return nil
 }
 
-// freeLoop connects a file to a loop device. Others look for free ones at the
-// same time, so it may take some tries.
+// freeLoop attaches a file to a loop device. Other programs may take a free one first, so
+// it may need several tries.
 func freeLoop(file *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -190,7 +191,7 @@ func freeLoop(file *os.File) (*os.File, error) {
 		name := "/dev/loop" + strconv.Itoa(n)
 		loop, err := os.OpenFile(name, os.O_RDWR, 0)
 		if errors.Is(err, os.ErrNotExist) {
-			// In a container /dev may be a copy that does not grow.
+			// In a container /dev may be a static copy.
 			if err := unix.Mknod(name, unix.S_IFBLK|0o660, int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // a small number
 				return nil, &os.PathError{Op: "mknod", Path: name, Err: err}
 			}
@@ -205,15 +206,15 @@ func freeLoop(file *os.File) (*os.File, error) {
 		if err = unix.IoctlLoopConfigure(int(loop.Fd()), &config); err == nil {
 			return loop, nil
 		}
-		_ = loop.Close() // not ours
+		_ = loop.Close() // taken by another program
 		if !errors.Is(err, unix.EBUSY) {
 			return nil, &os.PathError{Op: "loop configure", Path: name, Err: err}
 		}
 	}
-	return nil, errors.New("no free loop device: others were always faster")
+	return nil, errors.New("no free loop device after several tries")
 }
 
-// diskUsed is how many bytes of the disk mounted at a point are taken.
+// diskUsed returns the used bytes of the disk mounted at point.
 func diskUsed(point string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(point, &st); err != nil {
@@ -222,8 +223,7 @@ func diskUsed(point string) (int64, error) {
 	return int64(st.Blocks-st.Bfree) * st.Bsize, nil //nolint:gosec // far below 2^63
 }
 
-// isMounted reports whether point is on another file system than the directory
-// it is in.
+// isMounted reports whether point is on another file system than its parent directory.
 func isMounted(point string) bool {
 	var at, above unix.Stat_t
 	return unix.Stat(point, &at) == nil && unix.Stat(filepath.Dir(point), &above) == nil && at.Dev != above.Dev

@@ -33,7 +33,7 @@ const (
 	namePrefix = "ingot-" // of the directory in /run, the control groups and the firewall table
 	linkPrefix = "ig"     // of network links, whose names have 15 bytes at most
 
-	// takedown bounds what has to be done although its caller is gone.
+	// takedown limits cleanup work whose caller is gone.
 	takedown = 30 * time.Second
 
 	defaultLayerSpace = 4 << 30
@@ -47,7 +47,7 @@ var (
 // Engine runs instances as Linux containers.
 type Engine struct {
 	root  string // of instances
-	run   string // what does not outlive the machine
+	run   string // files that do not survive a reboot
 	group string // parent of control groups
 	log   *slog.Logger
 
@@ -69,8 +69,8 @@ type Engine struct {
 	sharing bool
 
 	ids local.Keyed
-	// open ends with Close, and with it every stream and every Exec.
-	open     context.Context //nolint:containedctx // the life of the engine, not of a call
+	// open is cancelled by Close, and with it every stream and every Exec.
+	open     context.Context //nolint:containedctx // the lifetime of the engine, not of a call
 	shut     context.CancelFunc
 	work     background.WaitGroup
 	shutOnce sync.Once
@@ -84,23 +84,22 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// instance is one that was started, running or ended.
+// instance is a started instance, running or ended.
 type instance struct {
 	extra
 	dir *local.Dir
 	*watched
 }
 
-// extra is what only this engine knows of an instance.
+// extra is the data of an instance that only this engine uses.
 type extra struct {
 	Base   uint32          `json:"base"` // its first user id on the host
 	Addr   netip.Addr      `json:"addr"`
 	Init   local.ProcessID `json:"init"`
 	Layers []string        `json:"layers,omitempty"`
-	// Shared is the bytes of its layers: they count as its own.
+	// Shared is the size of its layers, which count as its own.
 	Shared int64 `json:"shared,omitempty"`
-	// Reach is what it may connect to beside others; nil when an older server
-	// started it.
+	// Reach are additional addresses it may connect to; nil if an older server started it.
 	Reach []Endpoint `json:"reach"`
 }
 
@@ -113,10 +112,10 @@ func (in *instance) runs() bool {
 	}
 }
 
-// New opens the engine on a directory, cleans up after a server that died
-// there, and takes over its instances. It needs root; see Open. An engine that
-// lacks what new instances need, runc or limits of their disks, is held back:
-// the instances that run go on, and Check tries again.
+// New opens the engine on a directory, cleans up after a server that died there, and adopts
+// its instances. It needs root; see Open. If something that new instances need is missing,
+// runc or disk limits, the engine is paused: running instances are not affected, and Check
+// tries again.
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o,
@@ -180,7 +179,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := removeOrphans(ctx, e.groups); err != nil {
-		e.log.Warn("cleaning up after engines whose directory is gone", "err", err)
+		e.log.Warn("removing leftovers of deleted engines failed", "err", err)
 	}
 	if err := e.able(ctx); err != nil {
 		e.hold(err)
@@ -191,10 +190,10 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	return e, nil
 }
 
-// makeRoot makes the root file system that containers share.
+// makeRoot creates the root file system that containers share.
 func (e *Engine) makeRoot(initPath, sftp string) error {
-	// Others have to pass, for the first thing a container does is to look up
-	// its root as the user that it is.
+	// Other users must be able to pass, because a container resolves its root path as its
+	// own user.
 	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return err
@@ -208,7 +207,7 @@ func (e *Engine) makeRoot(initPath, sftp string) error {
 	return err
 }
 
-// lockDir sees that one server uses a directory at a time.
+// lockDir makes sure that one server uses a directory at a time.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -224,7 +223,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// flock locks a file, and waits a little for a server that is just leaving.
+// flock locks a file, and waits a little for a server that is just stopping.
 func flock(fd int) error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -235,7 +234,7 @@ func flock(fd int) error {
 	}
 }
 
-// Describe says that instances are kept apart, and why none are started.
+// Describe reports that instances are isolated, and why none are started.
 func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -246,7 +245,7 @@ func (e *Engine) Describe() engine.Description {
 	return d
 }
 
-// enter begins something that Close waits for.
+// enter begins work that Close waits for.
 func (e *Engine) enter() (leave func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -268,7 +267,7 @@ func (e *Engine) find(id string) (*instance, error) {
 	return in, nil
 }
 
-// running returns an instance that runs.
+// running returns a running instance.
 func (e *Engine) running(id string) (*instance, error) {
 	in, err := e.find(id)
 	if err != nil {
@@ -289,7 +288,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 	if hasState(in.dir) {
 		return in.terminate()
 	}
-	// Before ingot-init has begun, nobody there understands the signal.
+	// Before ingot-init has started, no process there handles the signal.
 	leave, err := e.enter()
 	if err != nil {
 		return err
@@ -306,7 +305,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 			}
 		}
 		if err := in.terminate(); err != nil {
-			e.log.Warn("stopping an instance", "instance", id, "err", err)
+			e.log.Warn("stopping an instance failed", "instance", id, "err", err)
 		}
 	})
 	return nil
@@ -315,7 +314,7 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 func (in *instance) terminate() error {
 	err := in.Init.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
-		return nil // it has ended by itself
+		return nil // it has ended
 	}
 	return err
 }
@@ -353,8 +352,7 @@ func (e *Engine) Get(_ context.Context, id string) (engine.Instance, error) {
 }
 
 func (e *Engine) present(in *instance) engine.Instance {
-	// Whether it runs is asked first: an instance that does not run must show
-	// its last state.
+	// Check this first: an instance that does not run must have its last state.
 	runs := in.runs()
 	m := in.dir.Meta()
 	state := in.dir.State()
@@ -367,8 +365,8 @@ func (e *Engine) present(in *instance) engine.Instance {
 	}
 }
 
-// explainEnd adds the kernel's evidence to how an instance ended. ingot-init may
-// not have seen its own group's count, or was killed before it could tell.
+// explainEnd adds the kernel's OOM count to the exit of an instance. ingot-init may not
+// have seen the count of its own group, or was killed before it could report it.
 func (e *Engine) explainEnd(state *initproto.State, group string) {
 	killed := 128 + int(syscall.SIGKILL)
 	if x := state.Exit; x != nil && (x.OOM || x.Stopped || x.Status != killed) {
@@ -421,7 +419,7 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 	u.OOMKills, errs[2] = e.groups.oomKills(group)
 	u.Disk, errs[3] = e.diskUse(ctx, in)
 	for i, err := range errs {
-		// After the machine was started anew there are no groups any more.
+		// After a reboot the groups do not exist any more.
 		if errors.Is(err, os.ErrNotExist) {
 			errs[i] = nil
 		}
@@ -437,8 +435,8 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 
 func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
 	point := filepath.Join(e.bundle(in.dir.ID()), "disk")
-	// Of an instance that is just being removed the disk may be gone; then the
-	// file system at that place is the server's own.
+	// The disk of an instance that is being removed may be gone; then the file system at
+	// that path is the server's own.
 	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil && isMounted(point) {
 		used, err := diskUsed(point)
 		return used + in.Shared, err
@@ -456,8 +454,8 @@ func (e *Engine) Collect(ctx context.Context, id, path string, w io.Writer) erro
 	return in.dir.Collect(ctx, path, homeInside, w)
 }
 
-// Close ends streams and Execs. Instances go on; if there are none, nothing of
-// the engine is left but its directory.
+// Close closes streams and Execs. Instances keep running; if there are none, nothing of the
+// engine is left but its directory.
 func (e *Engine) Close() error {
 	e.shutOnce.Do(func() { e.shutErr = e.close() })
 	return e.shutErr
@@ -483,12 +481,12 @@ func (e *Engine) close() error {
 		defer cancel()
 		errs = append(errs, e.dismantle(ctx))
 	}
-	// A process that is being started may hold a copy of the file for a moment,
-	// so closing alone does not unlock it.
+	// A process that is being started may hold a copy of the file for a moment, so closing
+	// alone does not unlock it.
 	return errors.Join(append(errs, unix.Flock(int(e.lock.Fd()), unix.LOCK_UN), e.lock.Close())...)
 }
 
-// dismantle takes away what instances have in common.
+// dismantle removes what instances share.
 func (e *Engine) dismantle(ctx context.Context) error {
 	var errs []error
 	if e.net != nil {

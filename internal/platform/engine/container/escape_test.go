@@ -426,7 +426,7 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// Layers that nobody uses go when there is no room for them; others stay.
+// Unused layers are removed when there is no room for them; others stay.
 func TestLayerSpace(t *testing.T) {
 	t.Parallel()
 	e, dir := opened(t, container.Options{LayerSpace: 1})

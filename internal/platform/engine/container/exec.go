@@ -25,8 +25,8 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// Exec runs another process in the instance through `runc exec`, which waits
-// for it and passes on its exit status. It ends with this server.
+// Exec runs another process in the instance through `runc exec`, which waits for it and
+// passes on its exit status. It ends with this server.
 func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ engine.Process, err error) {
 	in, err := e.running(id)
 	if err != nil {
@@ -53,12 +53,12 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	return p, nil
 }
 
-// relay takes over the pipes that runc hands through and gives way to the
-// process. Pipes of runc's own would be open in all that the process leaves
-// behind, and runc would wait for that.
+// relay moves the pipes that runc passes through to the standard descriptors and execs the
+// process. Pipes of runc's own would stay open in background processes, and runc would wait
+// for them.
 const relay = `exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-`
 
-// execute starts runc. When it fails, nothing is left but the process's directory.
+// execute starts runc. If it fails, nothing is left but the process's directory.
 func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
 	m := in.dir.Meta()
 	what := processOf(m, r)
@@ -86,10 +86,9 @@ func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine
 	if r.Terminal == nil {
 		cmd.ExtraFiles = p.Theirs[:]
 	} else {
-		// Runc passes a terminal of the host on to one inside. (A console socket
-		// would save the copying, but then runc leaves at once and nobody learns
-		// the exit status.) It makes it raw too, but what is typed before would
-		// show twice.
+		// Runc passes a terminal of the host on to one inside. (A console socket would save
+		// the copying, but then runc exits at once and the exit status is lost.) It makes
+		// it raw too, but input typed before would be echoed twice.
 		err = p.Raw()
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Theirs[0], p.Theirs[1], p.Theirs[2]
 	}
@@ -107,8 +106,8 @@ func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine
 	return err
 }
 
-// processOf is what runc is to start: the instance's user with its main
-// process's environment and no capability at all.
+// processOf returns the process for runc: the instance's user, with the environment of its
+// main process and without capabilities.
 func processOf(m local.Meta, r engine.ExecRequest) specs.Process {
 	words := wordsAt("")
 	env := []string{"PATH=" + pathInside, "HOME=" + homeInside, "USER=vcap"}
@@ -141,7 +140,7 @@ func processOf(m local.Meta, r engine.ExecRequest) specs.Process {
 	return p
 }
 
-// lastOfEach drops the variables that are set again later.
+// lastOfEach drops variables that are set again later.
 func lastOfEach(env []string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -156,7 +155,7 @@ func lastOfEach(env []string) []string {
 	return out
 }
 
-// process is one that Exec started, seen through runc.
+// process is a process started by Exec, through runc.
 type process struct {
 	*local.Stdio
 	runc *local.Child
@@ -170,18 +169,19 @@ type process struct {
 
 func (p *process) file(name string) string { return filepath.Join(p.dir, name) }
 
-// await returns when the process runs, or with why it does not.
+// await returns when the process runs, or the reason why it does not.
 func (p *process) await(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 10*time.Millisecond) {
 		if pid, err := readPID(p.file("pid")); err == nil {
 			id, err := local.Identify(pid)
-			// Before ingot-init, as its members; what has ended needs no score.
+			// Killed before ingot-init, like its members; a process that has ended needs no
+			// score.
 			_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 			p.mu.Lock()
 			p.id = id
 			p.mu.Unlock()
 			if errors.Is(err, os.ErrProcessDone) {
-				err = nil // that was quick
+				err = nil // it has already ended
 			}
 			return err
 		}
@@ -206,7 +206,7 @@ func readPID(path string) (int, error) {
 	return strconv.Atoi(string(b))
 }
 
-// complaint is what runc said when it could not start the process.
+// complaint returns the error of runc when it could not start the process.
 func (p *process) complaint() error {
 	status, err := p.runc.Wait()
 	if err != nil {
@@ -230,8 +230,8 @@ func (p *process) Resize(columns, rows int) error {
 	if err := p.Stdio.Resize(columns, rows); err != nil {
 		return err
 	}
-	// Runc passes that on, unless it is not listening yet: so the terminal
-	// inside is told as well.
+	// Runc passes the size on, unless it is not listening yet: so the terminal inside is
+	// resized as well.
 	p.mu.Lock()
 	id := p.id
 	p.mu.Unlock()
@@ -248,7 +248,7 @@ func (p *process) Resize(columns, rows int) error {
 	return nil
 }
 
-// Signal reaches what the process has started as well: it leads a group.
+// Signal signals the process group, which the process leads.
 func (p *process) Signal(number int) error {
 	p.mu.Lock()
 	id := p.id
@@ -259,7 +259,7 @@ func (p *process) Signal(number int) error {
 	default:
 	}
 	if id.PID == 0 {
-		// Not started yet, and only Close or the engine's asks for that.
+		// Not started yet, and only Close or the engine's Close sends that.
 		if number == int(syscall.SIGKILL) {
 			return p.runc.Signal(number)
 		}
@@ -274,7 +274,7 @@ func (p *process) Signal(number int) error {
 // Wait returns the exit status.
 func (p *process) Wait() (int, error) { return p.runc.Wait() }
 
-// Close kills what still runs and gives everything back.
+// Close kills the process if it still runs and releases its resources.
 func (p *process) Close() error {
 	p.mu.Lock()
 	closed := p.closed
@@ -284,8 +284,8 @@ func (p *process) Close() error {
 		return nil
 	}
 	err := p.Signal(int(syscall.SIGKILL))
-	// A job in the background may hold a terminal after the command has ended;
-	// runc would wait for it.
+	// A background job may hold a terminal after the command has ended; runc would wait for
+	// it.
 	err = errors.Join(err, p.runc.Signal(int(syscall.SIGKILL)))
 	<-p.runc.Done()
 	p.stop()

@@ -34,15 +34,14 @@ import (
 //
 // The host itself may connect to every instance.
 
-// The names of the sets.
+// Names of the sets.
 const (
 	allowedSet = "allowed" // destination . port, for all instances
 	reachSet   = "reach"   // source . destination . port
 )
 
-// Allow names what all instances may connect to, over TCP and UDP: what was
-// allowed before and is not named any more, no longer is. Connections that stand
-// are not cut.
+// Allow sets what all instances may connect to, over TCP and UDP, replacing what was
+// allowed before. Established connections are not cut.
 func (e *Engine) Allow(_ context.Context, tcp, udp []Endpoint) error {
 	if err := checkEndpoints(append(slices.Clone(tcp), udp...)); err != nil {
 		return err
@@ -63,8 +62,8 @@ func checkEndpoints(list []Endpoint) error {
 	return nil
 }
 
-// permit lets the instance with that address connect to exactly these endpoints,
-// beside what all may.
+// permit lets the instance with that address connect to exactly these endpoints, in
+// addition to what all may.
 func (n *network) permit(a netip.Addr, endpoints []Endpoint) error {
 	if err := checkEndpoints(endpoints); err != nil {
 		return err
@@ -80,13 +79,13 @@ func (n *network) permit(a netip.Addr, endpoints []Endpoint) error {
 		n.reach[a] = endpoints
 	}
 	if err := n.changeReach(a, before, endpoints); err != nil {
-		// Whatever is in the way, the whole table is right.
+		// If the update fails, replace the whole table.
 		return n.writeFirewall()
 	}
 	return nil
 }
 
-// changeReach changes the set of a table that is there.
+// changeReach changes the set of an existing table.
 func (n *network) changeReach(a netip.Addr, gone, come []Endpoint) error {
 	numbering.Lock()
 	defer numbering.Unlock()
@@ -119,16 +118,15 @@ func (n *network) reachSet(t *nftables.Table) *nftables.Set {
 	}
 }
 
-// Gateway is the host's address as instances see it. Services for them can
-// listen there, and need Allow or the Reach of an instance.
+// Gateway returns the host's address as seen by instances. Services for them can listen
+// there, and need Allow or the Reach of an instance.
 func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
 
-// Subnet is the instances' network. Whoever is not from there has no business
-// with what listens on Gateway.
+// Subnet returns the instances' network. Services on Gateway should refuse all other
+// clients.
 func (e *Engine) Subnet() netip.Prefix { return e.net.chosen.Subnet }
 
-// Labels returns the labels of the instance that has an address; nil if there is
-// none.
+// Labels returns the labels of the instance that has an address; nil if there is none.
 func (e *Engine) Labels(a netip.Addr) map[string]string {
 	e.net.mu.Lock()
 	id := e.net.taken[a]
@@ -140,8 +138,7 @@ func (e *Engine) Labels(a netip.Addr) map[string]string {
 	return in.dir.Meta().Labels
 }
 
-// Complete gives a Reach to instances that were started by an older server,
-// which knew of none.
+// Complete sets the Reach of instances that were started by an older server without it.
 func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint) error {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.instances))
@@ -155,13 +152,12 @@ func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint) error
 	return errors.Join(errs...)
 }
 
-// numbering is held while firewall sets are made, by whichever engine of this
-// process.
+// numbering is held while firewall sets are created, by any engine of this process.
 var numbering sync.Mutex
 
-// writeFirewall puts the whole table in place, in one step.
+// writeFirewall replaces the whole table, in one step.
 func (n *network) writeFirewall() error {
-	// The library numbers sets by a variable of its own that nothing guards.
+	// The library numbers sets with an unguarded variable.
 	numbering.Lock()
 	defer numbering.Unlock()
 	c, err := nftables.New()
@@ -169,7 +165,7 @@ func (n *network) writeFirewall() error {
 		return err
 	}
 	t := n.inet()
-	// Adding what exists does nothing, so that deleting never fails.
+	// Adding an existing table does nothing, so that deleting never fails.
 	c.AddTable(t)
 	c.DelTable(t)
 	c.AddTable(t)
@@ -192,10 +188,10 @@ func (n *network) writeFirewall() error {
 	return c.Flush()
 }
 
-// addRules adds the chains and their rules. What comes from an instance may go to
-// what is in one of the sets, and to the internet if there is a way out.
+// addRules adds the chains and their rules. Instances may connect to endpoints in one of
+// the sets, and to the internet if egress is allowed.
 func (n *network) addRules(c *nftables.Conn, t *nftables.Table, set, reach *nftables.Set) {
-	accept := nftables.ChainPolicyAccept // traffic of others is not touched
+	accept := nftables.ChainPolicyAccept // other traffic is not affected
 	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
 		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Policy: &accept, Hooknum: hook, Priority: priority})
 	}
@@ -230,8 +226,8 @@ func (n *network) addRules(c *nftables.Conn, t *nftables.Table, set, reach *nfta
 		for _, server := range nameServers() {
 			rule(forward, from, toSubnet(netip.PrefixFrom(server, server.BitLen())), toPort(53), yes)
 		}
-		// The way out leads to the internet, not to the networks this machine is
-		// part of, nor to the metadata of a cloud.
+		// Egress means the internet, not the networks of this machine, nor the metadata
+		// service of a cloud.
 		for _, refused := range safedial.RefusedIPv4() {
 			rule(forward, from, toSubnet(refused), overTCP(), reset)
 			rule(forward, from, toSubnet(refused), no)
@@ -246,7 +242,7 @@ func (n *network) addRules(c *nftables.Conn, t *nftables.Table, set, reach *nfta
 	rule(nat, fromSubnet(n.chosen.Subnet), notOnInterface(expr.MetaKeyOIFNAME, n.name), []expr.Any{&expr.Masq{}})
 }
 
-// removeTable takes a firewall table away; none is no error.
+// removeTable removes a firewall table; it is not an error if there is none.
 func removeTable(name string) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -279,8 +275,7 @@ func reachElements(from netip.Addr, endpoints []Endpoint) []nftables.SetElement 
 	return list
 }
 
-// The parts of rules. Registers 8 and up are single words, of which 1 spans
-// four.
+// Parts of rules. Registers 8 and up are single words, of which register 1 spans four.
 const (
 	register     = 1
 	firstWord    = 8
@@ -353,8 +348,7 @@ func listedOf(set *nftables.Set) []expr.Any {
 func fromSubnet(p netip.Prefix) []expr.Any { return inSubnet(p, sourceOffset) }
 func toSubnet(p netip.Prefix) []expr.Any   { return inSubnet(p, destOffset) }
 
-// toPort compares the destination port, which TCP and UDP have at the same
-// place.
+// toPort compares the destination port, which TCP and UDP have at the same offset.
 func toPort(port uint16) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},

@@ -45,7 +45,7 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	n := &network{name: "ig12345678", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}, taken: map[netip.Addr]string{}}
 	n.next = n.gateway().Next()
-	seen, cables := map[netip.Addr]bool{n.gateway(): true}, map[string]bool{}
+	seen, veths := map[netip.Addr]bool{n.gateway(): true}, map[string]bool{}
 	for range 4093 {
 		a, err := n.take("x")
 		if err != nil {
@@ -55,10 +55,10 @@ func TestAddresses(t *testing.T) {
 			t.Fatalf("%v after %d others", a, len(seen))
 		}
 		seen[a] = true
-		if c := n.cable(a); len(c) > 15 || cables[c] {
-			t.Fatalf("cable %s", c)
+		if c := n.veth(a); len(c) > 15 || veths[c] {
+			t.Fatalf("veth %s", c)
 		} else {
-			cables[c] = true
+			veths[c] = true
 		}
 	}
 	if a, err := n.take("x"); err == nil {

@@ -23,15 +23,15 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// layers keeps archives unpacked that instances share. Each is a directory of
-// package local, whose home holds the files as the home of an instance would,
-// owned by vcap's plain number: every instance maps it to its own.
+// layers keeps unpacked archives that instances share. Each is a directory of package
+// local, whose home holds the files like the home of an instance, owned by vcap's unmapped
+// id: every instance maps it to its own.
 type layers struct {
 	root  string
-	space int64 // bytes that unused ones may take
+	space int64 // limit for the unused ones, in bytes
 
 	mu    sync.Mutex
-	using map[string]int // by how many Starts under way
+	using map[string]int // number of Starts in progress that use it
 	keyed local.Keyed
 	grew  atomic.Bool // since prune
 }
@@ -41,11 +41,11 @@ type layer struct {
 	ID   string
 	path string
 	Size int64 `json:"size"`
-	// Key is the archive's; empty in those made by older versions.
+	// Key is the archive's key; empty in layers of older versions.
 	Key string `json:"key,omitempty"`
 }
 
-// openLayers opens the directory of layers, and removes what is half-made.
+// openLayers opens the directory of layers, and removes incomplete ones.
 func openLayers(root string, space int64) (*layers, error) {
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, err
@@ -61,10 +61,9 @@ func layerID(a engine.Archive) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// get returns the layer of an archive, unpacking it if need be. It stays until
-// release is called, and as long as an instance names it: whoever starts one
-// makes it known first, and then calls release. With an error there is nothing
-// to release.
+// get returns the layer of an archive, unpacking it if needed. It exists until release is
+// called, and as long as an instance names it: the caller registers its instance first, and
+// then calls release. With an error there is nothing to release.
 func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer, func(), error) {
 	id := layerID(a)
 	l.mu.Lock()
@@ -79,7 +78,7 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer,
 	}
 	kept := false
 	defer func() {
-		if !kept { // also when it panics
+		if !kept { // also after a panic
 			release()
 		}
 	}()
@@ -91,7 +90,7 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer,
 	return found, release, nil
 }
 
-// find returns a layer that is in use, unpacking it if need be.
+// find returns a layer that is in use, unpacking it if needed.
 func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit int64) (layer, error) {
 	unlock, err := l.keyed.Lock(ctx, id)
 	if err != nil {
@@ -103,7 +102,7 @@ func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit in
 		d, err = l.unpack(ctx, id, a, limit)
 	} else if err == nil {
 		now := time.Now()
-		_ = os.Chtimes(d.Path(), now, now) // its last use, for prune
+		_ = os.Chtimes(d.Path(), now, now) // time of the last use, for prune
 	}
 	if err != nil {
 		return layer{}, err
@@ -127,7 +126,7 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	}
 	made := false
 	defer func() {
-		if !made { // also when it panics
+		if !made { // also after a panic
 			err = errors.Join(err, d.Remove())
 		}
 	}()
@@ -153,8 +152,8 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	return d, nil
 }
 
-// prune removes the unused layers that were asked for longest ago, until the
-// rest fit into the space for them. named tells whether an instance names one.
+// prune removes the least recently used of the unused layers, until the rest fit into the
+// space for them. named reports whether an instance names a layer.
 func (l *layers) prune(named func(id string) bool) error {
 	return l.remove(named, func(_ layer, unused int64) bool { return unused > l.space })
 }
@@ -164,8 +163,8 @@ func (l *layers) trim(named func(id string) bool, wanted func(key string) bool) 
 	return l.remove(named, func(c layer, _ int64) bool { return !wanted(c.Key) })
 }
 
-// remove removes unused layers, those asked for longest ago first. drop is given
-// each, and the bytes of all that are left.
+// remove removes unused layers, the least recently used first. drop is called for each,
+// with the bytes of all that are left.
 func (l *layers) remove(named func(id string) bool, drop func(c layer, unused int64) bool) error {
 	l.grew.Store(false)
 	dirs, err := local.List(l.root)
@@ -197,7 +196,7 @@ func (l *layers) remove(named func(id string) bool, drop func(c layer, unused in
 		if !drop(c.layer, sum) {
 			continue
 		}
-		// Whoever wants it now waits, and unpacks it again.
+		// A concurrent get waits, and unpacks it again.
 		unlock, err := l.keyed.Lock(context.Background(), c.dir.ID())
 		if err != nil {
 			return err
@@ -214,10 +213,9 @@ func (l *layers) remove(named func(id string) bool, drop func(c layer, unused in
 	return errors.Join(errs...)
 }
 
-// overlay mounts the layers, the later ones over the earlier, below a writable
-// directory. scratch is a directory for mounts that only live for the moment;
-// users is the user namespace whose owners are meant. Paths of upper, work and
-// scratch must be free of colons and commas.
+// overlay mounts the layers, later ones over earlier ones, below a writable directory.
+// scratch is a directory for temporary mounts; users is the user namespace for the owner
+// mapping. Paths of upper, work and scratch must not contain colons and commas.
 func overlay(point string, lower []layer, upper, work, scratch string, users *os.File) (err error) {
 	options := "lowerdir="
 	defer func() { err = errors.Join(err, unmountBelow(scratch)) }()
@@ -236,7 +234,7 @@ func overlay(point string, lower []layer, upper, work, scratch string, users *os
 	}
 	options += ",upperdir=" + upper + ",workdir=" + work
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME
-	// Volatile: nobody needs these files to survive a crash of the machine.
+	// Volatile: these files need not survive a crash of the machine.
 	err = unix.Mount("overlay", point, "overlay", flags, options+",volatile")
 	if errors.Is(err, unix.EINVAL) {
 		err = unix.Mount("overlay", point, "overlay", flags, options)
@@ -247,7 +245,7 @@ func overlay(point string, lower []layer, upper, work, scratch string, users *os
 	return nil
 }
 
-// mountMapped mounts a directory read-only with its owners mapped.
+// mountMapped mounts a directory read-only with mapped owners.
 func mountMapped(from, at string, users *os.File) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountInfo is one line of our table of mounts.
+// mountInfo is one line of the mount table.
 type mountInfo struct {
 	point, kind, source, super string
-	root                       string // what of the file system is mounted
+	root                       string // the mounted part of the file system
 }
 
-// mountTable reads the mounts that we see, in the order they were made.
+// mountTable reads the mount table of this process, oldest mount first.
 func mountTable() ([]mountInfo, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -40,7 +40,7 @@ func mountTable() ([]mountInfo, error) {
 	return table, in.Err()
 }
 
-// unescape turns the kernel's \040 into what it stands for.
+// unescape decodes the kernel's \040.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -60,8 +60,8 @@ func mountPoints() ([]string, error) {
 	return points, nil
 }
 
-// unmountBelow takes away everything mounted at or below the directories, the
-// latest first. What still uses it keeps it alive, unseen, until it ends.
+// unmountBelow unmounts everything at or below the directories, the latest first. A mount
+// in use disappears, but stays alive until its last user ends.
 func unmountBelow(dirs ...string) error {
 	points, err := mountPoints()
 	if err != nil {
@@ -76,7 +76,7 @@ func unmountBelow(dirs ...string) error {
 	return errors.Join(errs...)
 }
 
-// unmount takes one mount away; none there is no error.
+// unmount unmounts a mount point; it is not an error if nothing is mounted.
 func unmount(point string) error {
 	err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
@@ -85,7 +85,7 @@ func unmount(point string) error {
 	return &os.PathError{Op: "unmount", Path: point, Err: err}
 }
 
-// resolved is the path without links in it: mount points are listed so.
+// resolved returns the path without links, as mount points are listed.
 func resolved(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -94,8 +94,7 @@ func resolved(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// bindMount shows a directory at another place, without set-user-id programs
-// and devices.
+// bindMount mounts a directory at another path, without set-user-id programs and devices.
 func bindMount(from, at string) error {
 	err := unix.Mount(from, at, "", unix.MS_BIND, "")
 	if err == nil {

@@ -24,15 +24,15 @@ import (
 
 // network is an engine's bridge, the addresses on it, and its firewall.
 //
-//	instance ─eth0══cable─┐ isolated ports: no instance hears another
-//	instance ─eth0══cable─┤
+//	instance ─eth0══veth──┐ isolated ports: instances cannot reach each other
+//	instance ─eth0══veth──┤
 //	                 bridge (gateway) ── host
 type network struct {
-	name   string // of the bridge, and the beginning of its cables'
+	name   string // of the bridge, and prefix of the veth names
 	table  string // of the firewall
-	file   string // what was chosen, for the next server
+	file   string // stores the choice for the next server
 	egress bool
-	root   string // of the engine, to tell whose the bridge is
+	root   string // of the engine, as owner of the bridge
 
 	bridge int // its index
 	chosen netChoice
@@ -45,7 +45,7 @@ type network struct {
 	reach    map[netip.Addr][]Endpoint // for single ones, by their address
 }
 
-// netChoice is remembered in the engine's root.
+// netChoice is stored in the engine's root.
 type netChoice struct {
 	Subnet netip.Prefix `json:"subnet"`
 }
@@ -53,13 +53,12 @@ type netChoice struct {
 const (
 	subnetBits = 20 // 4093 instances
 
-	// What bridges are marked with, before the engine's root.
+	// Marks of bridges, before the engine's root.
 	closedMark = "ingot "
 	egressMark = "ingot-egress "
 )
 
-// pools are where subnets are chosen from, the least used of the private ranges
-// first.
+// pools are the ranges for subnets, the least used of the private ranges first.
 var pools = []netip.Prefix{
 	netip.MustParsePrefix("10.128.0.0/9"),
 	netip.MustParsePrefix("100.64.0.0/10"),
@@ -67,9 +66,9 @@ var pools = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/9"),
 }
 
-// openNetwork brings up the bridge, or takes over the one that a server before
-// left for its instances. The firewall follows when these are known; until then
-// it is as that server left it.
+// openNetwork creates the bridge, or adopts the one that an earlier server left for its
+// instances. The firewall is written when these are known; until then it is as that server
+// left it.
 func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
 	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, reach: map[netip.Addr][]Endpoint{}, allow: allow}
 	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +86,7 @@ func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) 
 	return n, nil
 }
 
-// mark is what tells whose the bridge is, and whether it needs forwarding.
+// mark identifies the owner of the bridge, and whether it needs forwarding.
 func (n *network) mark() string {
 	if n.egress {
 		return egressMark + n.root
@@ -95,7 +94,7 @@ func (n *network) mark() string {
 	return closedMark + n.root
 }
 
-// gateway is the host's address on the bridge.
+// gateway returns the host's address on the bridge.
 func (n *network) gateway() netip.Addr { return n.chosen.Subnet.Addr().Next() }
 
 func (n *network) openBridge() error {
@@ -120,7 +119,7 @@ func (n *network) openBridge() error {
 				return err
 			}
 		}
-		if subnet != n.chosen.Subnet { // else a full disk is no reason to fail
+		if subnet != n.chosen.Subnet { // otherwise a full disk is no reason to fail
 			n.chosen.Subnet = subnet
 			if err := local.WriteJSON(n.file, n.chosen); err != nil {
 				return err
@@ -137,8 +136,8 @@ func (n *network) openBridge() error {
 		if err := n.configure(bridge); err != nil {
 			return errors.Join(err, netlink.LinkDel(bridge))
 		}
-		// Another server may have chosen the same at the same time. Both see
-		// each other now; the one whose name comes first stays.
+		// Another server may have chosen the same at the same time. Both see each other
+		// now; the one whose name sorts first keeps it.
 		used, err = usedPrefixes("")
 		if err != nil {
 			return errors.Join(err, netlink.LinkDel(bridge))
@@ -151,12 +150,12 @@ func (n *network) openBridge() error {
 			return err
 		}
 	}
-	return errors.New("no free subnet: others were always faster")
+	return errors.New("no free subnet after several tries")
 }
 
-// configure gives the bridge its address and puts it up.
+// configure sets the address of the bridge and brings it up.
 func (n *network) configure(link netlink.Link) error {
-	// No IPv6 at all on this side; where the host has none there is no file.
+	// No IPv6 on the host's side; without IPv6 on the host there is no such file.
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+n.name+"/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -174,14 +173,14 @@ func (n *network) configure(link netlink.Link) error {
 	return nil
 }
 
-// used is a subnet in use on this machine, and by which interface.
+// used is a subnet in use on this machine, and its interface.
 type used struct {
 	prefix netip.Prefix
 	link   string
 }
 
-// usedPrefixes are the subnets of all interfaces but one, and of all routes
-// that do not lead everywhere.
+// usedPrefixes returns the subnets of all interfaces but one, and of all routes but default
+// routes.
 func usedPrefixes(but string) ([]used, error) {
 	links, err := listLinks()
 	if err != nil {
@@ -222,7 +221,7 @@ func usedPrefixes(but string) ([]used, error) {
 
 func listLinks() ([]netlink.Link, error) { return whole(netlink.LinkList) }
 
-// whole asks the kernel for a list until it was not changed meanwhile.
+// whole repeats a netlink list request until the list did not change meanwhile.
 func whole[T any](ask func() ([]T, error)) (list []T, err error) {
 	for range 100 {
 		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -241,8 +240,8 @@ func overlapsAny(p netip.Prefix, list []used) bool {
 	return false
 }
 
-// mustYield tells whether another engine's bridge, with a lesser name, has our
-// subnet too.
+// mustYield reports whether another engine's bridge, whose name sorts first, has the same
+// subnet.
 func (n *network) mustYield(list []used) bool {
 	for _, u := range list {
 		if u.link != n.name && n.chosen.Subnet.Overlaps(u.prefix) && (u.link < n.name || !strings.HasPrefix(u.link, linkPrefix)) {
@@ -252,8 +251,8 @@ func (n *network) mustYield(list []used) bool {
 	return false
 }
 
-// freeSubnet looks for one from a place that depends on the name, so that
-// engines seldom meet.
+// freeSubnet searches from an offset that depends on the name, so that engines rarely
+// collide.
 func freeSubnet(name string, try int, list []used) (netip.Prefix, error) {
 	h := fnv.New32a()
 	fmt.Fprint(h, name, try)
@@ -292,22 +291,21 @@ func ipNet(a netip.Addr, bits int) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, 32)}
 }
 
-// hardware is the MAC address of an IP address. It never changes, so that
-// nobody remembers a wrong one when an address is used again.
+// hardware derives the MAC address from an IP address. It never changes, so that no ARP
+// cache is wrong when an address is reused.
 func hardware(a netip.Addr) net.HardwareAddr {
 	b := a.As4()
 	return net.HardwareAddr{0x0a, 0x58, b[0], b[1], b[2], b[3]}
 }
 
-// take reserves an address for an instance, not soon one that was just given
-// back.
+// take reserves an address for an instance, avoiding recently released ones.
 func (n *network) take(id string) (netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for range 1 << (32 - subnetBits) {
 		a := n.next
 		n.next = n.next.Next()
-		if !n.chosen.Subnet.Contains(n.next.Next()) { // the last is for broadcasts
+		if !n.chosen.Subnet.Contains(n.next.Next()) { // the last is the broadcast address
 			n.next = n.gateway().Next()
 		}
 		if _, ok := n.taken[a]; !ok {
@@ -318,8 +316,7 @@ func (n *network) take(id string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %v are taken", n.chosen.Subnet)
 }
 
-// adopt notes the address of an instance of a server before, and what it may
-// connect to.
+// adopt records the address and the reach of an instance of an earlier server.
 func (n *network) adopt(a netip.Addr, id string, reach []Endpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -329,7 +326,7 @@ func (n *network) adopt(a netip.Addr, id string, reach []Endpoint) {
 	}
 }
 
-// protect puts the firewall in place.
+// protect writes the firewall.
 func (n *network) protect() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -345,17 +342,17 @@ func (n *network) release(a netip.Addr) {
 	delete(n.taken, a)
 }
 
-// cable is the name of the host's end of an instance's network.
-func (n *network) cable(a netip.Addr) string {
+// veth returns the name of the host's end of an instance's veth pair.
+func (n *network) veth(a netip.Addr) string {
 	b := a.As4()
 	return fmt.Sprintf("%s-%04x", n.name, (uint(b[2])<<8|uint(b[3]))&(1<<(32-subnetBits)-1))
 }
 
-// connect lays the cable from the bridge into a process's network namespace,
-// where it becomes eth0 with the address.
+// connect creates a veth pair from the bridge into a process's network namespace, where its
+// end becomes eth0 with the address.
 func (n *network) connect(p local.ProcessID, a netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MasterIndex, attrs.Flags = n.cable(a), n.bridge, net.FlagUp
+	attrs.Name, attrs.MasterIndex, attrs.Flags = n.veth(a), n.bridge, net.FlagUp
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a), PeerNamespace: netlink.NsPid(p.PID)}
 	err := netlink.LinkAdd(veth)
 	if errors.Is(err, unix.EEXIST) { // left over by a server that died
@@ -365,7 +362,7 @@ func (n *network) connect(p local.ProcessID, a netip.Addr) error {
 		err = netlink.LinkAdd(veth)
 	}
 	if err != nil {
-		return fmt.Errorf("network cable %s: %w", attrs.Name, err)
+		return fmt.Errorf("veth %s: %w", attrs.Name, err)
 	}
 	if err := netlink.LinkSetIsolated(veth, true); err != nil {
 		return fmt.Errorf("isolating %s: %w", attrs.Name, err)
@@ -374,7 +371,7 @@ func (n *network) connect(p local.ProcessID, a netip.Addr) error {
 	return err
 }
 
-// address sets up eth0. It runs inside.
+// address configures eth0. It runs inside the namespace.
 func (n *network) address(a netip.Addr) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -397,8 +394,8 @@ func (n *network) address(a netip.Addr) error {
 	return nil
 }
 
-// disconnect takes an instance's cable away; none is no error.
-func (n *network) disconnect(a netip.Addr) error { return removeLink(n.cable(a)) }
+// disconnect removes an instance's veth pair; it is not an error if there is none.
+func (n *network) disconnect(a netip.Addr) error { return removeLink(n.veth(a)) }
 
 func removeLink(name string) error {
 	link, err := netlink.LinkByName(name)
@@ -409,10 +406,10 @@ func removeLink(name string) error {
 	if err == nil || errors.As(err, &none) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}
-	return fmt.Errorf("network cable %s: %w", name, err)
+	return fmt.Errorf("veth %s: %w", name, err)
 }
 
-// sweep removes cables that belong to no instance.
+// sweep removes veth pairs without an instance.
 func (n *network) sweep() error {
 	links, err := listLinks()
 	if err != nil {
@@ -421,7 +418,7 @@ func (n *network) sweep() error {
 	n.mu.Lock()
 	known := map[string]bool{}
 	for a := range n.taken {
-		known[n.cable(a)] = true
+		known[n.veth(a)] = true
 	}
 	n.mu.Unlock()
 	var errs []error
@@ -433,7 +430,7 @@ func (n *network) sweep() error {
 	return errors.Join(errs...)
 }
 
-// remove takes the bridge and the firewall away.
+// remove removes the bridge and the firewall.
 func (n *network) remove() error {
 	err := errors.Join(removeTable(n.table), removeLink(n.name))
 	if n.egress {
@@ -444,13 +441,13 @@ func (n *network) remove() error {
 
 const (
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
-	// forwarded exists while the host forwards because of us: of all engines of
-	// the machine, for it is a setting of the whole machine.
+	// forwarded exists while an engine has enabled forwarding. It is shared by all engines,
+	// because forwarding is a setting of the whole machine.
 	forwarded = runDir + "/ingot-forwarding"
 )
 
-// startForwarding turns on the host's forwarding. The bridge that needs it has
-// to be there, and marked.
+// startForwarding enables forwarding on the host. The bridge that needs it must exist and
+// be marked.
 func startForwarding() error {
 	return withForwarding(func() error {
 		b, err := os.ReadFile(forwarding)
@@ -464,12 +461,11 @@ func startForwarding() error {
 	})
 }
 
-// stopForwarding turns it off again, if it was us who turned it on and no other
-// engine needs it.
+// stopForwarding disables it again, if an engine enabled it and no other engine needs it.
 func stopForwarding() error {
 	return withForwarding(func() error {
 		if _, err := os.Lstat(forwarded); err != nil {
-			return nil //nolint:nilerr // somebody else's
+			return nil //nolint:nilerr // not enabled by an engine
 		}
 		links, err := listLinks()
 		if err != nil {
@@ -484,7 +480,7 @@ func stopForwarding() error {
 	})
 }
 
-// withForwarding keeps engines of this machine apart while they look and act.
+// withForwarding locks out other engines of this machine while f runs.
 func withForwarding(f func() error) error {
 	lock, err := os.Open(runDir)
 	if err != nil {
@@ -494,11 +490,10 @@ func withForwarding(f func() error) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return os.NewSyscallError("flock", err)
 	}
-	return f() // closing gives the lock back
+	return f() // closing releases the lock
 }
 
-// removeOrphans takes away bridges of engines whose root is gone and that have
-// no instances: nobody else would.
+// removeOrphans removes bridges of engines whose root is gone and that have no instances.
 func removeOrphans(ctx context.Context, groups cgroups) error {
 	links, err := listLinks()
 	if err != nil {
@@ -532,7 +527,7 @@ func removeOrphans(ctx context.Context, groups cgroups) error {
 			}
 			errs = append(errs, os.RemoveAll(run))
 		}
-		// The bridge comes last: by it the rest is found.
+		// The bridge comes last, because the rest is found by it.
 		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding())
 	}
 	return errors.Join(errs...)

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Options say where an engine keeps its things and what it allows.
+// Options configure an engine.
 type Options struct {
 	// Root is the directory of instances and layers. One server uses it at a
 	// time.
@@ -13,30 +13,30 @@ type Options struct {
 	// Init is the ingot-init program, statically linked; see local.InitPath if
 	// empty.
 	Init string
-	// SFTP is the ingot-sftp program, statically linked; instances have it as
-	// SFTPInside. Empty means that they have none.
+	// SFTP is the ingot-sftp program, statically linked; instances have it as SFTPInside.
+	// Empty means that they have none.
 	SFTP string
 	// Runc is the OCI runtime; runc from PATH if empty.
 	Runc string
-	// Egress lets instances connect to the world outside of this machine, and
-	// gives them its name servers. It turns on the host's IPv4 forwarding.
+	// Egress lets instances connect to other machines, and gives them the host's name
+	// servers. It enables the host's IPv4 forwarding.
 	Egress bool
-	// Allow is what instances may connect to in any case; see Engine.Allow.
+	// Allow is what instances may always connect to; see Engine.Allow.
 	Allow []Endpoint
-	// LayerSpace bounds the bytes of unpacked archives that no instance uses;
-	// 4 GiB if zero.
+	// LayerSpace limits the size of unpacked archives that no instance uses, in bytes; 4
+	// GiB if zero.
 	LayerSpace int64
-	// Overcommit is how many times the machine's memory the limits of all
-	// instances may add up to; local.DefaultOvercommit if zero.
+	// Overcommit is the ratio of the sum of all memory limits to the machine's memory;
+	// local.DefaultOvercommit if zero.
 	Overcommit int
 	Log        *slog.Logger
 }
 
-// SFTPInside is where instances have the ingot-sftp program.
+// SFTPInside is the path of the ingot-sftp program in instances.
 const SFTPInside = "/.ingot-sftp"
 
-// BindingsInside is where programs look for service bindings in files. In an
-// instance it leads to BindingsTarget below its home.
+// BindingsInside is the directory of service binding files. In an instance it is a link to
+// BindingsTarget below its home.
 const (
 	BindingsInside = "/etc/cf-service-bindings"
 	BindingsTarget = ".cf-service-bindings"

@@ -12,41 +12,41 @@ import (
 
 var errLinux = errors.New("containers need Linux")
 
-// Engine does not exist here.
+// Engine does not exist on this system.
 type Engine struct{ engine.Engine }
 
-// New says that there is no such engine here.
+// New returns an error, because containers need Linux.
 func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
-// Open says that there is no such engine here.
+// Open returns an error, because containers need Linux.
 func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
-// Reopen says that there is no such engine here.
+// Reopen returns an error, because containers need Linux.
 func Reopen(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
-// Check says that there is no such engine here.
+// Check returns an error, because containers need Linux.
 func (e *Engine) Check(context.Context) error { return errLinux }
 
-// Probe says that there is no such engine here.
+// Probe returns an error, because containers need Linux.
 func Probe(context.Context, Options) error { return errLinux }
 
-// RuncVersion says that there is no such engine here.
+// RuncVersion returns an error, because containers need Linux.
 func RuncVersion(context.Context) (name, problem string, err error) { return "", "", errLinux }
 
-// Gateway is no address.
+// Gateway returns the zero address.
 func (e *Engine) Gateway() netip.Addr { return netip.Addr{} }
 
-// Subnet is no network.
+// Subnet returns the zero prefix.
 func (e *Engine) Subnet() netip.Prefix { return netip.Prefix{} }
 
-// Allow has nobody to allow anything.
+// Allow returns an error, because containers need Linux.
 func (e *Engine) Allow(context.Context, []Endpoint, []Endpoint) error { return errLinux }
 
-// Labels knows no instance.
+// Labels returns nil.
 func (e *Engine) Labels(netip.Addr) map[string]string { return nil }
 
-// Complete has nothing to complete.
+// Complete does nothing.
 func (e *Engine) Complete(func(map[string]string) []Endpoint) error { return nil }
 
-// UseResolver has nobody who would ask.
+// UseResolver does nothing.
 func (e *Engine) UseResolver(netip.Addr) {}

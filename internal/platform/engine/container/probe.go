@@ -24,17 +24,16 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// probeTime bounds a trial: ten times what it takes on a busy machine.
+// probeTime limits a trial: ten times what it takes on a busy machine.
 const probeTime = 20 * time.Second
 
-// wallTime is how long a connection may take to be refused; the firewall answers
-// at once, and one that drops packets is as good.
+// wallTime is how long a connection attempt may take; the firewall rejects it at once, and
+// one that drops packets is as good.
 const wallTime = 2 * time.Second
 
-// Open is like New, but returns only an engine in which a trial container has
-// run. It decides by running one from its beginning to its end, because no set of
-// single abilities is proof; those only explain a failure. Nothing is left of the
-// trial, nor of an engine that cannot be opened.
+// Open is like New, but returns only an engine in which a trial container has run. A
+// complete run is the only proof; single capabilities only explain a failure. Nothing is
+// left of the trial, nor of an engine that cannot be opened.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := ready(o); err != nil {
 		return nil, err
@@ -57,9 +56,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return nil, unable(err)
 }
 
-// Reopen is like Open, for a directory that has been used already: when no
-// container can run any more, the engine is held back instead. Its instances go
-// on, and Check tries again.
+// Reopen is like Open, for a directory that has been used before: if no container can run
+// any more, the engine is paused instead. Its instances are not affected, and Check tries
+// again.
 func Reopen(ctx context.Context, o Options) (*Engine, error) {
 	if err := needsRoot(); err != nil {
 		return nil, err
@@ -80,8 +79,8 @@ func Reopen(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Check looks whether an engine that is held back can run containers again, and
-// lets it if so. It returns why not.
+// Check tests whether a paused engine can run containers again, and resumes it if so. It
+// returns the reason if not.
 func (e *Engine) Check(ctx context.Context) error {
 	if e.why() == nil {
 		return nil
@@ -99,17 +98,17 @@ func (e *Engine) Check(ctx context.Context) error {
 	return err
 }
 
-// hold keeps the engine from starting instances, for a reason; nil lets it.
+// hold pauses the engine for a reason; nil resumes it.
 func (e *Engine) hold(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held = why
 }
 
-// heldText is what users are told: the reason is about the machine.
+// heldText is the message for users: the reason itself is about the machine.
 const heldText = "the platform starts no instances at the moment because it cannot isolate them; the server's log tells its operator why"
 
-// why is why the engine is held back; nil if it is not.
+// why returns why the engine is paused; nil if it is not.
 func (e *Engine) why() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,8 +122,7 @@ func (e *Engine) heldBack() error {
 	return nil
 }
 
-// Probe tells whether containers can run here, as Open does. Options.Root is not
-// used.
+// Probe reports whether containers can run here, as Open does. Options.Root is not used.
 func Probe(ctx context.Context, o Options) error {
 	if err := ready(o); err != nil {
 		return err
@@ -148,7 +146,7 @@ func needsRoot() error {
 	return nil
 }
 
-// ready looks for what can be had without a trial.
+// ready checks what can be checked without a trial.
 func ready(o Options) error {
 	if err := needsRoot(); err != nil {
 		return err
@@ -160,7 +158,7 @@ func ready(o Options) error {
 	return err
 }
 
-// unable says why a trial failed.
+// unable explains why a trial failed.
 func unable(err error) error {
 	if reason := explain(); reason != nil {
 		return fmt.Errorf("%w (the trial container said: %w)", reason, err)
@@ -174,8 +172,8 @@ const (
 	trialPIDs   = 32
 )
 
-// trialScript is run as the user of members, who must be able to do what apps
-// do and nothing more.
+// trialScript runs as the user of members, who must be able to do what apps do and nothing
+// more.
 const trialScript = `
 test "$(id -u)" = 2000 || { echo "user $(id -u)"; exit 1; }
 grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status || { echo "has capabilities"; exit 1; }
@@ -187,11 +185,11 @@ echo fine
 exec sleep 60
 `
 
-// try runs a container and sees that it is one.
+// try runs a container and checks its isolation.
 func (e *Engine) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	// Its own name each time: one may be left of a server that was killed.
+	// A new name each time: a killed server may have left one.
 	id := "trial-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	err = e.begin(ctx, engine.Spec{
@@ -222,7 +220,7 @@ func (e *Engine) try(ctx context.Context) (err error) {
 			return err
 		}
 		if ours == theirs {
-			return fmt.Errorf("it shares our %s namespace", ns)
+			return fmt.Errorf("it shares the host's %s namespace", ns)
 		}
 	}
 	if err := e.limited(id); err != nil {
@@ -231,11 +229,11 @@ func (e *Engine) try(ctx context.Context) (err error) {
 	if err := e.walled(ctx, id); err != nil {
 		return err
 	}
-	// Nothing listens there: a refusal is an answer, and proves the way.
+	// Nothing listens there: a refusal is an answer and proves connectivity.
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(in.Addr.String(), "1"))
 	if err == nil {
-		return errors.Join(errors.New("somebody else answers under its address"), conn.Close())
+		return errors.Join(errors.New("another program answers at its address"), conn.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("it cannot be reached by network: %w", err)
@@ -243,8 +241,8 @@ func (e *Engine) try(ctx context.Context) (err error) {
 	return nil
 }
 
-// limited sees that every limit of the trial is in force: one that was skipped
-// without an error would not be missed by any app.
+// limited checks that every limit of the trial is in force: no app would notice a limit
+// that was silently skipped.
 func (e *Engine) limited(id string) error {
 	group := filepath.Join(e.group, id)
 	limit, err := e.groups.memoryLimit(group)
@@ -274,8 +272,7 @@ func (e *Engine) limited(id string) error {
 	return nil
 }
 
-// walled sees that the firewall keeps the trial from a port of this machine that
-// something listens on.
+// walled checks that the firewall keeps the trial from a listening port of this machine.
 func (e *Engine) walled(ctx context.Context, id string) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.gateway().String(), "0"))
@@ -292,7 +289,7 @@ func (e *Engine) walled(ctx context.Context, id string) error {
 	return nil
 }
 
-// fine waits for the trial's word.
+// fine waits for the output of the trial.
 func (e *Engine) fine(ctx context.Context, id string) error {
 	s, err := e.Records(ctx, id, 0)
 	if err != nil {
@@ -304,10 +301,10 @@ func (e *Engine) fine(ctx context.Context, id string) error {
 		r, err := s.Next()
 		if errors.Is(err, io.EOF) {
 			in, _ := e.find(id)
-			return fmt.Errorf("it ended after saying %q%s", said, lastWords(filepath.Join(in.dir.Path(), initSays)))
+			return fmt.Errorf("it ended with the output %q%s", said, lastWords(filepath.Join(in.dir.Path(), initSays)))
 		}
 		if err != nil {
-			return fmt.Errorf("waiting for its word: %w", err)
+			return fmt.Errorf("waiting for its output: %w", err)
 		}
 		if string(r.Payload) == "fine" {
 			return nil
@@ -318,8 +315,8 @@ func (e *Engine) fine(ctx context.Context, id string) error {
 	}
 }
 
-// explain looks for the single ability that is missing. It returns nil when all
-// are there and still a container does not run.
+// explain looks for a single missing capability. It returns nil if all exist and a
+// container still does not run.
 func explain() error {
 	for _, step := range []struct {
 		name, hint string

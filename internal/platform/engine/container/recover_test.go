@@ -170,8 +170,8 @@ func opening(t *testing.T, dir string) {
 	_ = cmd.Wait() // killed
 }
 
-// An engine whose server was killed and whose directory is gone is taken away
-// by the next, whoever's that is.
+// What is left of an engine whose server was killed and whose directory is gone
+// is removed by the next engine, of any directory.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	need(t)
@@ -246,8 +246,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Egress opens the way out, and closing the engine closes it unless somebody
-// else needs it.
+// Egress enables forwarding, and closing the engine disables it unless another
+// engine needs it.
 //
 //nolint:paralleltest // it changes a setting of the whole machine
 func TestEgress(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// Remove kills what runs and takes everything away.
+// Remove kills the instance's processes and removes everything it had.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	if local.CheckID(id) != nil {
 		return nil
@@ -29,14 +29,14 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	defer unlock()
 	in, err := e.find(id)
 	if err != nil {
-		return nil //nolint:nilerr // there is none
+		return nil //nolint:nilerr // it does not exist
 	}
 	leave, err := e.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	// From here on it is half-made, whatever happens.
+	// From here on it is incomplete, whatever happens.
 	if err := in.dir.Forget(); err != nil {
 		return err
 	}
@@ -55,14 +55,14 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// takeDown ends an instance, whole or half-made, and takes away everything but
-// its directory. in is nil when nothing is known of it.
+// takeDown stops an instance, complete or not, and removes everything but its directory. in
+// is nil if nothing is known about it.
 func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) error {
 	ctx, cancel := context.WithTimeout(ctx, takedown)
 	defer cancel()
 	group := filepath.Join(e.group, id)
 	if in != nil {
-		// With the first process of its namespace all others go.
+		// All processes of a PID namespace end with its first.
 		if err := in.Init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
@@ -88,7 +88,7 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) er
 	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
 }
 
-// unmountAll takes an instance's mounts away and waits for its loop device.
+// unmountAll removes an instance's mounts and waits for its loop device.
 func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
 	table, err := mountTable()
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		b, err := os.ReadFile("/sys/block/" + loop + "/loop/backing_file")
 		if err != nil || string(b) != image+"\n" {
-			return nil //nolint:nilerr // it backs nothing any more
+			return nil //nolint:nilerr // no longer attached
 		}
 		select {
 		case <-ctx.Done():
@@ -121,8 +121,7 @@ func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
 	}
 }
 
-// recover takes down what is neither a whole instance nor gone, and takes over
-// the rest.
+// recover removes incomplete instances and adopts the others.
 func (e *Engine) recover(ctx context.Context) error {
 	err := local.Recover(e.root, func(d *local.Dir) error { return e.takeDown(ctx, d.ID(), d.Path(), nil) })
 	if err != nil {
@@ -137,10 +136,10 @@ func (e *Engine) recover(ctx context.Context) error {
 			return fmt.Errorf("instance %s: %w", d.ID(), err)
 		}
 	}
-	// What has lost its directory has only its name left.
+	// Leftovers of instances without a directory are found by name.
 	strays := map[string]bool{}
 	for _, dir := range []string{e.runc.root, filepath.Join(e.run, "i")} {
-		entries, _ := os.ReadDir(dir) // none is fine
+		entries, _ := os.ReadDir(dir) // it may not exist
 		for _, f := range entries {
 			strays[f.Name()] = true
 		}
@@ -153,7 +152,7 @@ func (e *Engine) recover(ctx context.Context) error {
 			continue
 		}
 		if err := e.takeDown(ctx, id, filepath.Join(e.root, id), nil); err != nil {
-			return fmt.Errorf("what is left of instance %s: %w", id, err)
+			return fmt.Errorf("leftovers of instance %s: %w", id, err)
 		}
 	}
 	if err := e.net.sweep(); err != nil {
@@ -162,14 +161,14 @@ func (e *Engine) recover(ctx context.Context) error {
 	return e.prune()
 }
 
-// adopt takes over one instance.
+// adopt adopts one instance.
 func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	in := &instance{dir: d}
 	if err := json.Unmarshal(d.Meta().Engine, &in.extra); err != nil {
 		return err
 	}
 	if e.runc.waits(d.ID()) && in.Init.Alive() {
-		// The server died a moment before it was to begin.
+		// The server died before the instance was started.
 		if err := d.Forget(); err != nil {
 			return err
 		}
@@ -186,11 +185,10 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	return nil
 }
 
-// prune removes layers that nobody uses, when they take too much space.
+// prune removes unused layers when they take too much space.
 func (e *Engine) prune() error { return e.layers.prune(e.names) }
 
-// Trim removes the unpacked archives that no instance uses and whose key is not
-// wanted.
+// Trim removes the unpacked archives that no instance uses and whose key is not wanted.
 func (e *Engine) Trim(wanted func(key string) bool) error { return e.layers.trim(e.names, wanted) }
 
 // names reports whether an instance uses a layer.

@@ -22,9 +22,8 @@ import (
 
 const pathInside = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-// fromEtc are the files of the host's /etc that programs in /usr need: which
-// version of a program is meant, where libraries are, whom to trust. None is
-// secret, and only those that everybody may read are taken.
+// fromEtc are the files of the host's /etc that programs in /usr need: alternatives,
+// library paths, certificates. None is secret, and only world-readable files are copied.
 var fromEtc = []string{
 	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "os-release",
 	"debian_version", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies",
@@ -32,9 +31,9 @@ var fromEtc = []string{
 	"mime.types", "inputrc", "locale.alias", "ImageMagick-*", "nginx/mime.types", "nginx/*_params", "nginx/fastcgi.conf",
 }
 
-const largestFromEtc = 8 << 20 // of one file; a bundle of certificates has 0.2
+const largestFromEtc = 8 << 20 // per file; a bundle of certificates has 0.2 MB
 
-// etcFiles are our own.
+// etcFiles are files of /etc that do not come from the host.
 var etcFiles = map[string]string{
 	"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n" +
 		"vcap:x:2000:2000:vcap:/home/vcap:/bin/bash\n" +
@@ -46,10 +45,9 @@ var etcFiles = map[string]string{
 	"bash.bashrc":   `[ -z "$PS1" ] || PS1='\u@\h:\w\$ '` + "\n",
 }
 
-// buildRootfs makes the root file system that all instances share, or brings
-// it up to date: running instances go on to see a complete one. programs are
-// those of the host to be put there. What else is the host's comes by
-// hostFiles.refresh.
+// buildRootfs creates the root file system that all instances share, or updates it: running
+// instances always see a complete one. programs are programs of the host to copy.
+// hostFiles.refresh adds the rest of the host's files.
 func buildRootfs(root string, programs map[string]string) error {
 	for _, dir := range []string{
 		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root", "run", "opt",
@@ -89,23 +87,21 @@ func buildRootfs(root string, programs map[string]string) error {
 	return nil
 }
 
-// hostFiles is what instances see of the host. It changes while the server runs:
-// whoever installs a language does not start the server again for it. So every
-// instance begins with what there is by then; what is copied shows in running
-// ones too.
+// hostFiles are the host's files in instances. They change while the server runs:
+// installing a language needs no restart of the server. So every instance starts with the
+// current files; copied files change in running ones too.
 type hostFiles struct {
 	root string // of instances
 	etc  string // of the host
 
 	asked  atomic.Uint64
 	mu     sync.Mutex
-	done   uint64 // the calls of refresh that were answered
+	done   uint64 // number of finished calls of refresh
 	mounts []specs.Mount
 	seen   map[string]stamp // the host's files as they were copied
 }
 
-// stamp reports whether a file or directory was changed. A link cannot be without
-// its directory being changed.
+// stamp identifies a version of a file or directory. Changing a link changes its directory.
 type stamp struct {
 	mode fs.FileMode
 	size int64
@@ -120,8 +116,8 @@ func stampOf(name string) stamp {
 	return stamp{info.Mode(), info.Size(), info.ModTime()}
 }
 
-// tick is more than the difference between two times of files that a file system
-// tells apart. What was changed since may change again without showing it.
+// tick is more than the resolution of file times. A file that changed within it may change
+// again without a new time.
 const tick = time.Second
 
 // unchanged reports whether the host's files are those that were copied.
@@ -134,10 +130,9 @@ func (h *hostFiles) unchanged() bool {
 	return len(h.seen) > 0
 }
 
-// refresh brings the root file system up to date, and returns the directories of
-// the host that have to be mounted into it. Calls at the same time share their
-// work, but none gets what was seen before it began. With an error the mounts are
-// those of the last time.
+// refresh updates the root file system, and returns the host's directories to be mounted
+// into it. Concurrent calls share their work, but none gets a result from before it began.
+// With an error the mounts are those of the last call.
 func (h *hostFiles) refresh() ([]specs.Mount, error) {
 	ticket := h.asked.Add(1)
 	h.mu.Lock()
@@ -157,7 +152,7 @@ func (h *hostFiles) refresh() ([]specs.Mount, error) {
 	return mounts, nil
 }
 
-// copyEtc copies what fromEtc names, and removes what the host no longer has.
+// copyEtc copies the files in fromEtc, and removes those that the host no longer has.
 func (h *hostFiles) copyEtc() error {
 	if h.unchanged() {
 		return nil
@@ -201,7 +196,7 @@ func (h *hostFiles) inside(name string) string {
 	return filepath.Join(h.root, "etc", strings.TrimPrefix(name, h.etc))
 }
 
-// removeOthers removes what is not wanted.
+// removeOthers removes files that are not wanted.
 func removeOthers(path string, wanted map[string]bool) error {
 	return filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +205,7 @@ func removeOthers(path string, wanted map[string]bool) error {
 		if err != nil || wanted[p] {
 			return err
 		}
-		if err := os.RemoveAll(p); err != nil { //nolint:gosec // nobody but us writes there
+		if err := os.RemoveAll(p); err != nil { //nolint:gosec // only the engine writes there
 			return err
 		}
 		if e.IsDir() {
@@ -220,8 +215,8 @@ func removeOthers(path string, wanted map[string]bool) error {
 	})
 }
 
-// hostMounts are the host's programs: /usr, and what is beside it on systems
-// that have not put everything there.
+// hostMounts returns the mounts of the host's programs: /usr, and the directories beside it
+// on systems without a merged /usr.
 func hostMounts(root string) ([]specs.Mount, error) {
 	below, err := mountPoints()
 	if err != nil {
@@ -253,8 +248,8 @@ func hostMounts(root string) ([]specs.Mount, error) {
 		m := bind(dir, dir, "ro")
 		for _, p := range below {
 			if strings.HasPrefix(p, dir+"/") {
-				// What is mounted below comes along, for a user namespace may
-				// not uncover what lies under it.
+				// With everything mounted below, because a user namespace may not uncover
+				// what is under a mount.
 				m.Options[0] = "rbind"
 				m.Options = append(m.Options, "rro")
 				break
@@ -265,7 +260,7 @@ func hostMounts(root string) ([]specs.Mount, error) {
 	return mounts, nil
 }
 
-// link makes a symbolic link, in place of another one if need be.
+// link creates a symbolic link, replacing another one if needed.
 func link(to, at string) error {
 	if now, err := os.Readlink(at); err == nil && now == to {
 		return nil
@@ -283,7 +278,7 @@ func link(to, at string) error {
 	return os.Rename(tmp, at)
 }
 
-// replace copies a file of the host, in place of an older one if need be.
+// replace copies a file of the host, replacing an older one if needed.
 func replace(at, from string, mode fs.FileMode) error {
 	f, err := os.Open(from)
 	if err != nil {
@@ -293,7 +288,7 @@ func replace(at, from string, mode fs.FileMode) error {
 	return write(at, f, mode)
 }
 
-// write puts a file in place in one step, unless it is the same already.
+// write replaces a file atomically, unless it is the same.
 func write(at string, r io.Reader, mode fs.FileMode) error {
 	b, err := io.ReadAll(r)
 	if err != nil {
@@ -316,13 +311,12 @@ func write(at string, r io.Reader, mode fs.FileMode) error {
 	return err
 }
 
-// copyTree copies what everybody may read, and notes in copied what there is
-// then, and in seen what there was. Links stay links: they lead to /usr, or
-// nowhere.
+// copyTree copies world-readable files, and records the copies in copied and the originals
+// in seen. Links stay links: they point into /usr, or nowhere.
 func copyTree(from, to string, copied map[string]bool, seen map[string]stamp) error {
 	return filepath.WalkDir(from, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // not for us, or just removed
+			return nil //nolint:nilerr // not readable, or just removed
 		}
 		info, err := e.Info()
 		if err != nil {
@@ -352,7 +346,7 @@ func copyTree(from, to string, copied map[string]bool, seen map[string]stamp) er
 			return nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed since
+			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err
@@ -362,7 +356,7 @@ func copyTree(from, to string, copied map[string]bool, seen map[string]stamp) er
 	})
 }
 
-// makeDir makes a directory, in place of something else if need be.
+// makeDir creates a directory, replacing something else if needed.
 func makeDir(at string) error {
 	if info, err := os.Lstat(at); err == nil && !info.IsDir() {
 		if err := os.Remove(at); err != nil {
@@ -372,8 +366,8 @@ func makeDir(at string) error {
 	return os.MkdirAll(at, 0o755)
 }
 
-// copyFile copies a file that differs from its copy. The copy has its time: the
-// files of a package are as old as the package, however new they are here.
+// copyFile copies a file unless its copy is equal. The copy keeps the modification time:
+// that of a package's file is the package's, however recently it was installed.
 func copyFile(from, at string, info fs.FileInfo) error {
 	mode := info.Mode().Perm() & 0o755
 	old, err := os.Lstat(at)
@@ -394,8 +388,8 @@ func copyFile(from, at string, info fs.FileInfo) error {
 	return errors.Join(os.Chmod(at, mode), os.Chtimes(at, time.Time{}, info.ModTime()))
 }
 
-// resolvConf is what instances learn about name servers: those of the host
-// that they can reach. A server on the host's loopback is not one of them.
+// resolvConf returns the resolv.conf of instances: those of the host's name servers that
+// they can reach, which excludes servers on the host's loopback.
 func resolvConf(egress bool) string {
 	if !egress {
 		return "# no way out: see the engine's egress option\n"
@@ -424,11 +418,11 @@ func resolvConf(egress bool) string {
 	return out.String()
 }
 
-// mostServers is how many name servers a resolver looks at.
+// mostServers is the number of name servers that a resolver uses.
 const mostServers = 3
 
-// UseResolver makes instances that are started from now on ask a name server on
-// the host before others. When it is gone they go on with those of the machine.
+// UseResolver makes instances that are started from now on use a name server on the host
+// before others. If it is down they use those of the machine.
 func (e *Engine) UseResolver(server netip.Addr) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "nameserver %s\n", server)
@@ -445,7 +439,7 @@ func (e *Engine) UseResolver(server netip.Addr) {
 	e.resolv.Store(&text)
 }
 
-// nameServers are those of resolvConf.
+// nameServers returns the name servers of resolvConf.
 func nameServers() []netip.Addr {
 	var out []netip.Addr
 	for line := range strings.Lines(resolvConf(true)) {

@@ -70,7 +70,7 @@ func TestHostFiles(t *testing.T) {
 		t.Error("php was removed from the host and is still there")
 	}
 	if text("passwd") != "ours" {
-		t.Error("a file of ours was removed")
+		t.Error("a file of the root file system was removed")
 	}
 
 	// Kinds change too.

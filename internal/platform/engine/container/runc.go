@@ -46,7 +46,7 @@ func findRunc(explicit string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// command runs runc with nothing of our environment.
+// command runs runc with an empty environment.
 func (r *runtimeOCI) command(ctx context.Context, args ...string) *exec.Cmd {
 	program := "runc" // which then is not found
 	if p := r.program.Load(); p != nil {
@@ -58,13 +58,13 @@ func (r *runtimeOCI) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// state is where runc keeps what it knows of an instance.
+// state returns the directory of runc's state of an instance.
 func (r *runtimeOCI) state(id string) string { return filepath.Join(r.root, id) }
 
 func (r *runtimeOCI) fifo(id string) string { return filepath.Join(r.state(id), "exec.fifo") }
 
-// create makes the container of a bundle, with a first process that waits for
-// release. What that process and runc have to say goes to the file says.
+// create creates the container of a bundle, with a first process that waits for release.
+// The output of that process and of runc goes to the file says.
 func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string) (local.ProcessID, error) {
 	out, err := os.OpenFile(says, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string) (local
 	pidFile := filepath.Join(bundle, "pid")
 	cmd := r.command(ctx, "create", "--bundle", bundle, "--pid-file", pidFile, id)
 	cmd.Stdout, cmd.Stderr = out, out
-	// It must not go on when this server is killed in the middle of it. The
-	// kernel counts the thread, so that has to stay.
+	// It must not continue when this server is killed meanwhile. The kernel watches the
+	// thread, so the thread must stay.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	err = cmd.Run()
@@ -94,7 +94,7 @@ func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string) (local
 	return local.Identify(pid)
 }
 
-// lastWords is the end of what was written to a file, for an error message.
+// lastWords returns the end of a file, for an error message.
 func lastWords(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) == 0 {
@@ -106,9 +106,8 @@ func lastWords(path string) string {
 	return ": " + strings.TrimSpace(string(b))
 }
 
-// release lets a created container go. It is what `runc start` does, without
-// starting a program for it: the first process waits until somebody reads from
-// its fifo.
+// release starts a created container. It does the same as `runc start`, without starting a
+// program: the first process waits until its fifo is read.
 func (r *runtimeOCI) release(ctx context.Context, id string, first local.ProcessID) error {
 	fifo := r.fifo(id)
 	fd, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -137,14 +136,13 @@ func (r *runtimeOCI) release(ctx context.Context, id string, first local.Process
 	return os.Remove(fifo)
 }
 
-// waits tells whether a container was created and never released.
+// waits reports whether a container was created and never released.
 func (r *runtimeOCI) waits(id string) bool {
 	_, err := os.Lstat(r.fifo(id))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// version is what runc says of itself: its name and release, and what is wrong
-// with that.
+// version returns the name and release of runc, and known problems of it.
 func (r *runtimeOCI) version(ctx context.Context) (name, problem string, err error) {
 	out, err := r.command(ctx, "--version").Output()
 	if err != nil {
@@ -154,8 +152,7 @@ func (r *runtimeOCI) version(ctx context.Context) (name, problem string, err err
 	return strings.Replace(line, " version", "", 1), RuncProblem(string(out)), nil
 }
 
-// RuncVersion is what the runc of this machine says of itself, and what is wrong
-// with that.
+// RuncVersion returns the version of this machine's runc, and known problems of it.
 func RuncVersion(ctx context.Context) (name, problem string, err error) {
 	program, err := findRunc("")
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// leastRunc is the first release of runc without CVE-2024-21626, the last known
-// way from a container to the host's files that does not need host root inside:
-// a working directory that leads through an open descriptor of runc. (What was
-// fixed in 1.2.8 and 1.3.3, CVE-2025-31133 and its brothers, is kept from the
-// host's files by the user namespace of every instance.)
+// leastRunc is the first release of runc without CVE-2024-21626, the last known escape to
+// the host's files that does not need host root inside: a working directory that leads
+// through an open descriptor of runc. (What was fixed in 1.2.8 and 1.3.3, CVE-2025-31133
+// and related ones, is kept from the host's files by the user namespace of every instance.)
 var leastRunc = [3]int{1, 1, 12}
 
 const leastRuncText = "1.1.12"
 
-// patchedRunc are older releases that distributions have put the fix into: the
-// beginning of a package's version, and the number that follows at least.
+// patchedRunc are older releases with the fix backported by distributions: a prefix of the
+// package's version, and the smallest number that follows.
 var patchedRunc = []struct {
 	prefix string
 	least  int
@@ -34,9 +33,9 @@ var (
 	leadDigits  = regexp.MustCompile(`^\d+`)
 )
 
-// RuncProblem says what is wrong with the version of a runc, by what `runc
-// --version` prints; "" when nothing is known to be. A package of a distribution
-// that is older than the fix is not condemned: it may have it.
+// RuncProblem returns a known problem of a runc version, given the output of `runc
+// --version`; "" if there is none. An older package of a distribution is not reported,
+// because it may have the fix.
 func RuncProblem(output string) string {
 	version, commit := "", ""
 	for line := range strings.Lines(output) {
@@ -45,7 +44,7 @@ func RuncProblem(output string) string {
 			version = v
 		}
 		if v, ok := strings.CutPrefix(line, "commit: "); ok {
-			commit = v // of Debian's packages their whole version
+			commit = v // in Debian's packages, the whole version
 		}
 	}
 	m := runcRelease.FindStringSubmatch(version)
@@ -70,8 +69,8 @@ func RuncProblem(output string) string {
 		"install the security updates of your distribution, and see there whether its runc has the fix", version, leastRuncText)
 }
 
-// olderRunc reports whether a release is older than leastRunc. A candidate of a
-// release is older than it.
+// olderRunc reports whether a release is older than leastRunc. A release candidate is older
+// than its release.
 func olderRunc(m []string) bool {
 	for i, least := range leastRunc {
 		n, err := strconv.Atoi(m[i+1])

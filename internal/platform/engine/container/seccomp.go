@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls of instances, on all of our architectures: names
-// that one does not have are skipped there. What is not named answers EPERM, or
-// ENOSYS when it is newer than libseccomp. The list has what ordinary programs
-// call, and leaves out, even where capabilities would be needed besides:
+// allowed are the system calls of instances, on all supported architectures:
+// names that one does not have are skipped there. Other calls return EPERM, or
+// ENOSYS if they are newer than libseccomp. The list has what ordinary programs
+// call, and leaves out, even where capabilities would be needed as well:
 //
-//   - mounts, namespaces and chroot, and files by handle, which lead around
+//   - mounts, namespaces and chroot, and files by handle, which bypass
 //     directories
 //   - the kernel itself: modules, kexec, bpf, perf_event_open, its log, swap,
 //     quotas, accounting, ports of the machine, clocks
-//   - keys, which namespaces do not keep apart
-//   - userfaultfd and io_uring: much code, many holes, and programs do without
-//   - where memory lies, also that of others: mbind, move_pages, kcmp
+//   - keys, which namespaces do not isolate
+//   - userfaultfd and io_uring: many vulnerabilities, and programs work without them
+//   - memory placement, also of other processes: mbind, move_pages, kcmp
 //
 // ptrace and process_vm_readv are allowed, as in Docker: a debugger reaches the
 // processes of its own user and instance only, and not ingot-init. Since Linux
-// 4.8 the filter is asked after a tracer has changed a call.
+// 4.8 the filter runs after a tracer has changed a call.
 var allowed = [][]string{
 	{ // files
 		"access", "cachestat", "chdir", "chmod", "chown", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3",
@@ -74,31 +74,32 @@ var allowed = [][]string{
 	},
 }
 
-// newNamespaces are the flags of clone that make a namespace.
+// newNamespaces are the flags of clone that create a namespace.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// families are the address families of sockets that programs use. Others reach
-// past the network namespace (vsock) or into little-used kernel code.
+// families are the address families of sockets that programs use. Others bypass the network
+// namespace (vsock) or reach rarely used kernel code.
 var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// lastFamily is beyond all address families of Linux.
+// lastFamily is above all address families of Linux.
 const lastFamily = 64
 
-// personalities are those of Linux itself, without and with the old layout of
-// the address space, and the question which one it is.
+// personalities are those of Linux itself, with and without the old layout of the address
+// space, and the query of the current one.
 var personalities = []uint64{0x0, 0x8, 0x20000, 0x20008, 0xffffffff}
 
-// seccomp is the filter of every process of an instance. Programs of another
-// instruction set than the host's, whose calls have other numbers, are ended
-// by the kernel.
+// seccomp returns the filter of every process of an instance. Programs of another
+// instruction set than the host's, whose calls have other numbers, are killed by the
+// kernel.
 func seccomp() *specs.LinuxSeccomp {
 	eperm, enosys, eafnosupport := uint(unix.EPERM), uint(unix.ENOSYS), uint(unix.EAFNOSUPPORT)
 	s := &specs.LinuxSeccomp{
 		DefaultAction: specs.ActErrno, DefaultErrnoRet: &eperm,
 		Architectures: []specs.Arch{architecture()},
 		Syscalls: []specs.LinuxSyscall{
-			// Its flags are in memory, out of sight: C libraries then use clone.
+			// Its flags are in memory, where a filter cannot see them: C libraries fall
+			// back to clone.
 			{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
 			{Names: []string{"clone"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{
 				{Index: cloneFlags(), Value: newNamespaces, ValueTwo: 0, Op: specs.OpMaskedEqual},
@@ -117,7 +118,7 @@ func seccomp() *specs.LinuxSeccomp {
 	for _, family := range families {
 		open[family] = true
 	}
-	// One by one: that is an answer which programs understand.
+	// Each with its own rule, for an error that programs understand.
 	for family := range uint64(lastFamily) {
 		rule := specs.LinuxSyscall{
 			Names: []string{"socket"}, Action: specs.ActErrno, ErrnoRet: &eafnosupport,
@@ -131,7 +132,7 @@ func seccomp() *specs.LinuxSeccomp {
 	return s
 }
 
-// cloneFlags is the position of clone's flags among its arguments.
+// cloneFlags returns the position of clone's flags among its arguments.
 func cloneFlags() uint {
 	if runtime.GOARCH == "s390x" {
 		return 1

@@ -20,14 +20,14 @@ import (
 
 const (
 	diskImage = "disk.img"
-	initSays  = "init.log" // what runc and ingot-init say that is no record
+	initSays  = "init.log" // output of runc and ingot-init other than records
 )
 
 // bundle is an instance's directory in e.run.
 func (e *Engine) bundle(id string) string { return filepath.Join(e.run, "i", id) }
 
-// Start makes an instance and runs it, unless the engine is held back or the
-// machine has no room for it.
+// Start creates an instance and runs it, unless the engine is paused or the machine has no
+// room for it.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := e.find(s.ID); err == nil {
 		return nil
@@ -45,7 +45,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	return err
 }
 
-// begin is Start without these questions.
+// begin is Start without these checks.
 func (e *Engine) begin(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		if started {
 			return
 		}
-		// Also when ctx is the reason, or a panic, everything is taken down.
+		// Clean up even after a cancelled ctx or a panic.
 		after := context.WithoutCancel(ctx)
 		down := errors.Join(d.Forget(), e.takeDown(after, s.ID, d.Path(), in))
 		if down == nil {
@@ -109,7 +109,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		steps = append(steps, step, now.Sub(began))
 		began = now
 	}
-	release, err := e.furnish(ctx, in, s, limits)
+	release, err := e.prepareFiles(ctx, in, s, limits)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	return nil
 }
 
-// createDir makes the directory of an instance. One that is there is half taken
-// down, and goes first.
+// createDir creates the directory of an instance. An existing one is a leftover, and is
+// removed first.
 func (e *Engine) createDir(ctx context.Context, id string) (*local.Dir, error) {
 	d, err := local.Create(e.root, id)
 	if !errors.Is(err, os.ErrExist) {
@@ -169,18 +169,18 @@ func (e *Engine) pruneLater() {
 	}
 	e.work.Go("engine prune", func() {
 		if err := e.prune(); err != nil {
-			e.log.Warn("removing unused layers", "err", err)
+			e.log.Warn("removing unused layers failed", "err", err)
 		}
 	})
 }
 
-// wordsAt are the words of an instance with that address: inside everything is
-// as asked for.
+// wordsAt returns the placeholder values of an instance with that address: inside, ports
+// are not mapped.
 func wordsAt(ip string) local.Words {
 	return local.Words{Home: homeInside, IP: ip, Port: func(port int) int { return port }}
 }
 
-// commit writes down what the instance is.
+// commit writes the metadata of the instance.
 func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error {
 	m := local.Meta{
 		Labels: s.Labels, Limits: limits, Created: time.Now().UTC(),
@@ -204,7 +204,7 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 	if err := in.dir.Commit(m); err != nil {
 		return err
 	}
-	// To its own root, who is nobody outside.
+	// Owned by its own root user, who has no rights outside.
 	return filepath.WalkDir(in.dir.Control(), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -213,47 +213,47 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 	})
 }
 
-// furnish gives the instance its disk and its files. Its layers may go when the
-// instance is not known after release.
+// prepareFiles creates the instance's disk and files. Its layers may be removed if
+// the instance is not registered when release is called.
 //
 //	disk/files/home   what it writes to its home, over its layers
-//	disk/work         overlay's own
+//	disk/work         work directory of overlay
 //	disk/tmp, var     /tmp and /var/tmp
-func (e *Engine) furnish(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
+func (e *Engine) prepareFiles(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
 	held := &holds{}
 	defer held.unlessKept()
-	shared, own, err := e.gather(ctx, s.Files, limits.Disk, held)
+	shared, own, err := e.splitArchives(ctx, s.Files, limits.Disk, held)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.lay(ctx, in, shared, own, limits); err != nil {
+	if err := e.mountFiles(ctx, in, shared, own, limits); err != nil {
 		return nil, err
 	}
 	return held.keep(), nil
 }
 
-// holds are layers that are held together.
+// holds are layers held by a Start.
 type holds struct{ releases []func() }
 
 func (h *holds) add(release func()) { h.releases = append(h.releases, release) }
 
-// unlessKept releases what is held, unless keep was called. It is deferred, so
-// that an error or a panic leaves nothing held.
+// unlessKept releases the layers, unless keep was called. It is deferred, so that an error
+// or a panic leaves none held.
 func (h *holds) unlessKept() {
 	for _, release := range h.releases {
 		release()
 	}
 }
 
-// keep hands the layers on to whoever calls the function.
+// keep transfers the layers to the caller of the returned function.
 func (h *holds) keep() (release func()) {
 	kept := &holds{releases: h.releases}
 	h.releases = nil
 	return kept.unlessKept
 }
 
-// lay mounts the instance's disk, and its home over the layers.
-func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
+// mountFiles mounts the instance's disk, and its home over the layers.
+func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
 	bundle := e.bundle(in.dir.ID())
 	disk := filepath.Join(bundle, "disk")
 	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
@@ -306,9 +306,9 @@ func (e *Engine) lay(ctx context.Context, in *instance, shared []layer, own []en
 	return bindMount(files.Home(), in.dir.Home())
 }
 
-// gather splits archives into layers and the rest, which goes over them. Order
-// counts: what comes after an archive that cannot be shared is not shared.
-func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64, held *holds) (shared []layer, own []engine.Archive, err error) {
+// splitArchives splits archives into layers and the rest, which is unpacked over them. The
+// order matters: archives after one that cannot be shared are not shared.
+func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64, held *holds) (shared []layer, own []engine.Archive, err error) {
 	for i, a := range files {
 		if a.Key == "" || !e.sharing {
 			return shared, files[i:], nil
@@ -323,8 +323,8 @@ func (e *Engine) gather(ctx context.Context, files []engine.Archive, limit int64
 	return shared, nil, nil
 }
 
-// writeBundle writes what runc reads, and the files that tell the instance who
-// it is.
+// writeBundle writes the input of runc, and the files with the instance's names and
+// addresses.
 func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	id, bundle := in.dir.ID(), e.bundle(in.dir.ID())
 	disk, host := filepath.Join(bundle, "disk"), filepath.Join(bundle, "host")
@@ -340,8 +340,8 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	}
 	binds, err := e.host.refresh()
 	if err != nil {
-		// What was there when the last instance started is as good, most times.
-		e.log.Warn("instances may not see what was installed on this machine just now", "error", err)
+		// The files of the last start are usually good enough.
+		e.log.Warn("updating the host's files for instances failed", "error", err)
 	}
 	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
 		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
@@ -350,7 +350,7 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	}.spec())
 }
 
-// hostname is an id as a name of the network: 63 letters, digits and hyphens.
+// hostname returns an id as a host name: at most 63 ASCII alphanumerics and hyphens.
 func hostname(id string) string {
 	b := []byte(id)
 	if len(b) > 63 {

@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// users hands out ranges of user ids of the host, one for each instance. They
-// lie where distributions keep no accounts, and are chosen at random, since
-// other servers on this machine choose from the same.
+// users allocates ranges of host user ids, one for each instance. They are above those of
+// accounts, and are chosen at random, because other servers on this machine use the same
+// space.
 type users struct {
 	mu    sync.Mutex
 	taken map[uint32]bool
 	kept  map[uint32]*os.File // user namespaces with that range, for mapped mounts
-	idle  []uint32            // ranges given back that have one
+	idle  []uint32            // released ranges that have a namespace
 }
 
 const (
 	firstRange = 1 << 30 / idRange
-	lastRange  = 28671 // below 2^31 with room to spare
+	lastRange  = 28671 // well below 2^31
 	keptRanges = 64
 )
 
@@ -52,14 +52,14 @@ func (u *users) take() uint32 {
 	}
 }
 
-// adopt notes a range that an instance has from a server before.
+// adopt records the range of an instance of an earlier server.
 func (u *users) adopt(base uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.taken[base] = true
 }
 
-// release gives a range back.
+// release releases a range.
 func (u *users) release(base uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -78,8 +78,7 @@ func (u *users) release(base uint32) {
 	}
 }
 
-// namespace is a user namespace with the range that begins at base. It belongs
-// to u.
+// namespace returns a user namespace with the range that starts at base. It is owned by u.
 func (u *users) namespace(base uint32) (*os.File, error) {
 	u.mu.Lock()
 	f, ok := u.kept[base]
@@ -107,8 +106,8 @@ func (u *users) close() {
 	u.idle = nil
 }
 
-// newNamespace makes a user namespace. Only a process can, so one is started
-// that is stopped by the kernel before its first instruction, and ended.
+// newNamespace creates a user namespace. Only a process can, so one is started that the
+// kernel stops before its first instruction, and killed.
 func newNamespace(base uint32) (_ *os.File, err error) {
 	runtime.LockOSThread() // which traces it
 	defer runtime.UnlockOSThread()

@@ -14,8 +14,8 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// watch tells when processes end that are not our children, with one thread
-// for all of them.
+// watch reports the end of processes that are not children, with one thread for all of
+// them.
 type watch struct {
 	epoll, wake int
 
@@ -58,7 +58,7 @@ var ended = func() chan struct{} {
 	return c
 }()
 
-// add begins to watch a process; one that has ended is gone at once.
+// add starts watching a process; one that has ended is gone at once.
 func (w *watch) add(id local.ProcessID) (*watched, error) {
 	p := &watched{id: id, gone: ended}
 	if !id.Alive() {
@@ -71,7 +71,7 @@ func (w *watch) add(id local.ProcessID) (*watched, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("pidfd_open", err)
 	}
-	if !id.Alive() { // the pid was another's already
+	if !id.Alive() { // the pid was reused
 		_ = unix.Close(fd)
 		return p, nil
 	}
@@ -105,29 +105,28 @@ func (w *watch) run() {
 	}
 }
 
-// tell tells who has ended, and reports whether watching is over.
+// tell reports the processes that have ended; closed is true when watching is over.
 func (w *watch) tell(events []unix.EpollEvent) (closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range events {
 		p, ok := w.files[e.Fd]
 		if !ok {
-			continue // the one that wakes us
+			continue // the wake-up descriptor
 		}
 		delete(w.files, e.Fd)
-		// Explicitly: a process that is being started may hold a copy of the
-		// file for a moment, and then closing alone does not end the watch.
+		// Explicitly: a process that is being started may hold a copy of the file for a
+		// moment, and then closing alone does not end the watch.
 		_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
 		_ = unix.Close(int(e.Fd))
-		// Where this server is the machine's first process, or takes in
-		// orphans, it is for us to bury it.
+		// If this server is PID 1 or a subreaper, it must reap the process.
 		_, _ = unix.Wait4(p.id.PID, nil, unix.WNOHANG, nil)
 		close(p.gone)
 	}
 	return w.closed
 }
 
-// close ends watching. What was not gone never will be.
+// close stops watching. Processes that were not gone are never reported.
 func (w *watch) close() error {
 	w.mu.Lock()
 	if w.closed {

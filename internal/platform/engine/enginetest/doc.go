@@ -1,5 +1,5 @@
-// Package enginetest is the conformance suite of the engine seam: what every
-// engine has to do, whatever it runs instances with. An engine's tests call Main
+// Package enginetest is the conformance suite of the engine interface: what every
+// engine must do, however it runs instances. An engine's tests call Main
 // and Run:
 //
 //	func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -11,12 +11,12 @@
 //
 // The members of its instances are shell scripts and the program in member/,
 // which Main builds beside ingot-init; they need sh, cat, ls and the like in the
-// instance. Nothing sleeps: every step waits for the record that tells of it.
+// instance. Nothing sleeps: every step waits for its record.
 //
-// What an engine cannot do by its own Description (isolation, fixed ports) is
-// left out.
+// Tests of what an engine cannot do by its own Description (isolation, fixed ports)
+// are skipped.
 //
-// It must not import an engine.
+// The package must not import an engine.
 //
 // Imports: base/fault, base/faulttest, platform/engine, platform/initproto.
 package enginetest

@@ -13,28 +13,27 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Options are what the suite has to know of an engine and the machine.
+// Options describe the engine under test and the machine.
 type Options struct {
-	// User and Group are whom members run as; 0 means as the engine has it.
-	// The suite expects that they are not root's when they are set.
+	// User and Group are the ids of members; 0 means the engine's default. The suite
+	// expects that they are not root's when they are set.
 	User, Group int
 	// KillInit kills ingot-init of an instance with SIGKILL, from outside.
 	KillInit func(t *testing.T, dir string, e engine.Engine, id string)
-	// Leftovers names what there still is of an engine on that directory:
-	// processes, mounts, control groups, network links. It is called when all
-	// instances were removed and the engine was closed; and it may wait a
-	// little for what ends by itself.
+	// Leftovers lists what is left of an engine on that directory: processes, mounts,
+	// control groups, network links. It is called after all instances were removed and the
+	// engine was closed, and may wait a little for what ends by itself.
 	Leftovers func(t *testing.T, dir string) []string
-	// Many is how many instances run at once in the test of that; 20 if 0.
+	// Many is the number of concurrent instances in the test of that; 20 if 0.
 	Many int
 }
 
-// New opens an engine on a directory, which exists and holds what an engine
-// opened on it before has left. The suite closes it.
+// New opens an engine on a directory, which exists and may hold the data of an engine that
+// was opened on it before. The suite closes it.
 type New func(t *testing.T, dir string) engine.Engine
 
-// programs is where Main builds what the suite runs, unless this variable of the
-// environment names a place where it has been built.
+// programs is the directory where Main builds the programs of the suite, unless
+// ProgramsVariable names one.
 var programs string
 
 // ProgramsVariable is set by tests that run themselves as another process.
@@ -74,11 +73,11 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// InitPath is the ingot-init that Main has built.
+// InitPath returns the path of the ingot-init that Main has built.
 func InitPath() string { return filepath.Join(programs, "ingot-init") }
 
-// TempDir makes a directory for an engine, with a path short enough for sockets
-// and open for members that run as another user.
+// TempDir creates a directory for an engine, with a path short enough for sockets and open
+// for members that run as another user.
 func TempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "eng")
@@ -86,7 +85,7 @@ func TempDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Shared archives are protected, also from us if we are not root.
+		// Shared archives are read-only, also for this process if it is not root.
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
 			if e != nil && e.IsDir() && os.Geteuid() != 0 {
 				_ = os.Chmod(path, 0o700)
@@ -103,7 +102,7 @@ func TempDir(t *testing.T) string {
 	return dir
 }
 
-// Run is the suite.
+// Run runs the suite.
 func Run(t *testing.T, newEngine New, o Options) {
 	t.Helper()
 	if programs == "" {
@@ -115,7 +114,7 @@ func Run(t *testing.T, newEngine New, o Options) {
 	s := &suite{o: o, new: newEngine, dir: TempDir(t)}
 	s.Engine = newEngine(t, s.dir)
 	s.about = s.Describe()
-	// One engine for all that does not close it, as in a server.
+	// One engine for all tests that do not close it, as in a server.
 	t.Run("One", func(t *testing.T) {
 		for _, c := range s.cases() {
 			t.Run(c.name, func(t *testing.T) {
@@ -128,7 +127,7 @@ func Run(t *testing.T, newEngine New, o Options) {
 		}
 	})
 	s.nothingLeft(t)
-	// Tests that close theirs.
+	// Tests that close their engine.
 	for _, c := range closing {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +150,7 @@ type suite struct {
 
 type testCase struct {
 	name  string
-	needs func(engine.Description) bool // nil means of every engine
+	needs func(engine.Description) bool // nil means every engine
 	test  func(*suite, *testing.T)
 }
 
@@ -163,7 +162,7 @@ func (s *suite) cases() []testCase {
 	return append(append(append(append([]testCase{}, lifeCases...), fileCases...), netCases...), execCases...)
 }
 
-// nothingLeft sees that all tests have cleaned up, closes the engine, and that
+// nothingLeft checks that all tests have cleaned up, closes the engine, and checks that
 // nothing is left of it.
 func (s *suite) nothingLeft(t *testing.T) {
 	t.Helper()
@@ -184,7 +183,7 @@ func (s *suite) nothingLeft(t *testing.T) {
 	}
 }
 
-// reopen is a restart of the server.
+// reopen simulates a restart of the server.
 func (s *suite) reopen(t *testing.T) {
 	t.Helper()
 	if err := s.Close(); err != nil {

@@ -34,7 +34,7 @@ func (s *suite) exec(t *testing.T, id string, r engine.ExecRequest) engine.Proce
 	return p
 }
 
-// sh runs a script in the instance and returns what it says.
+// sh runs a script in the instance and returns its output.
 func (s *suite) sh(t *testing.T, id, script string) string {
 	t.Helper()
 	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", script}})
@@ -46,8 +46,8 @@ func (s *suite) sh(t *testing.T, id, script string) string {
 	return out
 }
 
-// lastCall makes the file go, on which the instance ends itself. It may be
-// quicker in that than the command, which then goes with it.
+// lastCall creates the file go, on which the instance ends itself. It may end before the
+// command, which is then killed.
 func (s *suite) lastCall(t *testing.T, id string) {
 	t.Helper()
 	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", "touch go"}})
@@ -81,7 +81,7 @@ func finish(t *testing.T, p engine.Process) (out, errs string, status int) {
 	return string(b), errs, status
 }
 
-// host starts an instance for processes to be run in.
+// host starts an instance to run processes in.
 func (s *suite) host(t *testing.T) (string, *follower) {
 	t.Helper()
 	id, f := s.run(t, sh("web", `umask 022; mkdir sub; echo content >sub/file; echo ready; `+waiting))
@@ -222,7 +222,7 @@ func execTerminal(s *suite, t *testing.T) {
 		t.Errorf("status %d, %v", status, err)
 	}
 
-	// The end of the input is told too.
+	// The end of the input is passed on too.
 	p = s.exec(t, id, engine.ExecRequest{
 		Args: []string{"/bin/sh", "-c", `echo ready; cat; echo over; exit 2`}, Terminal: &engine.Terminal{Columns: 80, Rows: 24},
 	})
@@ -237,13 +237,13 @@ func execTerminal(s *suite, t *testing.T) {
 	}
 }
 
-// execBackground leaves a job behind that holds what the command had open. The
-// command has ended all the same, and the job goes on.
+// execBackground leaves a background job that holds the command's files open. The command
+// has ended all the same, and the job keeps running.
 func execBackground(s *suite, t *testing.T) {
 	id, _ := s.host(t)
 	for name, terminal := range map[string]*engine.Terminal{"pipes": nil, "terminal": {Columns: 80, Rows: 24}} {
 		p := s.exec(t, id, engine.ExecRequest{
-			// A terminal that is gone takes with it who does not ignore that.
+			// Closing a terminal sends SIGHUP, which the job ignores.
 			Args: []string{"/bin/sh", "-c", `trap '' HUP; (while [ ! -e stop-` + name + ` ]; do sleep 0.02; done; touch late-` + name + `) & echo out; exit 5`}, Terminal: terminal,
 		})
 		if line, err := bufio.NewReader(p.Stdout()).ReadString('\n'); strings.TrimSpace(line) != "out" {
@@ -270,7 +270,7 @@ func execClose(s *suite, t *testing.T) {
 			t.Errorf("status %d, %v", status, err)
 		}
 	}
-	// The instance does not mind.
+	// The instance is not affected.
 	s.sh(t, id, `true`)
 	if err := s.Signal(within(t), id); err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func execFails(s *suite, t *testing.T) {
 		if err != nil {
 			continue
 		}
-		// An engine may learn it only when the process ends.
+		// An engine may notice only when the process ends.
 		if _, _, status := finish(t, p); status != 127 && status != 126 {
 			t.Errorf("%s: status %d", name, status)
 		}

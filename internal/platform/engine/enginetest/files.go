@@ -141,7 +141,7 @@ func same(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// oneOff is how staging goes: files in, a command, files out.
+// oneOff is like staging: files in, a command, files out.
 func oneOff(s *suite, t *testing.T) {
 	spec := s.spec(t, sh("stage", `cat in/source; tr a-z A-Z <in/source >droplet; mkdir made; mv droplet made/; echo done`))
 	spec.Launch.OneOff = true
@@ -181,8 +181,8 @@ func memory(s *suite, t *testing.T) {
 	}
 }
 
-// killedFirst: for want of memory the kernel kills a member before ingot-init,
-// which alone can tell how the instance ended.
+// killedFirst: when memory runs out the kernel kills a member before ingot-init, which
+// reports how the instance ended.
 func killedFirst(s *suite, t *testing.T) {
 	_, f := s.run(t, sh("web", `echo score $(cat /proc/self/oom_score_adj) $(cat /proc/$PPID/oom_score_adj)
 		`+waiting))
@@ -197,8 +197,8 @@ func killedFirst(s *suite, t *testing.T) {
 	}
 }
 
-// lostForMemory: when ingot-init itself is killed, the kernel's count says
-// whether memory was the reason.
+// lostForMemory: when ingot-init itself is killed, the kernel's count shows whether memory
+// was the reason.
 func lostForMemory(s *suite, t *testing.T) {
 	spec := s.spec(t, sh("web", `"$MEMBER" hog 300; echo after
 		`+waiting))
@@ -211,8 +211,8 @@ func lostForMemory(s *suite, t *testing.T) {
 	}
 }
 
-// placement: what the machine does not have is refused before anything is made,
-// in Diego's words.
+// placement: an instance that exceeds the machine is refused before anything is created, in
+// Diego's words.
 func placement(s *suite, t *testing.T) {
 	for reason, limits := range map[string]engine.Limits{
 		engine.InsufficientMemory: {Memory: 1 << 50, Disk: 16 << 20},
@@ -247,7 +247,7 @@ func disk(s *suite, t *testing.T) {
 	f.line("full:")
 }
 
-// apart: an instance sees neither the other's processes and files nor its ports.
+// apart: an instance sees neither the processes and files of another nor its ports.
 func apart(s *suite, t *testing.T) {
 	spec := s.spec(t, sh("web", `echo secret >secret; ls -d /proc/[0-9]* | wc -l; exec "$MEMBER" serve tcp :8080 first`))
 	spec.Ports = []int{8080}

@@ -21,21 +21,20 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// patience bounds every wait: much longer than anything takes, on a machine
-// that has much else to do.
+// patience limits every wait: much longer than anything takes on a busy machine.
 const patience = 60 * time.Second
 
 var ids atomic.Int64
 
-// newID returns an id that tells which test it is of.
+// newID returns an id that names the test.
 func newID(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:])
 	return fmt.Sprintf("%.20s-%d", name, ids.Add(1))
 }
 
-// sh is a member that is a script, in the home directory, in which $MEMBER is
-// the program of the suite.
+// sh returns a member that runs a script in the home directory, in which $MEMBER is the
+// program of the suite.
 func sh(name, script string) initproto.Member {
 	return initproto.Member{
 		Name: name, Source: "APP/PROC/" + strings.ToUpper(name),
@@ -47,7 +46,7 @@ func sh(name, script string) initproto.Member {
 	}
 }
 
-// spec is an instance of these members with a process health check.
+// spec returns an instance of these members with a process health check.
 func (s *suite) spec(t *testing.T, members ...initproto.Member) engine.Spec {
 	t.Helper()
 	id := newID(t)
@@ -64,7 +63,8 @@ func (s *suite) spec(t *testing.T, members ...initproto.Member) engine.Spec {
 	}
 }
 
-// programArchive is the suite's program in bin/, as an archive that many share.
+// programArchive returns an archive with the suite's program in bin/, which instances
+// share.
 func programArchive() engine.Archive {
 	return engine.Archive{
 		Key: "enginetest-member", Target: "bin", ReadOnly: true,
@@ -105,7 +105,7 @@ func tarOf(entries ...tarEntry) []byte {
 	return b.Bytes()
 }
 
-// archiveOf is an archive of bytes.
+// archiveOf returns an archive with the content.
 func archiveOf(target string, content []byte) engine.Archive {
 	return engine.Archive{Target: target, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
@@ -129,7 +129,7 @@ func (s *suite) start(t *testing.T, spec engine.Spec) string {
 	return spec.ID
 }
 
-// run is start of these members, and its records.
+// run starts an instance of these members and follows its records.
 func (s *suite) run(t *testing.T, members ...initproto.Member) (string, *follower) {
 	t.Helper()
 	id := s.start(t, s.spec(t, members...))
@@ -154,8 +154,8 @@ func (s *suite) get(t *testing.T, id string) engine.Instance {
 	return i
 }
 
-// awaitGone waits until the engine says that ingot-init does not run, which is
-// shortly after its last record.
+// awaitGone waits until the engine reports that ingot-init does not run, which is shortly
+// after its last record.
 func (s *suite) awaitGone(t *testing.T, id string) engine.Instance {
 	t.Helper()
 	var i engine.Instance
@@ -166,7 +166,7 @@ func (s *suite) awaitGone(t *testing.T, id string) engine.Instance {
 	return i
 }
 
-// await looks until something is so, for what no record tells.
+// await polls for a condition without a record.
 func await(t *testing.T, complaint string, so func() bool) {
 	t.Helper()
 	ctx := within(t)
@@ -181,13 +181,13 @@ func await(t *testing.T, complaint string, so func() bool) {
 	}
 }
 
-// follower reads an instance's records and sees that none is missing.
+// follower reads an instance's records and checks that none is missing.
 type follower struct {
 	t      *testing.T
 	stream engine.Stream
 	last   uint64
 	seen   []string
-	passed []initproto.Record // that nobody has looked for yet
+	passed []initproto.Record // not looked for yet
 }
 
 func (s *suite) follow(t *testing.T, id string, after engine.Position) *follower {
@@ -220,9 +220,8 @@ func (f *follower) next() (initproto.Record, bool) {
 	return r, true
 }
 
-// until reads up to the record that is looked for, or returns it if it was
-// passed on the way to another: what members do and what ingot-init says of them
-// comes in any order.
+// until reads up to the wanted record, or returns it if it was already read: records of
+// members and of ingot-init have no fixed order.
 func (f *follower) until(what string, is func(initproto.Record) bool) initproto.Record {
 	f.t.Helper()
 	for i, r := range f.passed {
@@ -243,7 +242,7 @@ func (f *follower) until(what string, is func(initproto.Record) bool) initproto.
 	}
 }
 
-// line waits for a line of output that begins so, and returns the rest of it.
+// line waits for a line of output with a prefix, and returns the rest of it.
 func (f *follower) line(begin string) string {
 	f.t.Helper()
 	r := f.until("line "+begin, func(r initproto.Record) bool {
@@ -279,7 +278,7 @@ func (f *follower) end() {
 	}
 }
 
-// count is how many of the records seen end with a text.
+// count returns how many of the records end with a text.
 func (f *follower) count(text string) int {
 	n := 0
 	for _, line := range f.seen {
@@ -290,8 +289,8 @@ func (f *follower) count(text string) int {
 	return n
 }
 
-// collect returns what Collect writes, by name: the content of files, the target
-// of links after "-> ", "/" for directories.
+// collect returns the output of Collect, by name: the content of files, the target of links
+// after "-> ", "/" for directories.
 func (s *suite) collect(t *testing.T, id, path string) map[string]string {
 	t.Helper()
 	var b bytes.Buffer

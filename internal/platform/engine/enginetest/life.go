@@ -40,7 +40,7 @@ var lifeCases = []testCase{
 	{name: "Usage", test: usage},
 }
 
-// environment: members have what their spec says, and nothing of the engine's.
+// environment: members have the environment of their spec, and nothing of the engine's.
 func environment(s *suite, t *testing.T) {
 	m := sh("web", `env | sed "s/^/variable /"; echo "variable end"; `+waiting)
 	m.Env = append(m.Env, "HOME={{home}}/app", "COLOUR=green")
@@ -126,7 +126,7 @@ func startTwice(s *suite, t *testing.T) {
 		t.Fatal(err)
 	}
 	f.end()
-	// It has ended, but exists: still nothing to do.
+	// It has ended, but exists: nothing to do.
 	if err := s.Start(within(t), spec); err != nil {
 		t.Errorf("Start after the end: %v", err)
 	}
@@ -159,7 +159,7 @@ func startFails(s *suite, t *testing.T) {
 				t.Fatal("it started")
 			}
 			s.isAbsent(t, spec.ID)
-			// Nothing is in the way of doing it right.
+			// A correct start succeeds afterwards.
 			if err := s.Start(within(t), good); err != nil {
 				t.Fatalf("Start: %v", err)
 			}
@@ -318,7 +318,7 @@ func exits(s *suite, t *testing.T) {
 				if i.State.Phase != initproto.Ended || i.State.Exit == nil {
 					t.Fatalf("state: %+v", i.State)
 				}
-				success := oneOff && c.status == 0 // nothing to be told
+				success := oneOff && c.status == 0 // nothing to report
 				if x := i.State.Exit; x.Status != c.status || x.Stopped || x.OOM || x.Description == "" && !success {
 					t.Errorf("exit: %+v", x)
 				}
@@ -392,7 +392,7 @@ func remove(s *suite, t *testing.T) {
 	f.end()
 	s.isAbsent(t, id)
 	s.remove(t, id)
-	// The name is free, and its records begin anew.
+	// The id is free, and its records start again.
 	again := s.spec(t, sh("web", `echo anew; `+waiting))
 	again.ID = id
 	s.start(t, again)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +30,7 @@ var netCases = []testCase{
 	{name: "WrongPort", test: wrongPort},
 }
 
-// fetch is an HTTP request over a connection of one's own making.
+// fetch sends an HTTP request over a connection from dial.
 func fetch(ctx context.Context, dial func(context.Context) (net.Conn, error)) (string, error) {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -46,7 +48,7 @@ func fetch(ctx context.Context, dial func(context.Context) (net.Conn, error)) (s
 	return strings.TrimSpace(string(b)), errors.Join(err, resp.Body.Close())
 }
 
-// get asks a server inside the instance, through Dial.
+// get sends a request to a server inside the instance, through Dial.
 func get(t *testing.T, s *suite, id, network, address string) (string, error) {
 	t.Helper()
 	return fetch(within(t), func(ctx context.Context) (net.Conn, error) { return s.Dial(ctx, id, network, address) })
@@ -64,7 +66,7 @@ func localhost(s *suite, t *testing.T) {
 	}
 }
 
-// withPort tells a member its port 8080.
+// withPort passes port 8080 to a member.
 func withPort(m initproto.Member) initproto.Member {
 	m.Env = append(m.Env, "PORT={{port:8080}}")
 	return m
@@ -92,11 +94,22 @@ func ports(s *suite, t *testing.T) {
 	}
 }
 
-func fixedPort(s *suite, t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// listenQuietly listens on a port below those that the system gives to outgoing
+// connections, so that it is still free after the listener was closed.
+func listenQuietly(t *testing.T) net.Listener {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(8000))))
+		if err == nil {
+			return l
+		}
 	}
+	t.Fatal("no free port between 12000 and 20000")
+	return nil
+}
+
+func fixedPort(s *suite, t *testing.T) {
+	l := listenQuietly(t)
 	_, text, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +128,7 @@ func fixedPort(s *suite, t *testing.T) {
 		}
 		s.isAbsent(t, e.ID)
 	}
-	refused(spec()) // somebody else listens there
+	refused(spec()) // another program listens there
 	// A process that is just being started has a copy of the socket.
 	syscall.ForkLock.RLock()
 	l.Close()
@@ -198,7 +211,7 @@ func healthHTTP(s *suite, t *testing.T) {
 	}
 }
 
-// wrongPort: an app that listens elsewhere is told where.
+// wrongPort: the log of an app that listens on another port names the right one.
 func wrongPort(s *suite, t *testing.T) {
 	spec := s.spec(t, withPort(sh("web", `exec "$MEMBER" serve tcp 127.0.0.1:0 lost`)))
 	spec.Ports = []int{8080}

@@ -10,7 +10,7 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// closing are the tests that have an engine of their own, because they close it.
+// closing are the tests that need their own engine, because they close it.
 var closing = []testCase{
 	{name: "Restart", test: restart},
 	{name: "RestartAfterEnd", test: restartAfterEnd},
@@ -19,8 +19,8 @@ var closing = []testCase{
 	{name: "CloseEndsExecs", test: closeEndsExecs},
 }
 
-// restart: a server that comes back finds its instances as they were, and their
-// records go on where it stopped reading.
+// restart: a restarted server finds its instances, and their records continue where it
+// stopped reading.
 func restart(s *suite, t *testing.T) {
 	spec := s.spec(t, withPort(sh("web", `"$MEMBER" count 2ms & exec "$MEMBER" serve tcp :$PORT up`)), sh("side", waiting))
 	spec.Ports = []int{8080}
@@ -45,13 +45,13 @@ func restart(s *suite, t *testing.T) {
 			after.Labels["test"] != before.Labels["test"] || after.State.Phase != initproto.Running {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
-		// Starting it is still done.
+		// Starting it again does nothing.
 		if err := s.Start(within(t), spec); err != nil {
 			t.Errorf("Start: %v", err)
 		}
 		f = s.follow(t, id, position)
 		for range 20 {
-			f.line("line ") // the follower sees that there is no gap
+			f.line("line ") // the follower checks that there is no gap
 		}
 		if got, err := get(t, s, id, "tcp", "127.0.0.1:8080"); err != nil || got != "up" {
 			t.Errorf("%q, %v", got, err)
@@ -73,8 +73,8 @@ func restart(s *suite, t *testing.T) {
 	s.isAbsent(t, id)
 }
 
-// restartAfterEnd: what ended while the server was away is found ended, and its
-// records up to the last.
+// restartAfterEnd: an instance that ended while the server was down is found ended, with
+// all its records.
 func restartAfterEnd(s *suite, t *testing.T) {
 	id, f := s.run(t, sh("web", `echo ready; while ! test -e go; do sleep 0.02; done; echo last; exit 3`))
 	f.line("ready")

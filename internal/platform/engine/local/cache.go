@@ -19,19 +19,19 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Cache keeps archives unpacked that many instances use: a directory each, by
-// key, which nobody may write to. It belongs to one server at a time.
+// Cache keeps archives unpacked that many instances use: a read-only directory for each
+// key. It must be used by one server at a time.
 type Cache struct {
 	dir string
 
 	mu   sync.Mutex
-	busy map[string]chan struct{} // closed when that entry's maker is done
+	busy map[string]chan struct{} // closed when that entry is complete
 }
 
 const unpackedPrefix = ".new-"
 
-// OpenCache opens the cache in a directory, and removes what a server that died
-// had begun.
+// OpenCache opens the cache in a directory, and removes incomplete entries of a server that
+// died.
 func OpenCache(dir string) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func OpenCache(dir string) (*Cache, error) {
 	return &Cache{dir: dir, busy: map[string]chan struct{}{}}, nil
 }
 
-// Path is where an archive of that key is, if it is there.
+// Path returns the directory of the archive with that key, if it exists.
 func (c *Cache) Path(key string) string {
 	name := key
 	if CheckID(key) != nil {
@@ -60,12 +60,11 @@ func (c *Cache) Path(key string) string {
 	return filepath.Join(c.dir, name)
 }
 
-// Get returns the directory that an archive is unpacked in, and unpacks it when
-// it is not. Several calls for one key wait for one unpacking. limit is as in
-// Dir.Unpack.
+// Get returns the directory with an unpacked archive, and unpacks it if needed. Concurrent
+// calls for one key wait for one unpacking. limit is as in Dir.Unpack.
 func (c *Cache) Get(ctx context.Context, a engine.Archive, limit int64) (string, error) {
 	if a.Key == "" {
-		return "", errors.New("an archive without a key cannot be kept")
+		return "", errors.New("an archive without a key cannot be cached")
 	}
 	path := c.Path(a.Key)
 	for {
@@ -73,7 +72,7 @@ func (c *Cache) Get(ctx context.Context, a engine.Archive, limit int64) (string,
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			c.mu.Unlock()
 			now := time.Now()
-			_ = os.Chtimes(path, now, now) // its last use, for Prune
+			_ = os.Chtimes(path, now, now) // time of the last use, for Prune
 			return path, nil
 		}
 		done, making := c.busy[path]
@@ -85,7 +84,7 @@ func (c *Cache) Get(ctx context.Context, a engine.Archive, limit int64) (string,
 		if making {
 			select {
 			case <-done:
-				continue // made, or failed: then we try
+				continue // complete, or failed: then try again
 			case <-ctx.Done():
 				return "", ctx.Err()
 			}
@@ -116,14 +115,14 @@ func (c *Cache) make(ctx context.Context, a engine.Archive, path string, limit i
 			return nil
 		}
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
-			err = nil // somebody else made the same
+			err = nil // another process was faster
 		}
 	}
 	return errors.Join(err, removeProtected(tmp))
 }
 
-// Prune removes the entries that no instance below root uses and that were not
-// asked for within the given time.
+// Prune removes the entries that no instance below root uses and that were not used within
+// the given time.
 func (c *Cache) Prune(root string, unused time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"ingot/internal/base/background"
 )
 
-// Child is a process that this server starts for an Exec, and that ends with it.
+// Child is a process that this server starts for an Exec, and that ends with the server.
 type Child struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it was waited for
+	done chan struct{} // closed after it was waited for
 
 	status int
 	err    error
@@ -26,40 +26,40 @@ type Child struct {
 	reaped bool
 }
 
-// NewChild returns a process that is not started yet. It leads a session and a
-// group of its own, and has the terminal, if there is one, to itself.
+// NewChild returns a process that is not started yet. It leads its own session and process
+// group, and controls the terminal, if there is one.
 func NewChild(cmd *exec.Cmd, terminal bool) *Child {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, terminal // number 0 of the new process
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, terminal // file descriptor 0 of the new process
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	return &Child{cmd: cmd, done: make(chan struct{})}
 }
 
-// Start starts it and returns when it runs, or cannot. ended is called when it
-// has ended, or was never started.
+// Start starts it and returns when it runs or has failed. ended is called when it has
+// ended, or was never started.
 func (c *Child) Start(ended func()) error {
 	started := make(chan error, 1)
 	background.Go("engine exec", func() {
 		defer ended()
 		defer close(c.done)
-		// The kernel kills it when the thread that started it ends, so the
-		// thread is kept until then.
+		// The kernel kills it when the thread that started it ends, so the thread is kept
+		// until then.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := background.Do("engine exec", c.cmd.Start)
 		started <- err
 		if err == nil && !background.Safely("engine exec", c.wait) {
-			c.err = errors.New("how it ended is not known")
+			c.err = errors.New("exit status unknown")
 		}
 	})
 	return <-started
 }
 
 func (c *Child) wait() {
-	// Not cmd.Wait at once: until it is waited for its number is its own, and
-	// Signal may use it.
+	// Not cmd.Wait at once: until it is waited for, its pid is not reused, and Signal may
+	// use it.
 	early := waitExited(c.cmd.Process.Pid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Child) wait() {
 	}
 }
 
-// waitExited blocks until a child has ended, and leaves it to be waited for.
+// waitExited waits until a child has ended, without reaping it.
 func waitExited(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -95,7 +95,7 @@ func (c *Child) Wait() (int, error) {
 	return c.status, c.err
 }
 
-// Signal sends a signal to it and to what it has started: it leads a group.
+// Signal sends a signal to its process group, which it leads.
 func (c *Child) Signal(number int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *Child) Signal(number int) error {
 	return IgnoreGone(syscall.Kill(-c.cmd.Process.Pid, syscall.Signal(number)))
 }
 
-// IgnoreGone is err, unless it says that there is no such process.
+// IgnoreGone returns err, or nil if err says that there is no such process.
 func IgnoreGone(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return nil

@@ -19,9 +19,9 @@ import (
 // ErrOutside means that a path is not below the home directory.
 var ErrOutside = errors.New("not below the home directory")
 
-// Below returns a path relative to the home directory. It takes one that
-// already is, one that begins with {{home}}, and an absolute one as the
-// instance sees it, whose home directory is inside.
+// Below returns a path relative to the home directory. The path may be relative already,
+// start with {{home}}, or be absolute as the instance sees it; inside is the home directory
+// there.
 func Below(name, inside string) (string, error) {
 	rest := name
 	switch {
@@ -37,7 +37,7 @@ func Below(name, inside string) (string, error) {
 			return "", fmt.Errorf("%s: %w", name, ErrOutside)
 		}
 	}
-	// Cleaning a relative path keeps a leading "..", which is what we look for.
+	// Cleaning a relative path keeps a leading "..", which the check looks for.
 	rest = path.Clean(strings.TrimLeft(rest, "/"))
 	if rest == ".." || strings.HasPrefix(rest, "../") {
 		return "", fmt.Errorf("%s: %w", name, ErrOutside)
@@ -45,11 +45,10 @@ func Below(name, inside string) (string, error) {
 	return rest, nil
 }
 
-// Collect writes a path of the home directory to w as a tar stream: of a
-// directory what is in it, of a file the file alone. Names are relative to the
-// path. Links are written as links and never followed, not even when the
-// instance puts one in place of a directory meanwhile; sockets, pipes and
-// devices are left out. inside is the home directory as the instance sees it.
+// Collect writes a path of the home directory to w as a tar stream: the content of a
+// directory, or a single file. Names are relative to the path. Links are written as links
+// and never followed, even if the instance replaces a directory by one meanwhile; sockets,
+// pipes and devices are left out. inside is the home directory as the instance sees it.
 func (d *Dir) Collect(ctx context.Context, name, inside string, w io.Writer) error {
 	rel, err := Below(name, inside)
 	if err != nil {
@@ -79,7 +78,7 @@ type collector struct {
 	tar  *tar.Writer
 }
 
-// directory writes what is in a directory, in the order of names.
+// directory writes the content of a directory, sorted by name.
 func (c *collector) directory(name, as string) error {
 	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
 	if err != nil {
@@ -98,8 +97,8 @@ func (c *collector) directory(name, as string) error {
 	return nil
 }
 
-// entry writes one file, link or directory. What the instance has deleted since
-// its name was read is left out.
+// entry writes one file, link or directory. Files that the instance has deleted meanwhile
+// are left out.
 func (c *collector) entry(name, as string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (c *collector) entry(name, as string) error {
 }
 
 func (c *collector) file(name string, header *tar.Header) error {
-	// Not blocking, in case it has become a pipe since.
+	// Non-blocking, in case it has become a pipe.
 	f, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return vanished(err)
@@ -151,8 +150,8 @@ func (c *collector) file(name string, header *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	// The size is written already: what a running instance cut off in the
-	// meantime is zeroes.
+	// The size is already written: pad a file that the running instance truncated meanwhile
+	// with zeros.
 	_, err = io.CopyN(c.tar, zeroes{}, header.Size-n)
 	return err
 }
@@ -164,8 +163,8 @@ func (zeroes) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// vanished forgives what a running instance does to its files meanwhile:
-// deleting one, or putting a link where a directory or file was.
+// vanished ignores errors caused by a running instance that changes its files: a deleted
+// file, or a link instead of a directory or file.
 func vanished(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
 		return nil

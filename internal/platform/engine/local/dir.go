@@ -24,22 +24,22 @@ const (
 	homeDir    = "home"
 )
 
-// Meta is what an engine remembers of an instance, in its instance.json.
+// Meta is the metadata of an instance, in its instance.json.
 type Meta struct {
 	ID      string            `json:"id"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Limits  engine.Limits     `json:"limits"`
 	Ports   []engine.Port     `json:"ports,omitempty"`
-	Launch  initproto.Spec    `json:"launch"` // with everything substituted
+	Launch  initproto.Spec    `json:"launch"` // after substitution
 	Created time.Time         `json:"created"`
-	// Keys are those of the cached archives that the instance uses.
+	// Keys are the keys of the cached archives that the instance uses.
 	Keys []string `json:"keys,omitempty"`
-	// Engine is for what only one engine knows: an address, a volume.
+	// Engine is data of a particular engine: an address, a volume.
 	Engine json.RawMessage `json:"engine,omitempty"`
 }
 
-// Dir is the directory of one instance. It is safe for concurrent use, but
-// Create, Commit and Remove of one id have to be kept apart by the engine.
+// Dir is the directory of one instance. It is safe for concurrent use, but the engine must
+// serialize Create, Commit and Remove of one id.
 type Dir struct {
 	path string
 	meta Meta
@@ -47,23 +47,22 @@ type Dir struct {
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// CheckID refuses an id that could not be the name of a directory, or that of
-// a path to somewhere else.
+// CheckID rejects an id that cannot be the name of a directory.
 func CheckID(id string) error {
 	if !validID.MatchString(id) {
-		return fmt.Errorf("instance id %q: letters, digits, '.', '_' and '-' only, at most 128", id)
+		return fmt.Errorf("instance id %q: only ASCII alphanumerics, '.', '_' and '-' are allowed, at most 128", id)
 	}
 	return nil
 }
 
-// Create makes the directory of an instance, half-made until Commit. It fails
-// with fs.ErrExist when there is one already, complete or not.
+// Create creates the directory of an instance, which is incomplete until Commit. It fails
+// with fs.ErrExist if there is one, complete or not.
 func Create(root, id string) (*Dir, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
-	// Others may pass through, so that a member of another user reaches its
-	// home, but not look around.
+	// Other users may pass through, so that a member of another user reaches its home, but
+	// not list it.
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, err
 	}
@@ -71,7 +70,7 @@ func Create(root, id string) (*Dir, error) {
 	if err := os.Mkdir(d.path, 0o711); err != nil {
 		return nil, err
 	}
-	// spec.json holds the environment, and that holds credentials.
+	// spec.json holds the environment, which may hold credentials.
 	err := os.Mkdir(d.Control(), 0o700)
 	if err == nil {
 		err = os.Mkdir(d.records(), 0o755)
@@ -85,8 +84,8 @@ func Create(root, id string) (*Dir, error) {
 	return d, nil
 }
 
-// Commit writes launch's spec and then instance.json: the directory is an
-// instance from here on. It may be called again to change what is remembered.
+// Commit writes the Spec of ingot-init and then instance.json: from then on the directory
+// is an instance. It may be called again to change the metadata.
 func (d *Dir) Commit(m Meta) error {
 	m.ID = filepath.Base(d.path)
 	if err := WriteJSON(filepath.Join(d.Control(), initproto.SpecFile), m.Launch); err != nil {
@@ -127,7 +126,7 @@ func List(root string) ([]*Dir, error) {
 	for _, e := range entries {
 		d, err := Open(root, e.Name())
 		if errors.Is(err, engine.ErrNotFound) {
-			continue // half-made, or just removed
+			continue // incomplete, or just removed
 		}
 		if err != nil {
 			return nil, err
@@ -137,10 +136,10 @@ func List(root string) ([]*Dir, error) {
 	return dirs, nil
 }
 
-// Recover removes what was half-made or half-removed when a server died. Call
-// it before the engine is used. teardown, if any, is called before such a
-// directory is removed and ends what the engine may have begun: processes,
-// mounts, networks. One that cannot be removed does not keep the others.
+// Recover removes incomplete directories that a dead server left. Call it before the engine
+// is used. teardown, if not nil, is called before such a directory is removed and stops
+// what the engine may have started: processes, mounts, networks. A directory that cannot be
+// removed does not affect the others.
 func Recover(root string, teardown func(*Dir) error) error {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,11 +151,10 @@ func Recover(root string, teardown func(*Dir) error) error {
 	var errs []error
 	for _, e := range entries {
 		if CheckID(e.Name()) != nil || !e.IsDir() {
-			continue // not ours
+			continue // not an instance
 		}
-		// An instance.json that is not JSON was cut short when the machine
-		// lost its power: there is nothing to be known of that instance. One
-		// that cannot be read may be whole.
+		// An instance.json that is not JSON was truncated by a power failure: nothing is
+		// known about that instance. One that cannot be read may be complete.
 		_, err := Open(root, e.Name())
 		if err != nil && !errors.Is(err, engine.ErrNotFound) && !isCut(err) {
 			errs = append(errs, err)
@@ -168,7 +166,7 @@ func Recover(root string, teardown func(*Dir) error) error {
 		d := &Dir{path: filepath.Join(root, e.Name()), meta: Meta{ID: e.Name()}}
 		if teardown != nil {
 			if err := teardown(d); err != nil {
-				errs = append(errs, fmt.Errorf("half-made instance %s: %w", e.Name(), err))
+				errs = append(errs, fmt.Errorf("incomplete instance %s: %w", e.Name(), err))
 				continue
 			}
 		}
@@ -182,25 +180,24 @@ func isCut(err error) bool {
 	return errors.As(err, &syntax)
 }
 
-// ID is the instance's id.
+// ID returns the instance's id.
 func (d *Dir) ID() string { return filepath.Base(d.path) }
 
-// Path is the directory itself. Engines may keep files of their own in it.
+// Path returns the directory itself. Engines may keep files of their own in it.
 func (d *Dir) Path() string { return d.path }
 
-// Control is where ingot-init reads and writes.
+// Control returns the directory that ingot-init reads and writes.
 func (d *Dir) Control() string { return filepath.Join(d.path, controlDir) }
 
-// Home is the instance's home directory, as seen from the host.
+// Home returns the instance's home directory on the host.
 func (d *Dir) Home() string { return filepath.Join(d.path, homeDir) }
 
 func (d *Dir) records() string { return filepath.Join(d.Control(), initproto.RecordsDir) }
 
-// Meta is what instance.json holds.
+// Meta returns the content of instance.json.
 func (d *Dir) Meta() Meta { return d.meta }
 
-// State is the newest state that ingot-init wrote; before the first it is
-// starting.
+// State returns the newest state that ingot-init wrote, or starting before the first.
 func (d *Dir) State() initproto.State {
 	var s initproto.State
 	if err := ReadJSON(filepath.Join(d.Control(), initproto.StateFile), &s); err != nil {
@@ -209,8 +206,8 @@ func (d *Dir) State() initproto.State {
 	return s
 }
 
-// Forget makes the instance half-made again: it is no longer listed, and
-// Recover takes it away if Remove does not come to its end.
+// Forget makes the instance incomplete again: it is no longer listed, and Recover removes
+// it if Remove does not finish.
 func (d *Dir) Forget() error {
 	if err := os.Remove(filepath.Join(d.path, metaFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -218,8 +215,8 @@ func (d *Dir) Forget() error {
 	return nil
 }
 
-// Remove deletes the directory, instance.json first. Nothing of the instance
-// may run or be mounted any more; what is only just ending is waited for.
+// Remove deletes the directory, instance.json first. Nothing of the instance may run or be
+// mounted any more; it waits for processes that are just ending.
 func (d *Dir) Remove() error {
 	if err := d.Forget(); err != nil {
 		return err
@@ -228,8 +225,8 @@ func (d *Dir) Remove() error {
 	for wait := time.Millisecond; wait < 2*time.Second; wait *= 2 {
 		err = os.RemoveAll(d.path)
 		if errors.Is(err, fs.ErrPermission) {
-			// Not as root: the instance may have left directories that nobody
-			// may write to. They are ours all the same.
+			// Not as root: the instance may have left read-only directories, but they
+			// belong to this user.
 			makeWritable(d.path)
 			err = os.RemoveAll(d.path)
 		}
@@ -243,8 +240,8 @@ func (d *Dir) Remove() error {
 	return err
 }
 
-// makeWritable opens up every directory below path, so that what is in it can
-// be removed. It goes on after errors: RemoveAll reports what matters.
+// makeWritable makes every directory below path writable, so that its content can be
+// removed. It ignores errors: RemoveAll reports what matters.
 func makeWritable(path string) {
 	_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, _ error) error {
 		if e != nil && e.IsDir() {
@@ -254,8 +251,7 @@ func makeWritable(path string) {
 	})
 }
 
-// WriteJSON writes a file that is either the old or the new one, never half of
-// it, and readable for ourselves only.
+// WriteJSON replaces a file atomically, readable for its owner only.
 func WriteJSON(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -268,7 +264,7 @@ func WriteJSON(path string, v any) error {
 	return os.Rename(tmp, path)
 }
 
-// ReadJSON reads a file that WriteJSON wrote.
+// ReadJSON reads a file written by WriteJSON.
 func ReadJSON(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -17,11 +17,10 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Unpack writes archives to the home directory, in order: a file of a later one
-// takes the place of an earlier one's. A read-only archive with a target of its
-// own loses its write permissions; into the home itself it cannot be told from
-// the other files, and does not. limit bounds the bytes of each; 0 means the
-// default of package archive.
+// Unpack writes archives to the home directory, in order: files of later ones replace those
+// of earlier ones. A read-only archive with its own target loses its write permissions; one
+// for the home itself does not, because its files cannot be distinguished from others.
+// limit is the largest size of each; 0 means the default of package archive.
 func (d *Dir) Unpack(ctx context.Context, files []engine.Archive, limit int64) error {
 	for i, a := range files {
 		if err := d.unpack(ctx, a, limit); err != nil {
@@ -56,15 +55,15 @@ const (
 	ownWrite = 0o200
 )
 
-// addTo unpacks an archive beside the home directory, because extraction wants
-// a place of its own, and moves what there is to where other files are already.
+// addTo unpacks an archive next to the home directory, because extraction needs an empty
+// directory, and merges the result into existing files.
 func (d *Dir) addTo(ctx context.Context, a engine.Archive, limit int64) (err error) {
 	extra := filepath.Join(d.path, extraDir)
 	defer func() { err = errors.Join(err, removeProtected(extra)) }()
 	if err := extract(ctx, a, extra, limit); err != nil {
 		return err
 	}
-	// Of the links that came before, those that lead out of here are refused.
+	// Links of earlier archives that lead outside are refused.
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
 		return err
@@ -73,8 +72,8 @@ func (d *Dir) addTo(ctx context.Context, a engine.Archive, limit int64) (err err
 	return merge(root, extraDir, filepath.Join(homeDir, filepath.Clean(a.Target)))
 }
 
-// merge moves what is in one directory into another. What is a directory in
-// both is merged; anything else takes the place of what was there.
+// merge moves the content of one directory into another. Directories in both are merged;
+// anything else replaces an existing file.
 func merge(root *os.Root, from, to string) error {
 	f, err := root.Open(from)
 	if err != nil {
@@ -108,8 +107,8 @@ func merge(root *os.Root, from, to string) error {
 	return nil
 }
 
-// Link puts a link to a directory, usually of the cache, where an archive would
-// be unpacked. There must be nothing at that place yet.
+// Link creates a link to a directory, usually of the cache, where an archive would be
+// unpacked. Nothing may exist there.
 func (d *Dir) Link(target, to string) error {
 	if _, err := d.target(filepath.Dir(target)); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (d *Dir) Link(target, to string) error {
 	return root.Symlink(to, filepath.Clean(target))
 }
 
-// target makes a directory below the home and returns its path. An archive that
-// came before may have put links on the way: those that lead out are refused.
+// target creates a directory below the home and returns its path. Links of earlier archives
+// that lead outside are refused.
 func (d *Dir) target(name string) (string, error) {
 	if name == "" || name == "." {
 		return d.Home(), nil
@@ -142,9 +141,8 @@ func (d *Dir) target(name string) (string, error) {
 	return filepath.Join(d.Home(), name), nil
 }
 
-// Own gives the home directory and what is in it to a user and group, all but
-// the given directories below it. Links are changed, not followed. Only root
-// can do that.
+// Own changes the owner of the home directory and its content, except for the given
+// directories below it. Links are changed, not followed. It needs root.
 func (d *Dir) Own(user, group int, except ...string) error {
 	skip := make([]string, 0, len(except))
 	for _, name := range except {
@@ -167,7 +165,7 @@ func extract(ctx context.Context, a engine.Archive, dir string, limit int64) err
 		return err
 	}
 	defer r.Close()
-	// A droplet has links that are right where it runs.
+	// The links of a droplet are valid where it runs.
 	_, err = archive.ExtractTar(&contextReader{ctx, r}, dir, archive.Limits{Size: limit, OutsideLinks: true})
 	if errors.Is(err, archive.ErrTooLarge) {
 		return fault.Wrap(err, fault.Unprocessable,
@@ -189,7 +187,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// protect takes write permission from everything at and below a directory.
+// protect removes write permission from everything at and below a directory.
 func protect(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -209,8 +207,8 @@ func protect(dir string) error {
 	})
 }
 
-// Size is the bytes that a directory takes on its disk. What cannot be read,
-// or vanishes, does not count.
+// Size returns the disk usage of a directory. Files that cannot be read, or vanish, do not
+// count.
 func Size(ctx context.Context, dir string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

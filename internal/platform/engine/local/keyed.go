@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Keyed is a lock for each name. The zero value is ready.
+// Keyed is a lock for each name. The zero value is ready to use.
 type Keyed struct {
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when given back
+	held map[string]chan struct{} // closed when unlocked
 }
 
 // Lock waits until the name is free, or ctx ends.

@@ -13,20 +13,18 @@ import (
 	"syscall"
 )
 
-// ErrPortTaken means that something on this machine has the port.
+// ErrPortTaken means that another program on this machine uses the port.
 var ErrPortTaken = errors.New("the port is taken")
 
-// Ports hands out ports of this machine to instances.
+// Ports allocates ports of this machine to instances.
 //
-// An instance listens some time after it was told its port, and several servers
-// do this side by side. So a port is reserved, for as long as its instance
-// exists, by an abstract unix socket named after it: the kernel lets one
-// process have it, and forgets it with that process. What remains is a race
-// with programs that are not ours, which may take the port between our look and
-// the instance's listening; the ports given are outside the range from which
-// the kernel takes those of outgoing connections, so that only a program with
-// that very port in its configuration can hit it. While a server is away its
-// reservations are gone, but then its instances listen.
+// An instance listens some time after it got its port, and several servers may allocate
+// ports side by side. So a port is reserved, as long as its instance exists, by an abstract
+// unix socket named after it: the kernel gives it to one process, and releases it with that
+// process. A race remains with other programs, which may take the port between the check
+// and the instance's listening; allocated ports are outside the kernel's range for outgoing
+// connections, so only a program that is configured for that very port can collide. While a
+// server is down its reservations are gone, but then its instances listen.
 type Ports struct {
 	mu        sync.Mutex
 	held      map[int]net.Listener
@@ -46,7 +44,7 @@ func NewPorts() *Ports {
 	return p
 }
 
-// ephemeral is the kernel's range for outgoing connections.
+// ephemeral returns the kernel's range for outgoing connections.
 func ephemeral() (first, last int) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -58,7 +56,7 @@ func ephemeral() (first, last int) {
 	return first, last
 }
 
-// Take reserves a port on which nothing listens.
+// Take reserves a port without a listener.
 func (p *Ports) Take() (int, error) {
 	for range 1000 {
 		n := p.low + rand.IntN(p.high-p.low+1)
@@ -71,8 +69,8 @@ func (p *Ports) Take() (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d", p.low, p.high)
 }
 
-// Claim reserves one port, or says ErrPortTaken when it is reserved or
-// something listens there.
+// Claim reserves a given port. It returns ErrPortTaken if the port is reserved or has a
+// listener.
 func (p *Ports) Claim(port int) error {
 	if err := p.Adopt(port); err != nil {
 		return err
@@ -86,15 +84,14 @@ func (p *Ports) Claim(port int) error {
 	return l.Close()
 }
 
-// alone keeps this process from starting others until the function it returns
-// is called: for a moment a new process has a copy of every socket, and one that
-// we close would still be there.
+// alone keeps this process from starting others until the returned function is called: for
+// a moment a new process has a copy of every socket, so a closed one would stay open.
 func alone() func() {
 	syscall.ForkLock.RLock()
 	return syscall.ForkLock.RUnlock
 }
 
-// Adopt reserves a port whose instance may be listening already.
+// Adopt reserves a port whose instance may already listen.
 func (p *Ports) Adopt(port int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +106,7 @@ func (p *Ports) Adopt(port int) error {
 	return nil
 }
 
-// Release gives a reservation back. It is no error if there is none.
+// Release releases reservations. It is not an error if there is none.
 func (p *Ports) Release(ports ...int) {
 	defer alone()()
 	p.release(ports...)
@@ -126,7 +123,7 @@ func (p *Ports) release(ports ...int) {
 	}
 }
 
-// Close gives all reservations back.
+// Close releases all reservations.
 func (p *Ports) Close() {
 	defer alone()()
 	p.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"ingot/internal/base/background"
 )
 
-// ProcessID names one process of this machine for good. A pid alone does not:
-// it is used again, also after the machine was started anew.
+// ProcessID identifies one process of this machine permanently. A pid alone does not: it is
+// reused, also after a reboot.
 type ProcessID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since the boot
@@ -35,7 +35,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// Identify names the process that has the pid now.
+// Identify returns the identity of the process that has the pid now.
 func Identify(pid int) (ProcessID, error) {
 	s, err := ReadStat(pid)
 	if err != nil {
@@ -44,13 +44,13 @@ func Identify(pid int) (ProcessID, error) {
 	return s.ID(), nil
 }
 
-// Alive tells whether that very process still runs. A zombie does not.
+// Alive reports whether that very process still runs. A zombie does not.
 func (p ProcessID) Alive() bool {
 	s, err := p.stat()
 	return err == nil && !s.Zombie()
 }
 
-// Exists is Alive, but also true of a zombie.
+// Exists is like Alive, but includes zombies.
 func (p ProcessID) Exists() bool {
 	_, err := p.stat()
 	return err == nil
@@ -75,8 +75,8 @@ func (p ProcessID) Signal(sig syscall.Signal) error {
 	if p.PID <= 0 {
 		return os.ErrProcessDone
 	}
-	// The handle is a pidfd: it stays with the process that had the pid when
-	// it was opened, so looking at the start time after that is no race.
+	// The handle is a pidfd: it refers to the process that had the pid when it was opened,
+	// so checking the start time afterwards is not a race.
 	h, err := os.FindProcess(p.PID)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (p ProcessID) Signal(sig syscall.Signal) error {
 	return h.Signal(sig)
 }
 
-// Wait blocks until that very process has ended, which it need not be a child
-// of ours for; or until ctx ends.
+// Wait waits until that very process has ended, which need not be a child, or until ctx
+// ends.
 func (p ProcessID) Wait(ctx context.Context) error {
 	if !p.Alive() {
 		return nil
@@ -100,7 +100,7 @@ func (p ProcessID) Wait(ctx context.Context) error {
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
-	if !p.Alive() { // after the handle was opened: it is the right process, or over
+	if !p.Alive() { // after the handle was opened: it is the right process, or has ended
 		return nil
 	}
 	conn, err := f.SyscallConn()
@@ -134,25 +134,25 @@ func (p ProcessID) poll(ctx context.Context) error {
 	return nil
 }
 
-// Stat is one process in the machine's table.
+// Stat is one entry of the process table.
 type Stat struct {
 	PID, Parent, Group, Session int
 	State                       byte
 	Start                       uint64        // clock ticks since the boot
-	CPU                         time.Duration // its own and that of children it has waited for
+	CPU                         time.Duration // including children that were waited for
 	Memory                      int64         // resident bytes
 }
 
-// Zombie tells whether it has ended and only waits to be waited for.
+// Zombie reports whether it has ended but was not waited for.
 func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
-// ID names the process.
+// ID returns the identity of the process.
 func (s Stat) ID() ProcessID { return ProcessID{PID: s.PID, Start: s.Start, Boot: bootID()} }
 
 var errStat = errors.New("unreadable process table")
 
-// ReadStat reads a process's line of the table; os.ErrProcessDone if there is
-// no such process.
+// ReadStat reads an entry of the process table; os.ErrProcessDone if there is no such
+// process.
 func ReadStat(pid int) (Stat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
@@ -164,8 +164,7 @@ func ReadStat(pid int) (Stat, error) {
 	return parseStat(b)
 }
 
-// Of each line's fields, by their number in proc(5), less the three before
-// the first that parseStat counts.
+// Indexes of fields, by their number in proc(5) minus three, which is what parseStat skips.
 const (
 	fieldState   = 0
 	fieldParent  = 1
@@ -180,7 +179,7 @@ const (
 const tick = time.Second / 100
 
 func parseStat(b []byte) (Stat, error) {
-	// The name, in parentheses, may hold anything, also a parenthesis.
+	// The name, in parentheses, may contain anything, even a parenthesis.
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
 		return Stat{}, errStat
@@ -215,8 +214,7 @@ func parseStat(b []byte) (Stat, error) {
 	return s, nil
 }
 
-// Processes is the machine's process table, by pid. What ends while it is read
-// may be missing.
+// Processes returns the process table, by pid. Processes that end meanwhile may be missing.
 func Processes() (map[int]Stat, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -240,7 +238,7 @@ func Processes() (map[int]Stat, error) {
 	return table, nil
 }
 
-// Tree returns the processes that keep accepts and all that descend from them.
+// Tree returns the processes that keep accepts and all their descendants.
 func Tree(table map[int]Stat, keep func(Stat) bool) []Stat {
 	in := map[int]bool{}
 	var member func(pid, depth int) bool

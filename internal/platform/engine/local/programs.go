@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// The programs that instances need.
+// Programs that instances need.
 const (
 	InitName = "ingot-init" // the first process of every instance
 	SFTPName = "ingot-sftp" // serves the files of an instance to sftp and scp
 )
 
-// InitPath finds the ingot-init program: the one that was asked for, or the one
-// beside the running program, or in PATH. The answer is absolute.
+// InitPath returns the absolute path of the ingot-init program: the explicit one, or the
+// one next to the running program, or in PATH.
 func InitPath(explicit string) (string, error) { return ProgramPath(InitName, explicit) }
 
-// ProgramPath finds any of the programs so.
+// ProgramPath finds any of the programs in the same way.
 func ProgramPath(name, explicit string) (string, error) {
 	if explicit != "" {
 		if err := executable(explicit); err != nil {

@@ -12,25 +12,25 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Follow is what a stream of records has to know of its instance and engine.
+// Follow is what a record stream needs to know about its instance and engine.
 type Follow struct {
-	// Closed ends with the engine; then Next returns os.ErrClosed.
+	// Closed is closed with the engine; then Next returns os.ErrClosed.
 	Closed <-chan struct{}
-	// Gone blocks until ingot-init is gone, or ctx ends. When it returns nil
-	// the stream ends after what there is, even if ingot-init was killed
-	// before it wrote initproto.EventEnded.
+	// Gone waits until ingot-init has ended, or ctx ends. When it returns nil the stream
+	// ends after the existing records, even if ingot-init was killed before it wrote
+	// initproto.EventEnded.
 	Gone func(ctx context.Context) error
 }
 
-// Records streams the records after a position; see engine.Engine. ctx is that
-// of the whole stream.
+// Records streams the records after a position; see engine.Engine. ctx is that of the whole
+// stream.
 func (d *Dir) Records(ctx context.Context, after engine.Position, f Follow) (engine.Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r, err := initproto.OpenReader(d.records(), uint64(after))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, engine.ErrNotFound // removed since we found it
+		return nil, engine.ErrNotFound // removed meanwhile
 	}
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (d *Dir) Records(ctx context.Context, after engine.Position, f Follow) (eng
 		if err := background.Do("engine records", func() error { return f.Gone(life) }); err == nil {
 			r.Finish()
 		} else if life.Err() == nil {
-			end() // nobody would learn of its end: whoever reads has to ask again
+			end() // the end would go unnoticed: the reader must ask again
 		}
 	})
 	s.work.Go("engine records", func() {
@@ -50,19 +50,19 @@ func (d *Dir) Records(ctx context.Context, after engine.Position, f Follow) (eng
 		case <-life.Done():
 		case <-f.Closed:
 		}
-		_ = r.Close() // a file that was only read
+		_ = r.Close() // only read
 	})
 	return s, nil
 }
 
 type stream struct {
 	*initproto.Reader
-	ctx  context.Context //nolint:containedctx // what the stream was asked for with
+	ctx  context.Context //nolint:containedctx // the context of the request for the stream
 	end  context.CancelFunc
 	work background.WaitGroup
 }
 
-// Next is the reader's, but tells why it was closed.
+// Next is the reader's Next, with the reason why it was closed.
 func (s *stream) Next() (initproto.Record, error) {
 	rec, err := s.Reader.Next()
 	if errors.Is(err, os.ErrClosed) && s.ctx.Err() != nil {
@@ -71,7 +71,7 @@ func (s *stream) Next() (initproto.Record, error) {
 	return rec, err
 }
 
-// Close ends reading. It may be called twice, and while Next blocks.
+// Close stops reading. It may be called more than once, and while Next blocks.
 func (s *stream) Close() error {
 	s.end()
 	err := s.Reader.Close()

@@ -11,14 +11,13 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// DefaultOvercommit is how many times the machine's memory the limits of all
-// instances may add up to: most instances use a small part of their limit.
+// DefaultOvercommit is the ratio of the sum of all memory limits to the machine's memory:
+// most instances use a small part of their limit.
 const DefaultOvercommit = 10
 
-// Room knows whether the machine has room for another instance. One whose memory
-// limit is larger than the machine's memory has none, nor one whose disk limit is
-// larger than the disk; and the memory limits of all instances together may be
-// Overcommit times the machine's memory.
+// Room decides whether the machine has room for another instance. Its memory limit must not
+// exceed the machine's memory, nor its disk limit the disk; and the sum of all memory
+// limits must not exceed Overcommit times the machine's memory.
 type Room struct {
 	memory, disk int64
 	overcommit   int64
@@ -28,8 +27,8 @@ type Room struct {
 	sum   int64
 }
 
-// NewRoom measures the machine and the disk of a directory. Overcommit is
-// DefaultOvercommit if zero.
+// NewRoom measures the machine and the disk of a directory. Overcommit is DefaultOvercommit
+// if zero.
 func NewRoom(dir string, overcommit int) (*Room, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -49,8 +48,8 @@ func NewRoom(dir string, overcommit int) (*Room, error) {
 	}, nil
 }
 
-// Take reserves room for an instance, until Free. It returns an
-// *engine.PlacementError when there is none.
+// Take reserves room for an instance, until Free. It returns an *engine.PlacementError if
+// there is none.
 func (r *Room) Take(id string, l engine.Limits) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +78,7 @@ func (r *Room) Take(id string, l engine.Limits) error {
 	return nil
 }
 
-// Adopt reserves room for an instance that runs already.
+// Adopt reserves room for an instance that already runs.
 func (r *Room) Adopt(id string, l engine.Limits) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +92,7 @@ func (r *Room) note(id string, memory int64) {
 	r.sum += r.taken[id]
 }
 
-// Free gives the room of an instance back. None is no error.
+// Free releases the room of an instance. It is not an error if it has none.
 func (r *Room) Free(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,11 +17,10 @@ import (
 // Owner is a user and a group of this machine.
 type Owner struct{ User, Group int }
 
-// Stdio is the input and output of a process that Exec starts: three pipes, or
-// a terminal.
+// Stdio is the input and output of a process that Exec starts: three pipes, or a terminal.
 type Stdio struct {
-	// Theirs are the ends that the process alone is to have: input, output and
-	// errors, or three times the terminal.
+	// Theirs are the ends for the process: input, output and errors, or three times the
+	// terminal.
 	Theirs [3]*os.File
 	ours   []*os.File
 
@@ -30,8 +29,8 @@ type Stdio struct {
 	master    *os.File // of a terminal
 }
 
-// NewStdio makes a terminal if one is wanted, pipes otherwise. They belong to
-// the owner, if there is one: who opens /dev/stdout opens them again, by name.
+// NewStdio creates a terminal if one is wanted, pipes otherwise. They belong to the owner,
+// if there is one, because a process that opens /dev/stdout opens them again by name.
 func NewStdio(t *engine.Terminal, owner *Owner) (s *Stdio, err error) {
 	if t != nil {
 		s, err = newTerminal(t)
@@ -88,13 +87,13 @@ func newTerminal(t *engine.Terminal) (*Stdio, error) {
 	return s, nil
 }
 
-// Raw has the terminal pass on everything as it is: there is another one behind it.
+// Raw makes the terminal pass on everything unchanged: there is another one behind it.
 func (s *Stdio) Raw() error {
 	_, err := term.MakeRaw(int(s.Theirs[0].Fd()))
 	return err
 }
 
-// CloseTheirs closes the ends of the process; it has its own.
+// CloseTheirs closes the ends of the process; it has its own copies.
 func (s *Stdio) CloseTheirs() { closeAll(s.Theirs[:]) }
 
 // CloseOurs closes the other ends.
@@ -102,34 +101,34 @@ func (s *Stdio) CloseOurs() { closeAll(s.ours) }
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // pipes and terminals: nothing is kept back
+		_ = f.Close() // pipes and terminals have no buffered data
 	}
 }
 
-// Stdin is what the process reads.
+// Stdin returns the input of the process.
 func (s *Stdio) Stdin() io.WriteCloser { return s.in }
 
-// Stdout is what the process writes.
+// Stdout returns the output of the process.
 func (s *Stdio) Stdout() io.Reader { return s.out }
 
-// Stderr is what it writes besides; nil with a terminal.
+// Stderr returns its error output; nil with a terminal.
 func (s *Stdio) Stderr() io.Reader { return s.errs }
 
 // Resize changes the size of the terminal.
 func (s *Stdio) Resize(columns, rows int) error {
 	if s.master == nil {
-		return errors.New("there is no terminal")
+		return errors.New("no terminal")
 	}
 	return pty.Setsize(s.master, WindowSize(columns, rows))
 }
 
-// WindowSize is the size of a terminal as the kernel has it.
+// WindowSize returns a terminal size in the kernel's form.
 func WindowSize(columns, rows int) *pty.Winsize {
 	return &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)} //nolint:gosec // a terminal is not that large
 }
 
-// screen is what a terminal shows. A terminal that nobody has open any more is
-// an error to the kernel and an end to us.
+// screen is the output of a terminal. When no process has the terminal open any more, the
+// kernel returns an error, which becomes io.EOF.
 type screen struct{ master *os.File }
 
 func (s screen) Read(b []byte) (int, error) {
@@ -140,7 +139,7 @@ func (s screen) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// keyboard is what is typed; its end is control-D.
+// keyboard is the input of a terminal; closing it sends control-D.
 type keyboard struct{ master *os.File }
 
 func (k keyboard) Write(b []byte) (int, error) { return k.master.Write(b) }

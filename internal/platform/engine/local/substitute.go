@@ -13,19 +13,19 @@ import (
 
 const homeWord = "{{home}}"
 
-// Words are what stands for the words in a Spec.
+// Words are the values of the placeholders in a Spec.
 type Words struct {
 	Home string
 	IP   string
 	Port func(int) int
 }
 
-// word finds the words, and the escape of what only looks like one.
+// word matches placeholders, and the escape of text that looks like one.
 var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|port:([0-9]{1,5})\}\})`)
 
-// Substitute returns the spec with the words replaced in the arguments,
-// environment and directory of every member, and with the ports of its checks
-// mapped likewise. s itself is not changed.
+// Substitute returns the spec with placeholders replaced in the arguments, environment and
+// directory of every member, and with the ports of its checks mapped. s itself is not
+// changed.
 func Substitute(s initproto.Spec, w Words) initproto.Spec {
 	s.Members = slices.Clone(s.Members)
 	for i, m := range s.Members {
@@ -39,7 +39,7 @@ func Substitute(s initproto.Spec, w Words) initproto.Spec {
 	return s
 }
 
-// All replaces the words in each text.
+// All replaces placeholders in each text.
 func (w Words) All(texts []string) []string {
 	out := slices.Clone(texts)
 	for i := range out {
@@ -48,7 +48,7 @@ func (w Words) All(texts []string) []string {
 	return out
 }
 
-// In replaces the words in a text. See engine.Escape for what is none.
+// In replaces placeholders in a text. See engine.Escape for literal text.
 func (w Words) In(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -78,8 +78,8 @@ func mapPorts(c initproto.Check, port func(int) int) initproto.Check {
 	return c
 }
 
-// MentionsPort tells whether some member's arguments or environment say
-// {{port:N}}, so that it can be told to listen on another number.
+// MentionsPort reports whether a member's arguments or environment contain {{port:N}}, so
+// that it can listen on another number.
 func MentionsPort(s initproto.Spec, port int) bool {
 	wanted := "{{port:" + strconv.Itoa(port) + "}}"
 	has := func(text string) bool { return slices.Contains(word.FindAllString(text, -1), wanted) }

@@ -19,8 +19,8 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// Exec starts a process beside the instance's own: a child of this server, which
-// ends with it.
+// Exec starts a process beside those of the instance: a child of this server, which ends
+// with it.
 func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (engine.Process, error) {
 	d, err := e.lookup(id)
 	if err != nil {
@@ -60,7 +60,7 @@ func ownerOf(c *syscall.Credential) *local.Owner {
 	return &local.Owner{User: int(c.Uid), Group: int(c.Gid)}
 }
 
-// command is what Exec starts, without input and output.
+// command returns the command for Exec, without input and output.
 func command(d *local.Dir, r engine.ExecRequest) (*exec.Cmd, error) {
 	if len(r.Args) == 0 {
 		return nil, errors.New("nothing to run")
@@ -96,7 +96,7 @@ func mainEnv(s initproto.Spec) []string {
 	return s.Members[0].Env
 }
 
-// lookPath finds a program as the instance's own shell would, not ours.
+// lookPath finds a program in the PATH of the instance.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if filepath.IsAbs(name) {
@@ -107,7 +107,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	for _, v := range env {
 		if value, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = value // the last one counts
+			path = value // the last one takes effect
 		}
 	}
 	for _, folder := range filepath.SplitList(path) {
@@ -122,14 +122,14 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	return "", fmt.Errorf("%s: %w in PATH=%s", name, exec.ErrNotFound, path)
 }
 
-// process is one that Exec started.
+// process is a process started by Exec.
 type process struct {
 	*local.Stdio
 	*local.Child
 	stop func() bool
 }
 
-// Close kills what still runs and gives everything back.
+// Close kills the process if it still runs and releases its resources.
 func (p *process) Close() error {
 	err := p.Signal(int(syscall.SIGKILL))
 	<-p.Done()

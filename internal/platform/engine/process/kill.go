@@ -15,10 +15,10 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// kill ends every process of an instance at once and returns when none is left.
+// kill kills every process of an instance and returns when none is left.
 //
-// ingot-init is stopped first, not killed: while it exists, whatever loses its
-// parent becomes its child, so that nothing can get away.
+// ingot-init is stopped first, not killed: while it exists, processes that lose their
+// parent become its children, so that none can escape.
 func (e *Engine) kill(ctx context.Context, d *local.Dir) error {
 	first, err := e.first(d)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -47,14 +47,14 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// wanted is what is known of an instance's processes.
+// wanted identifies the processes of an instance.
 type wanted struct {
 	first local.ProcessID // ingot-init
 	home  string          // the instance's directory, which is in their environment
 	state initproto.State
 }
 
-// killAll kills all but ingot-init until there is nobody left.
+// killAll kills all processes except ingot-init until none is left.
 func (w wanted) killAll(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, err := w.find()
@@ -74,7 +74,7 @@ func (w wanted) killAll(ctx context.Context) error {
 	}
 }
 
-// find returns the instance's processes that are not ended, without ingot-init.
+// find returns the instance's processes that have not ended, without ingot-init.
 func (w wanted) find() ([]local.Stat, error) {
 	table, err := local.Processes()
 	if err != nil {
@@ -89,8 +89,7 @@ func (w wanted) find() ([]local.Stat, error) {
 	return left, nil
 }
 
-// is tells whether a process belongs to the instance by itself, whoever its
-// parent is.
+// is reports whether a process itself belongs to the instance, whatever its parent.
 func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
 	if w.first.PID != 0 {
 		if s.ID() == w.first {
@@ -103,9 +102,9 @@ func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
 	return s.PID != os.Getpid() && (w.marked(s.PID) || w.orphan(s, table))
 }
 
-// marked reports whether a process has inherited the environment of the
-// instance: a variable whose value is the instance's directory or leads into it,
-// as HOME does. Where a shell happens to stand says nothing.
+// marked reports whether a process has inherited the environment of the instance: a
+// variable whose value is the instance's directory or a path below it, such as HOME. The
+// working directory of a process proves nothing.
 func (w wanted) marked(pid int) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -119,16 +118,16 @@ func (w wanted) marked(pid int) bool {
 	return false
 }
 
-// names reports whether a variable leads into a directory.
+// names reports whether the value of a variable is dir or a path below it.
 func names(variable, dir string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	rest, ok := strings.CutPrefix(value, dir)
 	return ok && (rest == "" || rest[0] == '/') && name != "PWD" && name != "OLDPWD"
 }
 
-// orphan tells whether a process that has cleared its environment was left by a
-// member when ingot-init was killed: it is in the session or process group that
-// the member led. A leader that is there but not ours has the number anew.
+// orphan reports whether a process that has cleared its environment was left by a member
+// when ingot-init was killed: it is in the session or process group that the member led. If
+// the leader exists but does not belong to the instance, its pid was reused.
 func (w wanted) orphan(s local.Stat, table map[int]local.Stat) bool {
 	if w.first.PID == 0 || w.state.Phase == initproto.Ended || w.first.Alive() {
 		return false

@@ -9,14 +9,14 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Options say where an engine keeps its things.
+// Options configure an engine.
 type Options struct {
 	Root, Cache, Init, Host string
 	Overcommit              int
 	Log                     *slog.Logger
 }
 
-// New says that there is no such engine here.
+// New returns an error, because the engine needs Linux.
 func New(Options) (engine.Engine, error) {
 	return nil, errors.New("the process engine needs Linux")
 }

@@ -20,18 +20,18 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// Options say where an engine keeps its things.
+// Options configure an engine.
 type Options struct {
 	// Root is the directory of instances. One server uses it at a time.
 	Root string
-	// Cache is the directory of shared archives; cache beside Root if empty.
+	// Cache is the directory of shared archives; "cache" next to Root if empty.
 	Cache string
 	// Init is the ingot-init program; see local.InitPath if empty.
 	Init string
-	// Host is the address of this machine to tell; loopback if empty.
+	// Host is the address of this machine for instances; loopback if empty.
 	Host string
-	// Overcommit is how many times the machine's memory the limits of all
-	// instances may add up to; local.DefaultOvercommit if zero.
+	// Overcommit is the ratio of the sum of all memory limits to the machine's memory;
+	// local.DefaultOvercommit if zero.
 	Overcommit int
 	Log        *slog.Logger
 }
@@ -46,23 +46,23 @@ type Engine struct {
 	room  *local.Room
 	ids   local.Keyed
 
-	// open ends with Close, and with it every stream and every Exec.
-	open  context.Context //nolint:containedctx // the life of the engine, not of a call
+	// open is cancelled by Close, and with it every stream and every Exec.
+	open  context.Context //nolint:containedctx // the lifetime of the engine, not of a call
 	close context.CancelFunc
 	execs sync.WaitGroup
 
 	mu       sync.Mutex
-	starting map[string]bool   // not to be seen yet
-	children map[string]*child // the inits that this server process started
+	starting map[string]bool   // not visible yet
+	children map[string]*child // ingot-init processes started by this server process
 	usage    usageCache
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// cacheUnused is how long an archive that no instance uses stays unpacked.
+// cacheUnused is how long an unused archive stays unpacked.
 const cacheUnused = 7 * 24 * time.Hour
 
-// New opens the engine on a directory and takes over the instances in it.
+// New opens the engine on a directory and adopts the instances in it.
 func New(o Options) (*Engine, error) {
 	initPath, err := local.InitPath(o.Init)
 	if err != nil {
@@ -107,7 +107,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// adopt cleans up after a server that died, and takes over its instances.
+// adopt cleans up after a server that died, and adopts its instances.
 func (e *Engine) adopt() error {
 	if err := local.Recover(e.root, func(d *local.Dir) error { return e.kill(e.open, d) }); err != nil {
 		return err
@@ -120,17 +120,17 @@ func (e *Engine) adopt() error {
 		e.room.Adopt(d.ID(), d.Meta().Limits)
 		for _, p := range d.Meta().Ports {
 			if err := e.ports.Adopt(p.Listens); err != nil {
-				e.log.Warn("an instance's port is reserved by another server", "instance", d.ID(), "port", p.Listens, "err", err)
+				e.log.Warn("port of an instance is reserved by another server", "instance", d.ID(), "port", p.Listens, "err", err)
 			}
 		}
 	}
 	if err := e.cache.Prune(e.root, cacheUnused); err != nil {
-		e.log.Warn("cleaning the cache of archives", "err", err)
+		e.log.Warn("cleaning the archive cache failed", "err", err)
 	}
 	return nil
 }
 
-// Describe says that nothing is kept apart.
+// Describe reports that instances are not isolated.
 func (e *Engine) Describe() engine.Description {
 	return engine.Description{
 		Name: "process",
@@ -151,12 +151,12 @@ func (e *Engine) Signal(_ context.Context, id string) error {
 		err = first.Signal(sigTerm)
 	}
 	if errors.Is(err, os.ErrProcessDone) {
-		return nil // it has ended by itself
+		return nil // it has ended
 	}
 	return err
 }
 
-// Remove kills what runs and deletes what there is.
+// Remove kills the instance's processes and deletes its directory.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	if local.CheckID(id) != nil {
 		return nil
@@ -176,7 +176,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.destroy(ctx, d)
 }
 
-// destroy ends and deletes an instance, complete or half-made.
+// destroy kills and deletes an instance, complete or not.
 func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
 	if err := e.kill(ctx, d); err != nil {
 		return fmt.Errorf("instance %s: %w", d.ID(), err)
@@ -220,8 +220,8 @@ func (e *Engine) Get(_ context.Context, id string) (engine.Instance, error) {
 }
 
 func (e *Engine) instance(d *local.Dir) engine.Instance {
-	// Whether it runs is asked first: it may end in between, and an instance
-	// that does not run must show its last state.
+	// Check this first: it may end in between, and an instance that does not run must have
+	// its last state.
 	running := e.running(d)
 	m := d.Meta()
 	return engine.Instance{
@@ -241,15 +241,15 @@ func (e *Engine) Records(ctx context.Context, id string, after engine.Position) 
 	})
 }
 
-// Dial connects to an address of this machine: a port of the Spec on loopback
-// is reached under the number that the instance listens on.
+// Dial connects to an address of this machine: a port of the Spec on loopback is mapped to
+// the number that the instance listens on.
 func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Conn, error) {
 	d, err := e.lookup(id)
 	if err != nil {
 		return nil, err
 	}
 	if !e.running(d) {
-		// What listens on its port now is somebody else.
+		// Another program may listen on its port now.
 		return nil, fmt.Errorf("instance %s has ended", id)
 	}
 	if host, port, err := net.SplitHostPort(address); err == nil && isLoopback(host) {
@@ -280,9 +280,8 @@ func (e *Engine) Collect(ctx context.Context, id, path string, w io.Writer) erro
 	return d.Collect(ctx, path, d.Home(), w)
 }
 
-// Close ends streams and Execs. Instances go on, and those that this server
-// process started are still waited for when they end, so that they leave no
-// zombies.
+// Close closes streams and Execs. Instances keep running, and those started by this server
+// process are still waited for, so that they leave no zombies.
 func (e *Engine) Close() error {
 	e.close()
 	e.execs.Wait()
@@ -290,21 +289,19 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// first is the instance's ingot-init; os.ErrProcessDone if it was never
-// started.
+// first returns the instance's ingot-init; os.ErrProcessDone if it was never started.
 func (e *Engine) first(d *local.Dir) (local.ProcessID, error) {
 	var id local.ProcessID
 	err := local.ReadJSON(filepath.Join(d.Control(), firstFile), &id)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	// The server died between starting it and writing this down, or it is
-	// being started now.
+	// The server died between starting it and writing the file, or it is being started now.
 	return e.find(d)
 }
 
-// lookup returns an instance's directory. One that is being started is not there
-// yet: it would look as if it had ended.
+// lookup returns an instance's directory. One that is being started is not found yet: it
+// would look as if it had ended.
 func (e *Engine) lookup(id string) (*local.Dir, error) {
 	if e.isStarting(id) {
 		return nil, engine.ErrNotFound
@@ -334,7 +331,7 @@ func (e *Engine) child(d *local.Dir) *child {
 	return e.children[d.ID()]
 }
 
-// running tells whether the instance's ingot-init runs.
+// running reports whether the instance's ingot-init runs.
 func (e *Engine) running(d *local.Dir) bool {
 	if c := e.child(d); c != nil {
 		return c.running()
@@ -343,7 +340,7 @@ func (e *Engine) running(d *local.Dir) bool {
 	return err == nil && first.Alive()
 }
 
-// gone blocks until the instance's ingot-init has ended, or ctx has.
+// gone waits until the instance's ingot-init has ended, or ctx ends.
 func (e *Engine) gone(ctx context.Context, d *local.Dir) error {
 	if c := e.child(d); c != nil {
 		select {

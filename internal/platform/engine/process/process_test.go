@@ -34,7 +34,7 @@ func options() enginetest.Options {
 	return enginetest.Options{KillInit: killInit, Leftovers: leftovers}
 }
 
-// TestEngine runs the suite with members that are whoever runs the tests.
+// TestEngine runs the suite with members of the user who runs the tests.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, newEngine, options())
@@ -48,7 +48,7 @@ func TestEngineUser(t *testing.T) {
 		t.Skip("only root can run processes of another user")
 	}
 	o := options()
-	o.User, o.Group = 65111, 65111 // nobody has it
+	o.User, o.Group = 65111, 65111 // unused
 	enginetest.Run(t, newEngine, o)
 }
 
@@ -65,7 +65,7 @@ func killInit(t *testing.T, dir string, _ engine.Engine, id string) {
 
 // leftovers finds directories and processes of an engine: those that have its
 // directory in their command, environment or as their working directory, and
-// zombies of ours.
+// zombie children.
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
 	var left []string

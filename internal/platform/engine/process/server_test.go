@@ -127,7 +127,7 @@ func TestServerKilled(t *testing.T) {
 			if left := leftovers(t, dir); len(left) > 0 {
 				t.Errorf("left over: %v", left)
 			}
-			// Whoever has it now may leave it a zombie for a while.
+			// Its new parent may leave it a zombie for a while.
 			pid, err := strconv.Atoi(execed)
 			if err != nil {
 				t.Fatal(err)

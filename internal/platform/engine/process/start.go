@@ -28,18 +28,18 @@ import (
 )
 
 const (
-	// firstFile in the control directory says which process is ingot-init.
+	// firstFile in the control directory identifies the process of ingot-init.
 	firstFile = "init.json"
-	// complaintsFile is what ingot-init has to say that is no record.
+	// complaintsFile has the standard error of ingot-init.
 	complaintsFile = "init.log"
-	// marker is an environment variable of ingot-init. Members do not see it: they
-	// are known by HOME.
+	// marker is an environment variable of ingot-init. Members do not have it: they are
+	// identified by HOME.
 	marker = "INGOT_INSTANCE"
 
 	sigTerm = syscall.SIGTERM
 )
 
-// Start makes an instance and runs it.
+// Start creates an instance and runs it.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 		return errors.New("the engine is closed")
 	}
 	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
-		return err // exists already, or cannot be read
+		return err // already exists, or cannot be read
 	}
 	if err := e.room.Take(s.ID, s.Limits); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 			return nil
 		}
 	}
-	// Also when ctx is the reason, everything is taken down.
+	// Clean up even if ctx was cancelled.
 	err = fmt.Errorf("starting instance %s: %w", s.ID, err)
 	if d != nil {
 		err = errors.Join(err, e.destroy(context.WithoutCancel(ctx), d))
@@ -89,8 +89,8 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 
 var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
 
-// reserve finds a number of this machine for each port of the spec, and for
-// those that only members speak of. On failure none is kept.
+// reserve allocates a port of this machine for each port of the spec, and for those that
+// only members mention. If it fails, none is kept.
 func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 	wanted := slices.Clone(s.Ports)
 	for _, m := range s.Launch.Members {
@@ -128,8 +128,8 @@ func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 	return ports, nil
 }
 
-// listens maps a port of the spec to the number that the instance listens on.
-// Others are as they are.
+// listens maps a port of the spec to the number that the instance listens on. Others are
+// unchanged.
 func listens(ports []engine.Port) func(int) int {
 	return func(inside int) int {
 		for _, p := range ports {
@@ -141,13 +141,13 @@ func listens(ports []engine.Port) func(int) int {
 	}
 }
 
-// wordsOf are the words of an instance in a directory.
+// wordsOf returns the placeholder values of an instance.
 func wordsOf(d *local.Dir, ports []engine.Port, ip string) local.Words {
 	return local.Words{Home: d.Home(), IP: ip, Port: listens(ports)}
 }
 
-// build makes the directory of an instance with its files. What it returns,
-// also with an error, has to be destroyed.
+// build creates the directory of an instance with its files. The caller must destroy the
+// result, even with an error.
 func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) (*local.Dir, error) {
 	d, err := local.Create(e.root, s.ID)
 	if err != nil {
@@ -156,7 +156,7 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 	return d, background.Do("engine/process start", func() error { return e.fill(ctx, d, s, ports) })
 }
 
-// fill gives an instance its files and writes down what it is.
+// fill unpacks the files of an instance and writes its metadata.
 func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []engine.Port) error {
 	keys, readOnly, err := e.unpack(ctx, d, s.Files)
 	if err != nil {
@@ -185,8 +185,8 @@ func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []
 	})
 }
 
-// unpack puts the files in place. A read-only archive with a key and a place of
-// its own is unpacked once for all instances.
+// unpack unpacks the files. A read-only archive with a key and its own target is unpacked
+// once for all instances.
 func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archive) (keys, readOnly []string, err error) {
 	for _, a := range files {
 		if a.ReadOnly && a.Target != "" {
@@ -201,7 +201,7 @@ func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archiv
 				keys = append(keys, a.Key)
 				continue
 			}
-			// Something is there already: into that, then.
+			// Something exists there: unpack into that.
 		}
 		if err := d.Unpack(ctx, []engine.Archive{a}, 0); err != nil {
 			return nil, nil, err
@@ -210,8 +210,8 @@ func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archiv
 	return keys, readOnly, ctx.Err()
 }
 
-// passable sees that a user gets through to a directory, since otherwise its
-// processes fail in ways that do not tell why.
+// passable checks that a user can reach a directory, because otherwise its processes fail
+// with obscure errors.
 func passable(path string, user, group int) error {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -236,9 +236,9 @@ func passable(path string, user, group int) error {
 	}
 }
 
-// child is an ingot-init that this server process has started.
+// child is an ingot-init started by this server process.
 type child struct {
-	done chan struct{} // closed when it was waited for
+	done chan struct{} // closed after it was waited for
 }
 
 func (c *child) running() bool {
@@ -250,8 +250,7 @@ func (c *child) running() bool {
 	}
 }
 
-// run starts ingot-init in a session of its own, so that nothing that ends this
-// server ends it too.
+// run starts ingot-init in its own session, so that it survives this server.
 func (e *Engine) run(d *local.Dir, limits engine.Limits) error {
 	complaints, err := os.OpenFile(filepath.Join(d.Control(), complaintsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -268,13 +267,13 @@ func (e *Engine) run(d *local.Dir, limits engine.Limits) error {
 		return err
 	}
 	c := &child{done: make(chan struct{})}
-	first, err := local.Identify(cmd.Process.Pid) // ours until we wait for it, so the pid is right
+	first, err := local.Identify(cmd.Process.Pid) // not reaped yet, so the pid is right
 	e.mu.Lock()
 	e.children[d.ID()] = c
 	e.mu.Unlock()
 	background.Go("engine/process wait", func() {
 		defer close(c.done)
-		_ = cmd.Wait() // how it ended is in its records
+		_ = cmd.Wait() // its records say how it ended
 	})
 	if err != nil {
 		return err
@@ -282,9 +281,8 @@ func (e *Engine) run(d *local.Dir, limits engine.Limits) error {
 	return local.WriteJSON(filepath.Join(d.Control(), firstFile), first)
 }
 
-// limited puts the bound on open files before a command. Only a process itself
-// can set it before it starts others, so a shell does it and becomes the
-// command.
+// limited prefixes a command with the limit of open files. A process can only set it for
+// itself, so a shell does and then execs the command.
 func (e *Engine) limited(limits engine.Limits, command ...string) []string {
 	if limits.Files <= 0 {
 		return command
@@ -297,8 +295,8 @@ func (e *Engine) limited(limits engine.Limits, command ...string) []string {
 	return append([]string{"/bin/sh", "-c", `ulimit -n "$0"; exec "$@"`, strconv.FormatUint(files, 10)}, command...)
 }
 
-// find looks for an instance's ingot-init among the processes of this machine:
-// the one program of ours that was told this control directory.
+// find looks for an instance's ingot-init among the processes of this machine: the program
+// that has this control directory as its argument.
 func (e *Engine) find(d *local.Dir) (local.ProcessID, error) {
 	table, err := local.Processes()
 	if err != nil {
@@ -318,7 +316,8 @@ func (e *Engine) find(d *local.Dir) (local.ProcessID, error) {
 	return local.ProcessID{}, os.ErrProcessDone
 }
 
-// user is whom processes of the instance run as, nil for ourselves.
+// user returns the credentials for processes of the instance; nil means those of this
+// process.
 func user(s initproto.Spec) *syscall.Credential {
 	if s.User == 0 && s.Group == 0 || os.Geteuid() != 0 {
 		return nil

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// diskFresh is how long the size of a home directory is believed.
+	// diskFresh is how long the size of a home directory is cached.
 	diskFresh = 10 * time.Second
-	// tableFresh is how long the process table is: many instances are asked
-	// for one after the other.
+	// tableFresh is how long the process table is cached: usage is often read for many
+	// instances in a row.
 	tableFresh = 250 * time.Millisecond
 )
 
@@ -24,7 +24,7 @@ type diskUse struct {
 	at    time.Time
 }
 
-// usageCache keeps what is costly to find out.
+// usageCache caches values that are expensive to read.
 type usageCache struct {
 	mu      sync.Mutex
 	disk    map[string]diskUse
@@ -68,9 +68,8 @@ func (c *usageCache) diskOf(ctx context.Context, d *local.Dir) (int64, error) {
 	return n, nil
 }
 
-// Usage sums up the instance's processes. Memory that several of them share is
-// counted for each, so that it is rather too much. Nothing is killed for it: the
-// limit is only told.
+// Usage sums up the instance's processes. Memory that several of them share is counted for
+// each, so the sum is rather too high. The memory limit is reported but not enforced.
 func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 	d, err := e.lookup(id)
 	if err != nil {

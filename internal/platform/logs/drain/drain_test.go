@@ -20,6 +20,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
@@ -44,7 +45,7 @@ func TestMessages(t *testing.T) {
 	metrics := drain.Drain{ID: "metrics", URL: url + "?drain-type=metrics"}
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {plain, full, metrics}}}, o)
-	eventually(t, "all begin", func() bool {
+	testkit.Eventually(t, "all begin", func() bool {
 		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
 		return len(files) == 2
 	})
@@ -135,7 +136,7 @@ func TestAway(t *testing.T) {
 	settled(t, s, m)
 	r.stop()
 	write(t, s, "a", 20, 120)
-	eventually(t, "the failure is told", func() bool { return len(said(t, s, "a")) > 0 })
+	testkit.Eventually(t, "the failure is told", func() bool { return len(said(t, s, "a")) > 0 })
 	if text := said(t, s, "a")[0]; !strings.HasPrefix(text, "Syslog Drain: Error when writing to syslog://"+address+": ") {
 		t.Error(text)
 	}
@@ -162,13 +163,13 @@ func TestAway(t *testing.T) {
 	third := listen(t, address, nil, 0, 0)
 	m = start(t, s, source, options(dir))
 	checkComplete(t, third.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 200 }), 0, 200)
-	// A drain that is no longer wanted is forgotten; not when nobody can tell.
+	// A drain that is no longer wanted is forgotten; not while the source fails.
 	source.set(nil, errors.New("the database is away"))
 	m.Kick()
 	settled(t, s, m)
 	source.set(map[string][]drain.Drain{}, nil)
 	m.Kick()
-	eventually(t, "the position is gone", func() bool { _, err := os.Stat(files[0]); return errors.Is(err, os.ErrNotExist) })
+	testkit.Eventually(t, "the position is gone", func() bool { _, err := os.Stat(files[0]); return errors.Is(err, os.ErrNotExist) })
 	if len(m.Stats()) != 0 {
 		t.Errorf("%+v", m.Stats())
 	}
@@ -188,10 +189,10 @@ func TestAwayForManyTries(t *testing.T) {
 	settled(t, s, m)
 	r.stop()
 	write(t, s, "a", 0, 2000)
-	eventually(t, "it failed often", func() bool { return m.Stats()[0].Failures >= 10 })
+	testkit.Eventually(t, "it failed often", func() bool { return m.Stats()[0].Failures >= 10 })
 	r = listen(t, address, nil, 0, 0)
 	checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 2000 }), 0, 2000)
-	eventually(t, "it is said to be well", func() bool { st := m.Stats()[0]; return st.Failures == 0 && st.Error == "" })
+	testkit.Eventually(t, "it is said to be well", func() bool { st := m.Stats()[0]; return st.Failures == 0 && st.Error == "" })
 }
 
 // Lines that the store had to drop before the receiver came back are counted,
@@ -216,7 +217,7 @@ func TestAwayTooLong(t *testing.T) {
 	if lost == 0 || len(got)+int(lost) < total {
 		t.Errorf("%d lines came, %d are told to be lost, %d were written", len(got), lost, total)
 	}
-	eventually(t, "the loss is told", func() bool {
+	testkit.Eventually(t, "the loss is told", func() bool {
 		return strings.Contains(strings.Join(said(t, s, "a"), "\n"), "lines were not sent to syslog://")
 	})
 }
@@ -235,18 +236,18 @@ func TestPrivateAddressesAndSecrets(t *testing.T) {
 		"b": {{ID: "d", URL: "https://hunter2:hunter2@" + host + "/hunter2?hunter2=hunter2"}},
 		"c": {{ID: "d", URL: "ftp://hunter2:hunter2@" + host}},
 	}}, o)
-	eventually(t, "they begin", func() bool {
+	testkit.Eventually(t, "they begin", func() bool {
 		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
 		return len(files) == 2
 	})
 	for _, app := range []string{"a", "b"} {
 		write(t, s, app, 0, 1)
-		eventually(t, "it is refused", func() bool { return len(said(t, s, app)) > 0 })
+		testkit.Eventually(t, "it is refused", func() bool { return len(said(t, s, app)) > 0 })
 		if text := said(t, s, app)[0]; !strings.Contains(text, "private network") || strings.Contains(text, "hunter2") {
 			t.Error(text)
 		}
 	}
-	eventually(t, "the bad URL is told", func() bool { return len(said(t, s, "c")) > 0 })
+	testkit.Eventually(t, "the bad URL is told", func() bool { return len(said(t, s, "c")) > 0 })
 	if text := said(t, s, "c")[0]; !strings.Contains(text, "must begin with syslog://") || strings.Contains(text, "hunter2") {
 		t.Error(text)
 	}
@@ -325,7 +326,7 @@ func TestAppsDoNotWaitForEachOther(t *testing.T) {
 		"noisy": {{ID: "d", URL: "syslog://" + stuck.Addr().String()}},
 		"quiet": {{ID: "d", URL: "syslog://" + r.listener.Addr().String()}},
 	}}, o)
-	eventually(t, "they begin", func() bool {
+	testkit.Eventually(t, "they begin", func() bool {
 		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
 		return len(files) == 2
 	})

@@ -16,11 +16,11 @@ import (
 
 const (
 	requestTimeout = 30 * time.Second
-	// maxBody bounds the messages in one request, but for one that is longer alone.
+	// maxBody limits the messages in one request, except for a single longer one.
 	maxBody = 256 << 10
 )
 
-// poster sends messages as bodies of requests.
+// poster sends messages as request bodies.
 type poster struct {
 	client *http.Client
 	url    string
@@ -31,7 +31,7 @@ type poster struct {
 func newPoster(t *target, g safedial.Guard) sender {
 	return &poster{url: t.url, batch: t.scheme == schemeBatch, client: &http.Client{
 		Timeout: requestTimeout,
-		// No proxy: it would decide about addresses in our place.
+		// No proxy: it would connect to addresses that the guard does not see.
 		Transport: &http.Transport{
 			DialContext: newDialer(g).DialContext, TLSClientConfig: t.tls, TLSHandshakeTimeout: dialTimeout,
 			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
@@ -40,17 +40,17 @@ func newPoster(t *target, g safedial.Guard) sender {
 	}}
 }
 
-func (p *poster) send(ctx context.Context, parcels []parcel) error {
-	for len(parcels) > 0 {
+func (p *poster) send(ctx context.Context, messages []message) error {
+	for len(messages) > 0 {
 		n := 1
-		body := parcels[0].text
+		body := messages[0].text
 		if p.batch {
 			body = slices.Clone(body)
-			for ; n < len(parcels) && len(body)+len(parcels[n].text) <= maxBody; n++ {
-				body = append(body, parcels[n].text...)
+			for ; n < len(messages) && len(body)+len(messages[n].text) <= maxBody; n++ {
+				body = append(body, messages[n].text...)
 			}
 		}
-		last := parcels[n-1].number
+		last := messages[n-1].number
 		if err := p.post(ctx, body); err != nil {
 			var refused *refusedError
 			if errors.As(err, &refused) {
@@ -59,7 +59,7 @@ func (p *poster) send(ctx context.Context, parcels []parcel) error {
 			return err
 		}
 		p.done = last
-		parcels = parcels[n:]
+		messages = messages[n:]
 	}
 	return nil
 }
@@ -73,14 +73,14 @@ func (p *poster) post(ctx context.Context, body []byte) error {
 	r.Header.Set("User-Agent", "ingot")
 	answer, err := p.client.Do(r)
 	if err != nil {
-		// The URL, which may hold secrets, stays out of the message.
+		// Keep the URL out of the message, because it may hold secrets.
 		if inside := (*url.Error)(nil); errors.As(err, &inside) {
 			err = inside.Err
 		}
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be reused
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
 		return nil

@@ -18,45 +18,45 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-// Drain is one place that an app's lines are sent to.
+// Drain is a log drain of an app.
 type Drain struct {
-	// ID names it among the drains of its app, for its position: a binding's
-	// guid, for example. It stays when the address changes.
+	// ID identifies the drain among those of its app, for its position: a binding's guid,
+	// for example. It does not change with the URL.
 	ID  string
 	URL string // it may hold secrets
-	// Certificate and Key, in PEM, are shown to the receiver; CA is who signed
-	// the receiver's certificate, when the system does not know that. TLS only.
+	// Certificate and Key, in PEM, are the client certificate; CA is the authority of the
+	// receiver's certificate, if the system does not know it. TLS only.
 	Certificate, Key, CA []byte
 	// Host is the HOSTNAME of messages; see Hostname.
 	Host string
-	// About is what is known of the app: names of org, space and app.
+	// About describes the app: names of org, space and app.
 	About logs.About
 }
 
-// Source knows the drains of all apps, by the apps' guids.
+// Source returns the drains of all apps, by app guid.
 type Source interface {
 	Drains(ctx context.Context) (map[string][]Drain, error)
 }
 
 // Options of a Manager. Zero fields mean the default.
 type Options struct {
-	Dir      string        // keeps positions; required
-	Interval time.Duration // between looks at the source; 30 s
-	// Guard says which addresses may be sent to; by default the internet only.
+	Dir      string        // directory of positions; required
+	Interval time.Duration // between reads of the source; 30 s
+	// Guard decides which addresses are allowed; by default the internet only.
 	Guard safedial.Guard
 	Roots *x509.CertPool // of receivers' certificates; nil means the system's
-	// Settle is how long a connection must last after a line for that to count
-	// as taken; 5 s.
+	// Settle is how long a connection must last after a line for the line to count as
+	// received; 5 s.
 	Settle time.Duration
 	// Backoff is the first pause after a failure; it doubles up to a minute. 1 s.
 	Backoff time.Duration
-	// TellEvery is how often the app's log is told of lines that are given up: a
-	// receiver that takes nothing must not fill the log with that. 30 s.
+	// TellEvery is the shortest time between reports of dropped lines in the app's log, so
+	// that a failing receiver does not fill it. 30 s.
 	TellEvery time.Duration
 	Log       *slog.Logger
 }
 
-// Manager keeps a worker for every drain.
+// Manager runs a worker for every drain.
 type Manager struct {
 	background.Part
 	store   *logs.Store
@@ -84,7 +84,7 @@ func New(store *logs.Store, source Source, o Options) *Manager {
 	return &Manager{store: store, source: source, options: o, kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
 }
 
-// Kick has the source looked at soon: its drains changed.
+// Kick triggers a read of the source: its drains changed.
 func (m *Manager) Kick() {
 	select {
 	case m.kick <- struct{}{}:
@@ -92,7 +92,7 @@ func (m *Manager) Kick() {
 	}
 }
 
-// Start begins to send.
+// Start starts sending.
 func (m *Manager) Start(ctx context.Context) error {
 	return m.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		if err := os.MkdirAll(m.options.Dir, 0o700); err != nil {
@@ -116,14 +116,14 @@ func (m *Manager) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends all workers; each keeps its position.
+// Stop stops all workers; each keeps its position.
 func (m *Manager) Stop() { m.Halt(nil) }
 
 func (m *Manager) refresh(ctx context.Context) {
 	wanted, err := m.source.Drains(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			m.options.Log.WarnContext(ctx, "the log drains of apps cannot be looked up; those known stay", "error", err)
+			m.options.Log.WarnContext(ctx, "reading the log drains failed, keeping the known ones", "error", err)
 		}
 		return
 	}
@@ -139,8 +139,8 @@ func (m *Manager) refresh(ctx context.Context) {
 	}
 }
 
-// adjust ends workers that are not wanted, or not as they are, and starts those
-// that are missing.
+// adjust stops workers whose drain was removed or changed, and starts those that are
+// missing.
 func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +160,7 @@ func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
 		delete(m.workers, key)
 	}
 	for _, w := range ending {
-		<-w.done // its position is kept now
+		<-w.done // its position is stored now
 	}
 	if ctx.Err() != nil {
 		return
@@ -187,21 +187,21 @@ func (m *Manager) startWorker(ctx context.Context, key workerKey, d Drain) *work
 	return w
 }
 
-// Stat is how a drain is doing.
+// Stat is the state of a drain.
 type Stat struct {
 	App, ID string
 	Target  string // scheme and host
-	Ready   bool   // it knows where to go on
-	Taken   uint64 // number of the last line that the receiver has
-	Sent    uint64 // lines, since it was started; some perhaps twice
-	Lost    uint64 // lines that were given up
-	Waiting uint64 // lines that are not known to be taken
-	Error   string // what is wrong at the moment
-	// Failures is how often in a row it has failed by now.
+	Ready   bool   // its position is known
+	Taken   uint64 // number of the last line that was received
+	Sent    uint64 // lines since the start, including repeated ones
+	Lost    uint64 // dropped lines
+	Waiting uint64 // lines that may not have been received
+	Error   string // current error
+	// Failures is the number of failures in a row.
 	Failures uint64
 }
 
-// Stats lists all drains.
+// Stats returns the state of all drains.
 func (m *Manager) Stats() []Stat {
 	m.mu.Lock()
 	workers := make([]*worker, 0, len(m.workers))

@@ -14,14 +14,14 @@ import (
 const (
 	priorityOut = 14 // user-level, informational
 	priorityErr = 11 // user-level, error
-	// tagsID names the structured data; the number is Cloud Foundry's.
+	// tagsID is the id of the structured data, with Cloud Foundry's enterprise number.
 	tagsID      = "tags@47450"
 	timeFormat  = "2006-01-02T15:04:05.000000-07:00"
 	maxHostPart = 63
 )
 
-// Hostname is what a drain has as host name: org, space and app, in the
-// characters that host names have.
+// Hostname returns the host name of an app's messages: org, space and app, in the
+// characters of host names.
 func Hostname(org, space, app string) string {
 	var parts []string
 	for _, part := range []string{org, space, app} {
@@ -42,8 +42,8 @@ func Hostname(org, space, app string) string {
 	return strings.Join(parts, ".")
 }
 
-// appendMessage adds a line as a message of RFC 5424, ended by a line break as
-// Cloud Foundry's are.
+// appendMessage appends a line as a message of RFC 5424, ended by a line break as in Cloud
+// Foundry.
 func appendMessage(b []byte, e *platform.LogLine, d *Drain, metadata bool) []byte {
 	priority := priorityOut
 	if e.Stderr {
@@ -71,7 +71,7 @@ func appendMessage(b []byte, e *platform.LogLine, d *Drain, metadata bool) []byt
 	return append(b, '\n')
 }
 
-// appendField adds a header field: printable ASCII without spaces.
+// appendField appends a header field: printable ASCII without spaces.
 func appendField(b []byte, text string, most int) []byte {
 	b = append(b, ' ')
 	start := len(b)
@@ -107,7 +107,7 @@ func appendTags(b []byte, e *platform.LogLine, d *Drain) []byte {
 	return append(b, ']')
 }
 
-// appendCounted adds a message after its length, as RFC 5425 and 6587 have it.
+// appendCounted appends a message after its length, as in RFC 5425 and 6587.
 func appendCounted(b, message []byte) []byte {
 	b = strconv.AppendInt(b, int64(len(message)), 10)
 	b = append(b, ' ')

@@ -13,13 +13,13 @@ import (
 
 const positionSuffix = ".json"
 
-// position is how far a drain has got, in a file of its own.
+// position is the position of a drain, in a file of its own.
 type position struct{ path string }
 
 type positionFile struct {
 	App  string `json:"app"`
 	Sent uint64 `json:"sent"` // number of the last line that was taken
-	// Whole tells a file that was cut short from one that was not.
+	// Whole distinguishes a complete file from a truncated one.
 	Whole bool `json:"whole"`
 }
 
@@ -28,8 +28,8 @@ func positionName(app, id string) string {
 	return hex.EncodeToString(sum[:16]) + positionSuffix
 }
 
-// load returns where to go on. known is false when the drain is new; a file that
-// cannot be understood means the oldest line there is: rather twice than never.
+// load returns the position. known is false if the drain is new; a file that cannot be
+// parsed means the oldest line: better twice than never.
 func (p position) load() (sent uint64, known bool, err error) {
 	b, err := os.ReadFile(p.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -40,7 +40,7 @@ func (p position) load() (sent uint64, known bool, err error) {
 	}
 	var f positionFile
 	if err := json.Unmarshal(b, &f); err != nil || !f.Whole {
-		return 0, true, nil //nolint:nilerr // that is what an unreadable file means
+		return 0, true, nil //nolint:nilerr // an unreadable file means that
 	}
 	return f.Sent, true, nil
 }
@@ -52,12 +52,12 @@ func (p position) save(app string, sent uint64) error {
 	}
 	next := p.path + ".new"
 	if err := os.WriteFile(next, b, 0o600); err != nil {
-		return fmt.Errorf("keep the position of a drain: %w", err)
+		return fmt.Errorf("store the position of a drain: %w", err)
 	}
 	return os.Rename(next, p.path)
 }
 
-// sweep removes the positions of drains that are no longer there.
+// sweep removes the positions of drains that no longer exist.
 func sweep(dir string, keep map[string]bool) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

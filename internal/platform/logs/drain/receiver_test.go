@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
@@ -131,7 +132,7 @@ func (r *receiver) await(t testing.TB, what string, done func(messages []string)
 	defer r.mu.Unlock()
 	for !done(r.messages) {
 		if ctx.Err() != nil || r.problem != nil {
-			t.Fatalf("waited in vain for %s; %d messages, problem %v", what, len(r.messages), r.problem)
+			t.Fatalf("timed out waiting for %s; %d messages, problem %v", what, len(r.messages), r.problem)
 		}
 		r.cond.Wait()
 	}
@@ -207,24 +208,10 @@ func write(t testing.TB, s *logs.Store, app string, from, to int) {
 	}
 }
 
-// eventually polls what has no event to wait for.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
 // settled waits until a drain knows that its receiver has everything.
 func settled(t testing.TB, s *logs.Store, m *drain.Manager) {
 	t.Helper()
-	eventually(t, "everything is taken", func() bool {
+	testkit.Eventually(t, "everything is taken", func() bool {
 		all := m.Stats()
 		if len(all) != 1 {
 			return false

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
 )
@@ -69,7 +70,7 @@ func (r *rsyslog) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.stop(syscall.SIGKILL) })
-	eventually(t, "rsyslog listens", func() bool {
+	testkit.Eventually(t, "rsyslog listens", func() bool {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+r.port)
 		if err != nil {
 			return false
@@ -116,7 +117,7 @@ func TestRsyslogRestarts(t *testing.T) {
 	}
 	arrived := func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d lines arrive", n), func() bool { return len(numbers(bare(r.lines(t)))) >= n })
+		testkit.Eventually(t, fmt.Sprintf("%d lines arrive", n), func() bool { return len(numbers(bare(r.lines(t)))) >= n })
 	}
 	more(500)
 	arrived(500)

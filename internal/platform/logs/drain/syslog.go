@@ -21,24 +21,24 @@ const (
 
 // syslogConn is a connection to a syslog server.
 type syslogConn struct {
-	conn    net.Conn // what is written to, TLS or not
+	conn    net.Conn // written to, TLS or not
 	raw     *countingConn
 	settle  time.Duration
 	buf     []byte
-	marks   []mark // what was sent and is not known to be taken, oldest first
-	done    uint64 // number of the last line that is taken
+	marks   []mark // sent but not known to be received, oldest first
+	done    uint64 // number of the last line that was received
 	ended   chan struct{}
-	failure error // why it ended, once it has
+	failure error // why it ended
 }
 
-// mark is a moment in the connection: lines up to a number had been written.
+// mark is a position in the connection: lines up to a number had been written.
 type mark struct {
 	number uint64
 	bytes  int64
 	at     time.Time
 }
 
-// countingConn counts what goes to the network, below TLS.
+// countingConn counts the bytes written to the network, below TLS.
 type countingConn struct {
 	*net.TCPConn
 	written atomic.Int64
@@ -79,7 +79,7 @@ func dialSyslog(ctx context.Context, t *target, g safedial.Guard, settle time.Du
 		}
 		s.conn = secure
 	}
-	// A syslog server says nothing: what can be read is the end.
+	// A syslog server sends nothing: a read returns only at the end.
 	background.Go("log drain", func() {
 		defer close(s.ended)
 		s.failure = errGone
@@ -90,9 +90,9 @@ func dialSyslog(ctx context.Context, t *target, g safedial.Guard, settle time.Du
 	return s, nil
 }
 
-func (s *syslogConn) send(ctx context.Context, parcels []parcel) error {
+func (s *syslogConn) send(ctx context.Context, messages []message) error {
 	s.buf = s.buf[:0]
-	for _, p := range parcels {
+	for _, p := range messages {
 		s.buf = appendCounted(s.buf, p.text)
 	}
 	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
@@ -103,13 +103,13 @@ func (s *syslogConn) send(ctx context.Context, parcels []parcel) error {
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err
 	}
-	s.marks = append(s.marks, mark{parcels[len(parcels)-1].number, s.raw.written.Load(), time.Now()})
+	s.marks = append(s.marks, mark{messages[len(messages)-1].number, s.raw.written.Load(), time.Now()})
 	return nil
 }
 
 func (s *syslogConn) taken(now time.Time) uint64 {
 	select {
-	case <-s.ended: // what it has not taken by now it may never have read
+	case <-s.ended: // unacknowledged lines may never have been read
 		return s.done
 	default:
 	}

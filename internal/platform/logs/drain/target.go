@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The schemes of drains.
+// The URL schemes of drains.
 const (
 	schemeTCP   = "syslog"
 	schemeTLS   = "syslog-tls"
@@ -18,12 +18,12 @@ const (
 	schemeBatch = "https-batch"
 )
 
-// target is where a drain sends to, and what.
+// target is the destination of a drain.
 type target struct {
 	scheme   string
 	address  string // HOST:PORT, of syslog
 	url      string // of HTTPS; it may hold secrets
-	name     string // for people: scheme and host
+	name     string // scheme and host, for messages
 	tls      *tls.Config
 	logs     bool // it wants lines
 	metadata bool
@@ -76,6 +76,6 @@ func parseTarget(d *Drain, roots *x509.CertPool) (*target, error) {
 	return t, nil
 }
 
-// wantsLogs understands drain-type and drain-data: a drain of metrics or traces
-// gets no lines, and there are none of these here.
+// wantsLogs interprets drain-type and drain-data: a drain of metrics or traces gets no
+// lines, and there are no metrics or traces here.
 func wantsLogs(kind string) bool { return kind == "" || kind == "logs" || kind == "all" }

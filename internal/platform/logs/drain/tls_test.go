@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
 )
@@ -72,12 +73,12 @@ func TestTLS(t *testing.T) {
 		mutual  bool
 		problem string
 	}{
-		"trusted":            {drain: drain.Drain{CA: server.certificate}},
-		"not trusted":        {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
-		"system's roots":     {drain: drain.Drain{}, problem: "certificate"},
-		"mutual":             {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate, Key: client.key}, mutual: true},
-		"mutual, but nobody": {drain: drain.Drain{CA: server.certificate}, mutual: true, problem: "certificate"},
-		"not a key":          {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")}, problem: "client certificate cannot be used"},
+		"trusted":                     {drain: drain.Drain{CA: server.certificate}},
+		"not trusted":                 {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
+		"system's roots":              {drain: drain.Drain{}, problem: "certificate"},
+		"mutual":                      {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate, Key: client.key}, mutual: true},
+		"mutual, without certificate": {drain: drain.Drain{CA: server.certificate}, mutual: true, problem: "certificate"},
+		"not a key":                   {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")}, problem: "client certificate cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,13 +93,13 @@ func TestTLS(t *testing.T) {
 			o := options(t.TempDir())
 			o.Settle = time.Second // longer than lines lie about unread
 			m := start(t, s, one("a", d), o)
-			eventually(t, "it begins", func() bool { all := m.Stats(); return len(all) == 1 && (all[0].Ready || all[0].Error != "") })
+			testkit.Eventually(t, "it begins", func() bool { all := m.Stats(); return len(all) == 1 && (all[0].Ready || all[0].Error != "") })
 			write(t, s, "a", 0, 500)
 			if tc.problem == "" {
 				checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 500 }), 0, 500)
 				return
 			}
-			eventually(t, "it is told", func() bool { return len(said(t, s, "a")) > 0 })
+			testkit.Eventually(t, "it is told", func() bool { return len(said(t, s, "a")) > 0 })
 			if text := said(t, s, "a")[0]; !strings.Contains(text, tc.problem) || strings.Contains(text, "hunter2") {
 				t.Error(text)
 			}

@@ -9,8 +9,8 @@ import (
 // established is the state of a connection that neither side has closed.
 const established = 1
 
-// unacknowledged is how many bytes the other side has not acknowledged, and
-// whether the connection is whole: the system knows before anybody reads it.
+// unacknowledged returns how many bytes the peer has not acknowledged, and whether the
+// connection is open: the kernel knows that before a read does.
 func unacknowledged(c *net.TCPConn) (n int64, alive bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

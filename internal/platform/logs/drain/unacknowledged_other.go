@@ -4,5 +4,6 @@ package drain
 
 import "net"
 
-// unacknowledged is not known here; that nobody saw the connection end has to do.
+// unacknowledged is not known on this system; the end of the connection is noticed by
+// reading.
 func unacknowledged(*net.TCPConn) (n int64, alive bool) { return 0, true }

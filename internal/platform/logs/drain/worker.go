@@ -16,15 +16,15 @@ import (
 
 const (
 	maxBackoff = time.Minute
-	// saveEvery is how often the position is kept while lines go out, and how
-	// often it is looked whether lines that are on their way have been taken.
+	// saveEvery is how often the position is stored while lines are sent, and how often
+	// receipt of sent lines is checked.
 	saveEvery = time.Second
-	// patience is how often lines are sent again to a receiver that closes every
-	// connection before they count as taken. From then on fewer are sent at a
-	// time, and waited for.
+	// patience is how often lines are sent again to a receiver that closes every connection
+	// before they count as received. After that fewer are sent at a time, and their receipt
+	// is awaited.
 	patience = 3
-	// resignation is when it is believed that the receiver closes connections by
-	// habit, and that they need not last so long.
+	// resignation is the number of failures after which connections need not last so long,
+	// because the receiver seems to close them regularly.
 	resignation = 20
 )
 
@@ -38,16 +38,16 @@ type worker struct {
 	done     chan struct{}
 	position position
 
-	taken   uint64 // number of the last line that the receiver has
+	taken   uint64 // number of the last line that was received
 	saved   uint64
 	savedAt time.Time
 	read    uint64 // number of the last line that was read
-	failing bool   // the app's log was told
-	owed    uint64 // lines that were given up and not told of yet
+	failing bool   // the failure is in the app's log
+	owed    uint64 // dropped lines that were not reported yet
 	why     string
 	toldAt  time.Time
-	tried   bool // in this session lines were sent
-	stuck   int  // how often in a row lines were sent and none was known to be taken when the way broke
+	tried   bool // lines were sent in this session
+	stuck   int  // how often in a row a session sent lines and none was known to be received
 
 	mu    sync.Mutex
 	stats Stat
@@ -91,18 +91,17 @@ func (w *worker) run(ctx context.Context) {
 		case w.taken > before:
 			pause, w.stuck = o.Backoff, 0
 		case w.tried:
-			// A receiver that could not be reached at all does not count: it says
-			// nothing about how many lines it takes at a time.
+			// A receiver that could not be reached does not count: that says nothing about
+			// how many lines it accepts at a time.
 			w.stuck++
 		}
 		if err == nil {
-			continue // an idle connection ended
+			continue // an idle connection was closed
 		}
-		if !errors.Is(err, logs.ErrClosed) { // who was deleted has no log to tell it in
+		if !errors.Is(err, logs.ErrClosed) { // a deleted app has no log
 			w.fail(err)
 		}
-		// Some more or less, so that the drains to one receiver do not all come
-		// back at once.
+		// Random, so that the drains of one receiver do not all reconnect at once.
 		t := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // not a secret
 		select {
 		case <-ctx.Done():
@@ -114,7 +113,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// begin finds out where to go on, the first time.
+// begin determines the position, the first time.
 func (w *worker) begin() (*logs.Tail, error) {
 	from := logs.After(w.taken)
 	if w.savedAt.IsZero() {
@@ -123,7 +122,7 @@ func (w *worker) begin() (*logs.Tail, error) {
 			return nil, err
 		}
 		if from = logs.After(sent); !known {
-			from = logs.Newest(0) // what was said before is not meant for it
+			from = logs.Newest(0) // a new drain starts with new lines
 		}
 	}
 	t, err := w.manager.store.Tail(w.app, from)
@@ -142,7 +141,7 @@ func (w *worker) begin() (*logs.Tail, error) {
 	return t, nil
 }
 
-// session sends until the way breaks. It returns nil when nothing was on it.
+// session sends until the sender breaks. It returns nil if no line was lost with it.
 func (w *worker) session(ctx context.Context) error {
 	t, err := w.begin()
 	if err != nil {
@@ -181,7 +180,7 @@ func (w *worker) session(ctx context.Context) error {
 			continue
 		}
 		if s == nil {
-			// Only now: a drain of a quiet app needs no connection.
+			// Only now, because the drain of a quiet app needs no connection.
 			if s, err = w.connect(ctx); err != nil {
 				return err
 			}
@@ -192,7 +191,7 @@ func (w *worker) session(ctx context.Context) error {
 	}
 }
 
-// cause is why the way is broken, when it says so within a moment, or err.
+// cause returns why the sender is broken, if it says so within a moment, otherwise err.
 func cause(s sender, err error) error {
 	select {
 	case <-s.broken():
@@ -202,7 +201,7 @@ func cause(s sender, err error) error {
 	}
 }
 
-// next waits for lines; while some are on their way, not for long.
+// next waits for lines, but not for long while some are not known to be received.
 func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -223,7 +222,7 @@ func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, 
 	}
 	b, err := t.Next(waiting)
 	if errors.Is(err, logs.ErrClosed) {
-		// The app's log is gone; should there be another, it begins with 1.
+		// The app's log was deleted; a new one would start with 1.
 		w.taken, w.read = 0, 0
 		return b, err
 	}
@@ -241,8 +240,8 @@ func (w *worker) connect(ctx context.Context) (sender, error) {
 	return dialSyslog(ctx, w.target, o.Guard, o.Settle>>max(0, w.stuck-resignation))
 }
 
-// portion is how many lines are sent before it is waited for them; 0 means that
-// it is not.
+// portion returns how many lines are sent before their receipt is awaited; 0 means that it
+// is not.
 func (w *worker) portion() int {
 	if w.stuck < patience {
 		return 0
@@ -250,7 +249,7 @@ func (w *worker) portion() int {
 	return max(1, 128>>(w.stuck-patience))
 }
 
-// awaitTaken waits until all that was sent is taken.
+// awaitTaken waits until all sent lines are received.
 func (w *worker) awaitTaken(ctx context.Context, s sender) error {
 	tick := time.NewTicker(min(saveEvery, w.manager.options.Settle) / 4)
 	defer tick.Stop()
@@ -268,7 +267,7 @@ func (w *worker) awaitTaken(ctx context.Context, s sender) error {
 }
 
 func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
-	all := parcels(b, &w.drain, w.target.metadata)
+	all := messages(b, &w.drain, w.target.metadata)
 	for len(all) > 0 {
 		part := all
 		if n := w.portion(); n > 0 {
@@ -297,7 +296,7 @@ func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
 			if err := w.awaitTaken(ctx, s); err != nil {
 				return err
 			}
-			w.stuck-- // it takes so many: twice as many next
+			w.stuck-- // it accepts so many: send twice as many next
 		}
 		all = all[len(part):]
 	}
@@ -305,8 +304,8 @@ func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
 	return nil
 }
 
-// passOver accounts for lines that are not there to be sent. Those before them
-// may still be on their way.
+// passOver accounts for lines that no longer exist. The lines before them may not have been
+// received yet.
 func (w *worker) passOver(number uint64) {
 	if w.taken == w.read {
 		w.taken = number
@@ -314,7 +313,7 @@ func (w *worker) passOver(number uint64) {
 	w.read = number
 }
 
-// take remembers up to which line the receiver has them.
+// take records the number of the last received line.
 func (w *worker) take(number uint64) {
 	w.taken = max(w.taken, number)
 	w.note(func(s *Stat) { s.Taken, s.Waiting = w.taken, w.read-min(w.read, w.taken) })
@@ -326,7 +325,7 @@ func (w *worker) save(now bool) {
 		return
 	}
 	if err := w.keep(); err != nil {
-		w.manager.options.Log.Warn("a log drain cannot keep its position: lines may be sent again", "app", w.app, "error", err)
+		w.manager.options.Log.Warn("storing the position of a log drain failed: lines may be sent again", "app", w.app, "error", err)
 	}
 }
 
@@ -338,13 +337,13 @@ func (w *worker) keep() error {
 	return nil
 }
 
-// fail tells the app's log of the first failure of a row.
+// fail reports the first of several failures in the app's log.
 func (w *worker) fail(err error) {
 	w.note(func(s *Stat) { s.Error, s.Failures = err.Error(), s.Failures+1 })
 	if !w.failing {
 		w.failing = true
 		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.", w.target.name, err)
-		w.manager.options.Log.Info("a log drain fails", "app", w.app, "target", w.target.name, "error", err)
+		w.manager.options.Log.Info("log drain failed", "app", w.app, "target", w.target.name, "error", err)
 	}
 }
 
@@ -356,7 +355,7 @@ func (w *worker) recovered() {
 	}
 }
 
-// lose tells the app's log of lines that the receiver will not get.
+// lose reports lines in the app's log that the receiver will not get.
 func (w *worker) lose(n uint64, why string) {
 	w.note(func(s *Stat) { s.Lost += n })
 	w.owed, w.why = w.owed+n, why
@@ -374,6 +373,6 @@ func (w *worker) say(format string, args ...any) {
 		App: w.app, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
 	})
 	if err != nil && !errors.Is(err, logs.ErrStopped) {
-		w.manager.options.Log.Warn("what a log drain does could not be written to the app's log", "app", w.app, "error", err)
+		w.manager.options.Log.Warn("writing a message about a log drain to the app's log failed", "app", w.app, "error", err)
 	}
 }

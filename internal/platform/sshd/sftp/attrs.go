@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The bits of a mode that say what a file is, as in POSIX.
+// The file type bits of a mode, as in POSIX.
 const (
 	modeFIFO      = 0o010000
 	modeChar      = 0o020000
@@ -22,7 +22,7 @@ const (
 	modePermanent = 0o777
 )
 
-// attrsOf describes a file.
+// attrsOf returns the attributes of a file.
 func attrsOf(info fs.FileInfo) attrs {
 	a := attrs{
 		flags: hasSize | hasMode | hasTimes, size: uint64(info.Size()), mode: posixMode(info.Mode()),
@@ -58,7 +58,7 @@ func posixMode(m fs.FileMode) uint32 {
 	return mode
 }
 
-// goMode is the part of a POSIX mode that can be changed.
+// goMode returns the part of a POSIX mode that can be changed.
 func goMode(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & modePermanent)
 	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid, fs.ModeSticky: modeSticky} {
@@ -69,7 +69,7 @@ func goMode(mode uint32) fs.FileMode {
 	return m
 }
 
-// change sets the attributes that are given.
+// change sets the given attributes.
 func change(a attrs, target interface {
 	Truncate(int64) error
 	Chmod(fs.FileMode) error
@@ -97,7 +97,7 @@ func change(a attrs, target interface {
 	return nil
 }
 
-// byName and byFile are what attributes are changed of.
+// byName and byFile change attributes by path and by open file.
 type byName string
 
 func (n byName) Truncate(size int64) error    { return os.Truncate(string(n), size) }
@@ -107,18 +107,17 @@ func (n byName) Chtimes(a, m time.Time) error { return os.Chtimes(string(n), a, 
 
 type byFile struct{ *os.File }
 
-// Chtimes goes by name: the file may have another by now, then that is an
-// error of the client's making.
+// Chtimes works by path: if the file was renamed meanwhile, the client gets an error.
 func (f byFile) Chtimes(a, m time.Time) error { return os.Chtimes(f.Name(), a, m) }
 
-// longName is a line of ls -l.
+// longName returns a line as of ls -l.
 func longName(info fs.FileInfo, a attrs) string {
 	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s",
-		letter(info.Mode()), info.Mode().Perm().String()[1:], 1, a.uid, a.gid, info.Size(), info.ModTime().Format("Jan _2 15:04"), info.Name())
+		typeChar(info.Mode()), info.Mode().Perm().String()[1:], 1, a.uid, a.gid, info.Size(), info.ModTime().Format("Jan _2 15:04"), info.Name())
 }
 
-// letter says what a file is, as ls does.
-func letter(m fs.FileMode) byte {
+// typeChar returns the type of a file, as in ls -l.
+func typeChar(m fs.FileMode) byte {
 	switch m.Type() {
 	case fs.ModeDir:
 		return 'd'

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Statuses.
+// Status codes.
 const (
 	statusOK          = 0
 	statusEOF         = 1
@@ -28,8 +28,8 @@ var (
 	errHandles     = errors.New("too many open files")
 )
 
-// Serve answers requests until r ends, which is no error. Relative paths begin
-// in the current directory.
+// Serve answers requests until r ends, which is not an error. Relative paths are relative
+// to the current directory.
 func Serve(r io.Reader, w io.Writer) error {
 	s := &server{in: bufio.NewReaderSize(r, 64<<10), out: bufio.NewWriterSize(w, 64<<10), handles: map[string]*handle{}}
 	defer s.close()
@@ -45,7 +45,7 @@ func Serve(r io.Reader, w io.Writer) error {
 		if _, err := s.out.Write(s.handle(kind, &parser{b: payload})); err != nil {
 			return err
 		}
-		// Answers to requests that are here already go out together.
+		// Responses to buffered requests are sent together.
 		if s.in.Buffered() == 0 {
 			if err := s.out.Flush(); err != nil {
 				return err
@@ -72,11 +72,11 @@ type handle struct {
 
 func (s *server) close() {
 	for _, h := range s.handles {
-		_ = h.file.Close() // the client is gone without waiting for it
+		_ = h.file.Close() // the client disconnected without closing it
 	}
 }
 
-// handle returns the answer to one request.
+// handle returns the response to one request.
 func (s *server) handle(kind byte, p *parser) []byte {
 	if kind == kindInit {
 		return newPacket(kindVersion).uint32(3).
@@ -98,7 +98,7 @@ func (s *server) handle(kind byte, p *parser) []byte {
 	return answer.seal()
 }
 
-// status is the answer that says how it went.
+// status returns a status response.
 func status(id uint32, err error) []byte {
 	code := uint32(statusFailure)
 	var text string
@@ -121,7 +121,7 @@ func status(id uint32, err error) []byte {
 	return newPacket(kindStatus).uint32(id).uint32(code).string(text).string("en").seal()
 }
 
-// cause leaves out the path, which the client knows.
+// cause removes the path, which the client knows.
 func cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
@@ -134,7 +134,7 @@ func cause(err error) error {
 	return err
 }
 
-// perform does what a request asks for. No answer and no error is success.
+// perform performs a request. No response and no error means success.
 func (s *server) perform(kind byte, id uint32, p *parser) (packet, error) {
 	switch kind {
 	case kindOpen:
@@ -180,8 +180,8 @@ func (s *server) perform(kind byte, id uint32, p *parser) (packet, error) {
 	return nil, alter(kind, p)
 }
 
-// alter performs what changes names and attributes, and only when all of the
-// request is understood.
+// alter performs requests that change names and attributes, but only if the whole request
+// was parsed.
 func alter(kind byte, p *parser) error {
 	first := p.string()
 	switch kind {
@@ -215,14 +215,14 @@ func alter(kind byte, p *parser) error {
 		if p.bad {
 			return errMessage
 		}
-		// Version 3 does not replace what is there.
+		// Version 3 does not replace an existing file.
 		if _, err := os.Lstat(to); err == nil {
 			return errors.New("the file exists")
 		}
 		return os.Rename(first, to)
 	case kindSymlink:
-		// OpenSSH has the arguments the other way round than the standard, and
-		// everybody follows it.
+		// OpenSSH has the arguments in the opposite order of the standard, and all clients
+		// follow it.
 		link := p.string()
 		if p.bad {
 			return errMessage
@@ -364,7 +364,7 @@ func (s *server) write(key string, offset uint64, data []byte, p *parser) error 
 	return err
 }
 
-// dirChunk is how many names one answer holds.
+// dirChunk is the number of names in one response.
 const dirChunk = 100
 
 func (s *server) readDir(id uint32, key string) (packet, error) {
@@ -405,12 +405,12 @@ func describe(id uint32, stat func(string) (fs.FileInfo, error), path string) (p
 	return newPacket(kindAttrs).uint32(id).attrs(attrsOf(info)), nil
 }
 
-// name is an answer with one name and nothing about it.
+// name returns a response with one name and no attributes.
 func name(id uint32, path string) packet {
 	return newPacket(kindName).uint32(id).uint32(1).string(path).string(path).attrs(attrs{})
 }
 
-// realPath makes a path absolute, with its links followed as far as it exists.
+// realPath returns an absolute path, with links resolved as far as it exists.
 func (s *server) realPath(id uint32, path string) (packet, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -269,15 +269,15 @@ func (f failing) Write([]byte) (int, error) { return 0, f.error }
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[fs.FileMode]struct {
-		posix  uint32
-		letter byte
+		posix    uint32
+		typeChar byte
 	}{
 		0o644: {modeRegular | 0o644, '-'}, fs.ModeDir | fs.ModeSticky | 0o755: {modeDir | modeSticky | 0o755, 'd'},
 		fs.ModeSymlink | 0o777: {modeLink | 0o777, 'l'}, fs.ModeNamedPipe: {modeFIFO, 'p'}, fs.ModeSocket: {modeSocket, 's'},
 		fs.ModeDevice: {modeBlock, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {modeChar, 'c'}, fs.ModeSetuid | fs.ModeSetgid | 0o755: {modeRegular | 0o6755, '-'},
 	} {
-		if got := posixMode(mode); got != want.posix || letter(mode) != want.letter {
-			t.Errorf("%v: %o %c, want %o %c", mode, got, letter(mode), want.posix, want.letter)
+		if got := posixMode(mode); got != want.posix || typeChar(mode) != want.typeChar {
+			t.Errorf("%v: %o %c, want %o %c", mode, got, typeChar(mode), want.posix, want.typeChar)
 		}
 		const kinds = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky | fs.ModePerm
 		if got := goMode(posixMode(mode)); got != mode&kinds {

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Kinds of packets.
+// Packet types.
 const (
 	kindInit     = 1
 	kindVersion  = 2
@@ -39,7 +39,7 @@ const (
 	kindReply    = 201
 )
 
-// Sizes. Clients ask for them with limits@openssh.com.
+// Sizes. Clients query them with limits@openssh.com.
 const (
 	maxPacket  = 256 << 10
 	maxData    = maxPacket - 1024
@@ -48,7 +48,7 @@ const (
 
 var errMessage = errors.New("bad message")
 
-// readPacket reads one packet into b, which is enlarged if needed.
+// readPacket reads one packet into b, which it enlarges if needed.
 func readPacket(r *bufio.Reader, b []byte) (kind byte, payload, buffer []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -69,7 +69,7 @@ func readPacket(r *bufio.Reader, b []byte) (kind byte, payload, buffer []byte, e
 	return head[4], b, b, nil
 }
 
-// parser takes a payload apart. After a mistake everything is zero.
+// parser parses a payload. After an error all values are zero.
 type parser struct {
 	b   []byte
 	bad bool
@@ -103,7 +103,7 @@ func (p *parser) bytes() []byte { return p.take(int(p.uint32())) }
 
 func (p *parser) string() string { return string(p.bytes()) }
 
-// Parts of attributes.
+// Attribute flags.
 const (
 	hasSize     = 1
 	hasOwner    = 2
@@ -112,7 +112,7 @@ const (
 	hasExtended = 1 << 31
 )
 
-// attrs are a file's; flags tells which of them are given.
+// attrs are the attributes of a file; flags says which of them are set.
 type attrs struct {
 	flags        uint32
 	size         uint64
@@ -144,7 +144,7 @@ func (p *parser) attrs() attrs {
 	return a
 }
 
-// packet is an answer in the making.
+// packet is a response under construction.
 type packet []byte
 
 func newPacket(kind byte) packet { return packet{0, 0, 0, 0, kind} }

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"ingot/internal/base/db/dbtest/pgproc"
+	"ingot/internal/base/testkit"
 )
 
 const ownerVariable = "INGOT_PGPROC_TEST_OWNER"
@@ -81,12 +81,12 @@ func TestNothingIsLeft(t *testing.T) {
 				}
 			}
 			cmd.Wait() //nolint:errcheck // it does not end well, on purpose
-			eventually(t, "the directory is gone", func() bool {
+			testkit.Eventually(t, "the directory is gone", func() bool {
 				_, err := os.Stat(dir)
 				return errors.Is(err, os.ErrNotExist)
 			})
 			if postmaster != 0 {
-				eventually(t, "the server is gone", func() bool {
+				testkit.Eventually(t, "the server is gone", func() bool {
 					return errors.Is(syscall.Kill(postmaster, 0), syscall.ESRCH)
 				})
 			}
@@ -127,18 +127,4 @@ func pid(dir string) int {
 	first, _, _ := strings.Cut(string(text), "\n")
 	n, _ := strconv.Atoi(first)
 	return n
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
 }

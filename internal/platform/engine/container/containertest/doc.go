@@ -1,9 +1,8 @@
-// Package containertest looks at a machine from outside of the container
-// engine: what belongs to an engine there, and which processes an instance has
-// as the host counts them. Tests of the engine use it, and tests of those who
-// use the engine.
+// Package containertest inspects a machine independently of the container
+// engine: the resources of an engine, and the host's processes of an instance.
+// It is used by tests of the engine and of its users.
 //
-// It must not import the engine, for then it would believe what it is to check.
+// The package must not import the engine, because it checks it.
 //
 // Imports: github.com/google/nftables, github.com/vishvananda/netlink.
 package containertest

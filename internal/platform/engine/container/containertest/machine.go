@@ -19,13 +19,13 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Engine is what can be found of the engine of a directory without asking it.
+// Engine finds the resources of an engine on this machine without asking the engine.
 type Engine struct {
 	Root string // the directory, with links resolved
-	name string // is in the name of all it has on the machine
+	name string // part of the names of all its resources
 }
 
-// Of finds the engine of a directory.
+// Of returns the Engine of a directory.
 func Of(dir string) Engine {
 	root := dir
 	if r, err := filepath.EvalSymlinks(dir); err == nil {
@@ -35,10 +35,10 @@ func Of(dir string) Engine {
 	return Engine{Root: root, name: hex.EncodeToString(sum[:4])}
 }
 
-// Runc is the directory of runc's state.
+// Runc returns the directory of runc's state.
 func (e Engine) Runc() string { return "/run/ingot-" + e.name + "/runc" }
 
-// InitPID is the host's number of an instance's first process.
+// InitPID returns the host's pid of an instance's first process.
 func (e Engine) InitPID(t testing.TB, id string) int {
 	t.Helper()
 	var m struct {
@@ -54,14 +54,14 @@ func (e Engine) InitPID(t testing.TB, id string) int {
 	return m.Engine.Init.PID
 }
 
-// Processes are those of an instance: the host's numbers by the instance's own.
+// Processes returns the processes of an instance: host pids by pids inside.
 func (e Engine) Processes(t testing.TB, id string) map[int]int {
 	t.Helper()
 	all := map[int]int{}
 	for _, tree := range trees(t) {
 		text, err := os.ReadFile(filepath.Join(tree, "ingot-"+e.name, id, "cgroup.procs"))
 		if err != nil {
-			continue // another tree has it
+			continue // it is in another tree
 		}
 		for word := range strings.FieldsSeq(string(text)) {
 			status, err := os.ReadFile("/proc/" + word + "/status")
@@ -81,7 +81,7 @@ func (e Engine) Processes(t testing.TB, id string) map[int]int {
 	return all
 }
 
-// trees are the mount points of control groups.
+// trees returns the mount points of control groups.
 func trees(t testing.TB) (points []string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
@@ -92,8 +92,8 @@ func trees(t testing.TB) (points []string) {
 	return points
 }
 
-// Left names everything on this machine that belongs to the engine, each with
-// its kind before a colon.
+// Left lists everything on this machine that belongs to the engine, each prefixed with its
+// kind and a colon.
 func (e Engine) Left(t testing.TB) []string {
 	t.Helper()
 	ours := func(text string) bool { return strings.Contains(text, e.Root) || strings.Contains(text, e.name) }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Missing ends a test that needs containers where there are none. It is skipped,
-// unless INGOT_REQUIRE_CONTAINERS says that they have to work here: then a
-// machine that lost them would pass all tests by running none.
+// Missing ends a test that needs containers where they cannot run. The test is skipped,
+// unless INGOT_REQUIRE_CONTAINERS is set: otherwise a machine that lost them would pass all
+// tests by running none.
 func Missing(t testing.TB, why any) {
 	t.Helper()
 	if os.Getenv("INGOT_REQUIRE_CONTAINERS") == "1" {

@@ -68,7 +68,7 @@ func serve(args []string) error {
 	return nil
 }
 
-// get prints what a server says, trying until it is there.
+// get prints the response of a server, trying until it is up.
 func get(args []string) error {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -110,7 +110,7 @@ func count(args []string) error {
 	return nil
 }
 
-// hog takes memory, as many MiB, and keeps it.
+// hog allocates so many MiB of memory.
 func hog(args []string) error {
 	var kept [][]byte
 	for range number(args[0]) {
@@ -125,8 +125,8 @@ func hog(args []string) error {
 	return nil
 }
 
-// forks starts processes until it may not, or as many as told, and says how
-// many it got.
+// forks starts processes until it fails, or the given number, and prints how many it
+// started.
 func forks(args []string) error {
 	var all []*exec.Cmd
 	for range number(args[0]) {
@@ -145,7 +145,7 @@ func forks(args []string) error {
 	return nil
 }
 
-// fill writes a file of as many MiB and says how it went.
+// fill writes a file of so many MiB and prints the result.
 func fill(args []string) error {
 	f, err := os.Create(args[0])
 	if err != nil {
@@ -167,7 +167,7 @@ func fill(args []string) error {
 	return nil
 }
 
-// files says how many files it can have open, up to a number.
+// files prints how many files it can open, up to a number.
 func files(args []string) error {
 	n := 3
 	open := func() bool {
@@ -182,8 +182,7 @@ func files(args []string) error {
 	return nil
 }
 
-// detach starts a process that has nothing to do with this one any more, prints
-// its pid, and leaves.
+// detach starts a detached process, prints its pid, and exits.
 func detach([]string) error {
 	c := exec.Command("/proc/self/exe", "wait")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -47,9 +47,9 @@ func answerTo(t testing.TB, r *bufio.Reader, method string) (*http.Response, str
 	return res, string(body)
 }
 
-// What is plain goes by an express lane, all else by the server, and nobody can
+// What is plain goes by the fast path, all else by the server, and clients cannot
 // tell the difference; also not when one connection has both.
-func TestExpressAndServerAnswerAlike(t *testing.T) {
+func TestFastPathAndServerAnswerAlike(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func TestExpressAndServerAnswerAlike(t *testing.T) {
 	for i, tc := range []struct {
 		request string
 		want    string
-		express bool
+		fast    bool
 	}{
 		{"GET /a?b=%20c HTTP/1.1\r\nHost: app.test\r\nX-Own: 1\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n", "GET app.test /a?b=%20c||1|[9.9.9.9, 127.0.0.1]", true},
 		{"POST /p HTTP/1.1\r\nHost: app.test:80\r\nContent-Length: 5\r\n\r\nhello", "POST app.test:80 /p|hello||[127.0.0.1]", true},
@@ -74,11 +74,11 @@ func TestExpressAndServerAnswerAlike(t *testing.T) {
 		if res.StatusCode != http.StatusOK || body != tc.want {
 			t.Errorf("%d: %d %q, want %q", i, res.StatusCode, body, tc.want)
 		}
-		if tc.express {
+		if tc.fast {
 			plain++
 		}
-		if got := router.ExpressServed(f.proxy); got != plain {
-			t.Errorf("%d: %d requests by express lanes, want %d", i, got, plain)
+		if got := router.FastPathServed(f.proxy); got != plain {
+			t.Errorf("%d: %d requests on the fast path, want %d", i, got, plain)
 		}
 		<-f.access
 	}
@@ -109,13 +109,13 @@ func TestPipelinedAndInPieces(t *testing.T) {
 	if _, body := answerTo(t, r, "PUT"); body != "/slow abc" {
 		t.Fatalf("%q", body)
 	}
-	if got := router.ExpressServed(f.proxy); got != 21 {
-		t.Errorf("%d by express lanes", got)
+	if got := router.FastPathServed(f.proxy); got != 21 {
+		t.Errorf("%d requests on the fast path", got)
 	}
 }
 
 // Hosts that are not for apps reach the server, whatever routes there are.
-func TestExpressLeavesOthersAlone(t *testing.T) {
+func TestFastPathLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	var table router.Table
 	app := backend(t, says("app"))
@@ -123,8 +123,8 @@ func TestExpressLeavesOthersAlone(t *testing.T) {
 	table.Set(router.Route{GUID: "apex", Host: "test", Backends: []router.Backend{app}})
 	p := router.NewProxy(&table, router.Options{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "api") }))
-	express := router.NewExpress(server.Listener)
-	server.Listener = express
+	fast := router.NewFastPath(server.Listener)
+	server.Listener = fast
 	server.Start()
 	t.Cleanup(func() {
 		server.Close()
@@ -143,7 +143,7 @@ func TestExpressLeavesOthersAlone(t *testing.T) {
 	if got := ask("x.test"); got != "api" {
 		t.Errorf("before there is a proxy: %q", got)
 	}
-	express.Use(p, func(host string) bool { return host == "api.test" || host == "test" })
+	fast.Use(p, func(host string) bool { return host == "api.test" || host == "test" })
 	for host, want := range map[string]string{"x.test": "app /", "api.test": "api", "test": "api", "elsewhere": "api"} {
 		for range 2 {
 			if got := ask(host); got != want {
@@ -155,7 +155,7 @@ func TestExpressLeavesOthersAlone(t *testing.T) {
 
 // A listener that closes lets the request under way finish, and ends those that
 // wait for one.
-func TestExpressDrains(t *testing.T) {
+func TestFastPathDrains(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	asked, goOn := make(chan struct{}), make(chan struct{})
@@ -178,7 +178,7 @@ func TestExpressDrains(t *testing.T) {
 	}
 	drained := make(chan struct{})
 	go func() {
-		f.server.Listener.(*router.Express).Drain()
+		f.server.Listener.(*router.FastPath).Drain()
 		close(drained)
 	}()
 	close(goOn)
@@ -190,7 +190,7 @@ func TestExpressDrains(t *testing.T) {
 
 // Answers without a length, with chunks and trailers, before others and without
 // a body.
-func TestExpressAnswers(t *testing.T) {
+func TestFastPathAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	raw := func(answer string) router.Backend {
@@ -287,7 +287,7 @@ func rawBackend(t testing.TB, serve func(net.Conn, *bufio.Reader)) router.Backen
 
 // An app that answers HEAD with a body, a moment later, does not answer the next
 // request with it.
-func TestExpressLateBody(t *testing.T) {
+func TestFastPathLateBody(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	late, sent := make(chan struct{}), make(chan struct{})
@@ -320,7 +320,7 @@ func TestExpressLateBody(t *testing.T) {
 
 // A request that the server had to cut off has its line when the listener is
 // drained.
-func TestExpressDrainsToldAll(t *testing.T) {
+func TestFastPathDrainLogsAll(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	asked := make(chan struct{})
@@ -333,7 +333,7 @@ func TestExpressDrainsToldAll(t *testing.T) {
 	<-asked
 	f.server.Listener.Close()
 	f.server.CloseClientConnections()
-	f.server.Listener.(*router.Express).Drain()
+	f.server.Listener.(*router.FastPath).Drain()
 	select {
 	case a := <-f.access:
 		if a.Method != http.MethodPost {

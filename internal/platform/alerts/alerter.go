@@ -13,50 +13,50 @@ import (
 	"ingot/internal/platform"
 )
 
-// Label is what turns a space's notifications on.
+// Label is the label that enables a space's notifications.
 const (
 	Label = "notifications"
 	On    = "on"
 )
 
-// Message is what one user is told.
+// Message is a notification for one user.
 type Message struct {
 	UserGUID string
 	Kind     string
 	Subject  string
 	Text     string
-	// Key names the message, so that saying it twice is saying it once.
+	// Key is the idempotency key: a message with the same key is delivered once.
 	Key string
 }
 
 // Notifier is the notification service.
 type Notifier interface {
-	// Register makes the platform's kinds known.
+	// Register registers the platform's notification kinds.
 	Register(ctx context.Context, kinds map[string]string) error
 	Send(ctx context.Context, m Message) error
 }
 
-// Config is what a Herald needs. Durations have defaults.
+// Config configures an Alerter. Durations have defaults.
 type Config struct {
 	Store    platform.Store
 	Notifier Notifier
-	// Lines returns the newest lines of an app's log, oldest first; nil leaves
-	// them out of messages.
+	// Lines returns the newest lines of an app's log, oldest first; nil leaves them out of
+	// messages.
 	Lines func(ctx context.Context, appGUID string, n int) ([]string, error)
-	// File keeps the position.
+	// File stores the position.
 	File string
-	// Look is how often events are read.
+	// Look is the interval of reading events.
 	Look time.Duration
-	// Settle is how long crashes are gathered before the first message, Quiet how
-	// long nothing more is said of the same trouble, Well how long an app must
-	// be up to have recovered.
+	// Settle is how long crashes are collected before the first message, Quiet the shortest
+	// time between messages about the same app, Well how long an app must be up to count as
+	// recovered.
 	Settle, Quiet, Well time.Duration
 	Log                 *slog.Logger
 	Now                 func() time.Time
 }
 
-// Herald is a background.Service.
-type Herald struct {
+// Alerter notifies developers of events of their apps. It is a background.Service.
+type Alerter struct {
 	background.Part
 	c Config
 
@@ -65,10 +65,10 @@ type Herald struct {
 	registered bool
 }
 
-var _ background.Service = (*Herald)(nil)
+var _ background.Service = (*Alerter)(nil)
 
-// New returns a Herald that is not running.
-func New(c Config) *Herald {
+// New returns an Alerter that is not running.
+func New(c Config) *Alerter {
 	for d, otherwise := range map[*time.Duration]time.Duration{
 		&c.Look: 5 * time.Second, &c.Settle: 10 * time.Second, &c.Quiet: time.Hour, &c.Well: 2 * time.Minute,
 	} {
@@ -82,22 +82,22 @@ func New(c Config) *Herald {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Herald{c: c}
+	return &Alerter{c: c}
 }
 
-// Start begins to read events where the last server stopped.
-func (h *Herald) Start(ctx context.Context) error {
-	return h.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		at, err := readPosition(h.c.File, h.c.Now())
+// Start starts reading events where the last server stopped.
+func (a *Alerter) Start(ctx context.Context) error {
+	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		at, err := readPosition(a.c.File, a.c.Now())
 		if err != nil {
 			return err
 		}
-		h.at = at
+		a.at = at
 		spawn(func() {
-			tick := time.NewTicker(h.c.Look)
+			tick := time.NewTicker(a.c.Look)
 			defer tick.Stop()
 			for {
-				h.Pass(work)
+				a.Pass(work)
 				select {
 				case <-work.Done():
 					return
@@ -109,53 +109,53 @@ func (h *Herald) Start(ctx context.Context) error {
 	})
 }
 
-// Stop waits for the pass under way.
-func (h *Herald) Stop() { h.Halt(nil) }
+// Stop waits for the current pass.
+func (a *Alerter) Stop() { a.Halt(nil) }
 
-// Pass reads what is new and says what is due. What could not be said is tried
-// again by the next one.
-func (h *Herald) Pass(ctx context.Context) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.pass(ctx); err != nil && ctx.Err() == nil {
-		h.c.Log.WarnContext(ctx, "developers could not be told of their apps; this is tried again", "error", err)
+// Pass reads new events and sends the messages that are due. Failed messages are retried by
+// the next pass.
+func (a *Alerter) Pass(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.pass(ctx); err != nil && ctx.Err() == nil {
+		a.c.Log.WarnContext(ctx, "notifying developers failed and will be retried", "error", err)
 	}
 }
 
-func (h *Herald) pass(ctx context.Context) error {
-	if !h.registered {
-		if err := h.c.Notifier.Register(ctx, kinds); err != nil {
+func (a *Alerter) pass(ctx context.Context) error {
+	if !a.registered {
+		if err := a.c.Notifier.Register(ctx, kinds); err != nil {
 			return err
 		}
-		h.registered = true
+		a.registered = true
 	}
-	events, err := h.fresh(ctx)
+	events, err := a.fresh(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, e := range events {
-		err := background.Do("tell of an event", func() error { return h.hear(ctx, e) })
+		err := background.Do("tell of an event", func() error { return a.handle(ctx, e) })
 		var panicked *background.PanicError
 		if err != nil && !errors.As(err, &panicked) {
 			// The position stays before the event.
 			failed = err
 			break
 		}
-		// One that makes trouble would do so for ever: the others are told.
-		h.at.passed(e)
+		// A bad event would fail for ever: skip it.
+		a.at.passed(e)
 	}
-	return errors.Join(failed, h.reportTroubles(ctx), h.at.save(h.c.File))
+	return errors.Join(failed, a.reportTroubles(ctx), a.at.save(a.c.File))
 }
 
-// hear takes one event. Crashes are gathered, the rest is said at once.
-func (h *Herald) hear(ctx context.Context, e *platform.AuditEvent) error {
-	on, err := h.wanted(ctx, e.SpaceGUID)
+// handle handles one event. Crashes are collected, everything else is sent at once.
+func (a *Alerter) handle(ctx context.Context, e *platform.AuditEvent) error {
+	on, err := a.wanted(ctx, e.SpaceGUID)
 	if err != nil || !on {
 		return err
 	}
 	if e.Type == eventCrash {
-		h.crashed(e)
+		a.crashed(e)
 		return nil
 	}
 	m, worth := describe(e)
@@ -163,12 +163,12 @@ func (h *Herald) hear(ctx context.Context, e *platform.AuditEvent) error {
 		return nil
 	}
 	m.Key = e.GUID
-	return h.tell(ctx, e.SpaceGUID, m)
+	return a.tell(ctx, e.SpaceGUID, m)
 }
 
-// wanted tells whether the space has its notifications on.
-func (h *Herald) wanted(ctx context.Context, spaceGUID string) (on bool, err error) {
-	err = h.c.Store.View(ctx, func(tx platform.Tx) error {
+// wanted reports whether the space has notifications enabled.
+func (a *Alerter) wanted(ctx context.Context, spaceGUID string) (on bool, err error) {
+	err = a.c.Store.View(ctx, func(tx platform.Tx) error {
 		space, err := tx.Spaces().Get(spaceGUID)
 		if fault.Is(err, fault.NotFound) {
 			return nil
@@ -179,13 +179,13 @@ func (h *Herald) wanted(ctx context.Context, spaceGUID string) (on bool, err err
 	return on, err
 }
 
-// tell sends a message to every developer of the space. The message says where
-// it happened and why the recipient gets it.
-func (h *Herald) tell(ctx context.Context, spaceGUID string, m Message) error {
+// tell sends a message to every developer of the space. The message says where it happened
+// and why the recipient gets it.
+func (a *Alerter) tell(ctx context.Context, spaceGUID string, m Message) error {
 	var users []string
 	var space *platform.Space
 	var org *platform.Organization
-	err := h.c.Store.View(ctx, func(tx platform.Tx) (err error) {
+	err := a.c.Store.View(ctx, func(tx platform.Tx) (err error) {
 		users = nil
 		if space, err = tx.Spaces().Get(spaceGUID); err != nil {
 			return err
@@ -211,7 +211,7 @@ func (h *Herald) tell(ctx context.Context, spaceGUID string, m Message) error {
 	for _, user := range users {
 		to := m
 		to.UserGUID, to.Key = user, m.Key+"/"+user
-		failed = errors.Join(failed, h.c.Notifier.Send(ctx, to))
+		failed = errors.Join(failed, a.c.Notifier.Send(ctx, to))
 	}
 	return failed
 }

@@ -1,4 +1,4 @@
-package programtest
+package testkit
 
 import (
 	"fmt"
@@ -7,20 +7,22 @@ import (
 	"testing"
 )
 
-var dir string
+var programs string
 
-// Dir returns the directory of the programs.
-func Dir(tb testing.TB) string {
+// Programs returns the folder with the small programs that instances need
+// (ingot-init, ingot-builder, ingot-static, ingot-sftp). TestMain has to build them
+// with WithPrograms.
+func Programs(tb testing.TB) string {
 	tb.Helper()
-	if dir == "" {
-		tb.Fatal("TestMain has to call programtest.Run")
+	if programs == "" {
+		tb.Fatal("TestMain has to call testkit.WithPrograms")
 	}
-	return dir
+	return programs
 }
 
-// Run builds the programs, calls run, which runs the tests and returns their
-// status, and removes the programs.
-func Run(run func() int) int {
+// WithPrograms builds the programs, calls run, which runs the tests and returns
+// their status, and removes the programs.
+func WithPrograms(run func() int) int {
 	made, err := os.MkdirTemp("", "ingot-programs-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,6 +40,6 @@ func Run(run func() int) int {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1
 	}
-	dir = made
+	programs = made
 	return run()
 }

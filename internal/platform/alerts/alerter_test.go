@@ -62,15 +62,12 @@ type bundle struct {
 	file  string
 	space *platform.Space
 	app   *platform.App
-	h     *Herald
+	h     *Alerter
 }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	if err := d.Migrate(t.Context(), platformdb.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "herald.json")}
 	b.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}

@@ -1,0 +1,8 @@
+// Package testkit holds what tests of all packages share: waiting for a condition
+// that has no event of its own, a clock that tests advance, and the small programs
+// that instances need.
+//
+// Only tests import it.
+//
+// Imports: the standard library only.
+package testkit
