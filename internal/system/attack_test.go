@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// attackedSite is a server with a space, of which somebody else asks all the time.
+// attackedSite is a server with a space, which another client calls all the time.
 func attackedSite(t *testing.T) *faultySite {
 	t.Helper()
 	f := &faultySite{T: t, System: startSystem(t, testConfig(t))}

@@ -12,7 +12,7 @@ import (
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
 
-// TestEveryRouteHasADecision walks every route of every table: nobody gets in
+// TestEveryRouteHasADecision walks every route of every table: no request gets in
 // without a token where one is needed, a token alone is not enough, and what
 // is open says why. A new route is covered by being there.
 func TestEveryRouteHasADecision(t *testing.T) {
@@ -29,7 +29,7 @@ func TestEveryRouteHasADecision(t *testing.T) {
 	if a.status != http.StatusCreated {
 		t.Fatalf("create the client: %d %s", a.status, a.body)
 	}
-	nobody := clientToken(t, s, "nobody", "a long enough secret")
+	without := clientToken(t, s, "nobody", "a long enough secret")
 
 	for name, mux := range map[string]*web.Mux{
 		"origin": live.origin, "auth": live.auth, "notifications": live.notifications, "notifications v2": live.notificationsV2, "admin": b.admin, "starting": b.front.health,
@@ -40,13 +40,13 @@ func TestEveryRouteHasADecision(t *testing.T) {
 				t.Fatal("no routes")
 			}
 			for _, route := range mux.Routes() {
-				checkRoute(t, mux, route, nobody)
+				checkRoute(t, mux, route, without)
 			}
 		})
 	}
 }
 
-func checkRoute(t *testing.T, mux *web.Mux, route web.Route, nobody string) {
+func checkRoute(t *testing.T, mux *web.Mux, route web.Route, without string) {
 	t.Helper()
 	what := route.Method + " " + route.Pattern
 	switch route.Decision {
@@ -79,7 +79,7 @@ func checkRoute(t *testing.T, mux *web.Mux, route web.Route, nobody string) {
 	if w := ask("no.token.atall"); w.Code != http.StatusUnauthorized {
 		t.Errorf("%s with a forged token: %d, want 401: %s", what, w.Code, w.Body)
 	}
-	if w := ask(nobody); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
+	if w := ask(without); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
 		t.Errorf("%s with a token that may nothing: %d, want 403 or 404: %s", what, w.Code, w.Body)
 	}
 }

@@ -15,15 +15,14 @@ import (
 	"ingot/internal/platform/sshd"
 )
 
-// bundledBroker is the name under which the platform knows the broker that
-// comes with the server.
+// bundledBroker is the name of the bundled broker on the platform.
 const bundledBroker = "ingot"
 
-// openBroker makes the bundled broker. Its servers run as users of their own,
-// and apps reach them on the network of their engine.
+// openBroker returns the bundled broker. Its servers run as separate users, and
+// apps connect to them over the network of their engine.
 func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a authority) (*broker.Broker, error) {
 	c := s.config
-	if err := dir.letThrough(); err != nil {
+	if err := dir.allowTraversal(); err != nil {
 		return nil, err
 	}
 	reach := broker.Reach{}
@@ -57,7 +56,7 @@ func (r *runtime) runningBroker() sshd.Broker {
 	return nil
 }
 
-// completeReach gives instances of an older server the addresses of their
+// completeReach allows instances that an older version started to connect to their
 // services.
 func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 	e, ok := r.engine.(*container.Engine)
@@ -67,29 +66,29 @@ func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 	err := e.Complete(func(labels map[string]string) []netip.AddrPort {
 		list, err := r.reachOf(ctx, labels[controller.LabelApp])
 		if err != nil {
-			log.Warn("an app does not reach its services before it is restarted", "app", labels[controller.LabelApp], "error", err)
+			log.Warn("an app cannot connect to its services until it is restarted", "app", labels[controller.LabelApp], "error", err)
 		}
 		return list
 	})
 	if err != nil {
-		log.Warn("some apps do not reach their services before they are restarted", "error", err)
+		log.Warn("some apps cannot connect to their services until they are restarted", "error", err)
 	}
 }
 
-// startBroker starts the bundled broker and makes it known to the platform. A
-// marketplace that is empty for now is no reason not to run apps.
+// startBroker starts the bundled broker and registers it with the platform. If
+// registering fails, apps run without it.
 func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) error {
 	if err := s.run(ctx, b); err != nil {
 		return fmt.Errorf("service broker: %w", err)
 	}
 	missing := b.Missing()
 	for _, offering := range slices.Sorted(maps.Keys(missing)) {
-		s.config.Log.Info("the marketplace does not offer this", "offering", offering, "why", missing[offering])
+		s.config.Log.Info("a bundled service is not available", "offering", offering, "why", missing[offering])
 	}
 	r.broker.Store(b)
 	r.completeReach(ctx, s.config.Log)
 	if err := r.registerBroker(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
-		s.config.Log.Warn("the bundled services could not be put on the marketplace", "error", err)
+		s.config.Log.Warn("the bundled service broker could not be registered", "error", err)
 	}
 	return nil
 }

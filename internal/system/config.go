@@ -19,8 +19,8 @@ import (
 	"ingot/internal/notify/mail/smtp"
 )
 
-// Config is everything a server can be told. DefaultConfig has the defaults;
-// only DataDir has none.
+// Config is the configuration of a server. DefaultConfig has the defaults; only
+// DataDir has none.
 type Config struct {
 	DataDir             string
 	Listen              string
@@ -29,27 +29,27 @@ type Config struct {
 	AdminListen         string
 	Domain              string
 	Engine              string
-	// MemoryOvercommit is how many times the machine's memory the limits of all
-	// instances may add up to; 0 means the engine's default.
+	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
+	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
 	seams            seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
-	// ingot-sftp; empty means beside the running program.
+	// ingot-sftp; empty means the directory of the running program.
 	Programs string
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
 	MailConfig
-	// PostgresURL and MySQLURL are servers on which the bundled broker makes
-	// databases; empty means servers of its own, where they are installed.
+	// PostgresURL and MySQLURL are servers on which the bundled broker creates
+	// databases; empty means that it starts its own, if they are installed.
 	PostgresURL string
 	MySQLURL    string
 	// AuthURL is an external authorization server; empty means the built-in
 	// one.
 	AuthURL string
-	// PublicURL is where clients reach the server, and so the issuer of its
-	// tokens; empty means the address it listens on. Several servers on one
-	// database need the same.
+	// PublicURL is the URL of the server for clients, and the issuer of its tokens;
+	// empty means the address it listens on. Several servers on one database need
+	// the same.
 	PublicURL string
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all", beside AllowNetworks.
@@ -58,9 +58,9 @@ type Config struct {
 	// means a twentieth of it, at most 256 MiB.
 	DiskReserve int64
 	// TrustedProxies are the proxies in front of the server, as a list of
-	// addresses and networks: they say in X-Forwarded-For who the client is.
+	// addresses and networks. Their X-Forwarded-For header names the client.
 	TrustedProxies string
-	// Demo makes an organization and a space to begin in.
+	// Demo creates an organization and a space to start with.
 	Demo          bool
 	PasswordGrant bool
 	// BrokerTimeout is how long a service broker may take to answer; 0 means a
@@ -83,7 +83,7 @@ type Config struct {
 // Engines are the values of Config.Engine.
 var Engines = []string{"auto", "container", "process"}
 
-// DefaultConfig is what `ingot up` does when it is told nothing.
+// DefaultConfig returns the configuration of `ingot up` without flags.
 func DefaultConfig() Config {
 	return Config{
 		Listen:              "127.0.0.1:8080",
@@ -97,8 +97,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong with the values, by the flags they are given
-// with. It looks at nothing outside of them.
+// Validate returns an error for the first invalid value, with the name of its flag.
+// It checks only the values themselves.
 func (c Config) Validate() error {
 	checks := []check{
 		{"data-dir", notEmpty(c.DataDir)},
@@ -122,7 +122,7 @@ func (c Config) Validate() error {
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }
 
-// check is a flag, and what is wrong with its value.
+// check is the result of checking the value of a flag.
 type check struct {
 	flag string
 	err  error
@@ -163,7 +163,7 @@ func notNegative[T time.Duration | int64](d T) error {
 	return nil
 }
 
-// maxOvercommit is far beyond use, and far from where sums overflow.
+// maxOvercommit is more than is useful, and small enough that sums do not overflow.
 const maxOvercommit = 1000
 
 func checkOvercommit(n int) error {
@@ -220,7 +220,7 @@ func validLabel(s string) bool {
 	})
 }
 
-// checkDatabaseURL never quotes the value: it may hold a password.
+// checkDatabaseURL never quotes the value, which may contain a password.
 func checkDatabaseURL(s string) error {
 	if s == "" {
 		return nil
@@ -240,7 +240,7 @@ func checkDatabaseURL(s string) error {
 	return nil
 }
 
-// checkURL never quotes the value either.
+// checkURL never quotes the value, which may contain a password.
 func checkURL(s string, schemes ...string) error {
 	if s == "" {
 		return nil
@@ -262,7 +262,7 @@ func checkURL(s string, schemes ...string) error {
 	return nil
 }
 
-// checkServerURL never quotes the value: it holds a password.
+// checkServerURL never quotes the value, which contains a password.
 func checkServerURL(s string, schemes ...string) error {
 	if s == "" {
 		return nil
@@ -314,7 +314,7 @@ func checkOptionalAddress(s string) error {
 	return checkAddress(s)
 }
 
-// normal is the configuration with one spelling for everything.
+// normal returns the configuration in normalized form.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, err

@@ -18,16 +18,16 @@ import (
 	"ingot/internal/base/version"
 )
 
-// dataDir is a data directory that is ours alone while the lock is held. The
-// lock belongs to the open file, so that it ends with the process however that
-// ends; the file itself stays, because removing it would be a race.
+// dataDir is a locked data directory. The lock belongs to the open file, so it is
+// released when the process exits for any reason. The file itself is never removed,
+// because removing it would be a race.
 type dataDir struct {
 	path string
 	lock *os.File
 }
 
-// openDataDir creates the directory when it is missing, locks it, and checks
-// that this ingot understands what is in it.
+// openDataDir creates the directory if it does not exist, locks it, and checks
+// that this version supports its format.
 func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w; choose another with --data-dir", err)
@@ -36,9 +36,9 @@ func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	// It may be a directory with other uses: not ours to change.
+	// The directory may have other uses, so its mode is not changed.
 	if perm := info.Mode().Perm(); perm&0o066 != 0 {
-		log.Warn("other users of this machine can look into the data directory; chmod 700 keeps them out",
+		log.Warn("other users of this machine can read the data directory; run chmod 700 to prevent this",
 			"data_dir", path, "mode", fmt.Sprintf("%04o", perm))
 	}
 	lock, err := lockDataDir(path)
@@ -67,8 +67,8 @@ func lockDataDir(path string) (*os.File, error) {
 
 var errHeld = errors.New("held by another ingot")
 
-// tryLock locks the directory and writes down who we are. When another holds
-// it, that is errHeld, with its pid if it has come to writing that down.
+// tryLock locks the directory and writes the pid of this process to the lock file.
+// If another process holds the lock it returns errHeld, with that pid if known.
 func tryLock(path string) (_ *os.File, pid int, err error) {
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -81,8 +81,8 @@ func tryLock(path string) (_ *os.File, pid int, err error) {
 		return nil, pid, errHeld
 	}
 	if err == nil {
-		// Written over in place and never made shorter first, so that it takes no
-		// new block of a disk that is full.
+		// Overwritten in place without truncating, so that it needs no new block
+		// on a full disk.
 		_, err = f.WriteAt(fmt.Appendf(nil, "%-30d\n", os.Getpid()), 0)
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// holder is the pid in the lock file; 0 if there is none.
+// holder returns the pid in the lock file; 0 if there is none.
 func holder(f *os.File) int {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -115,8 +115,8 @@ func (d *dataDir) file(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
 }
 
-// shared copies a program to where apps that run as another user can start it:
-// the folder it is in may not be open to them.
+// shared copies a program to a directory where apps of other users can run it,
+// because they may not have access to its own directory.
 func (d *dataDir) shared(program string) (string, error) {
 	if program == "" {
 		return "", nil
@@ -129,7 +129,7 @@ func (d *dataDir) shared(program string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask
+	if err := os.Chmod(dir, 0o755); err != nil { // regardless of the umask
 		return "", err
 	}
 	at := filepath.Join(dir, filepath.Base(program))
@@ -139,9 +139,9 @@ func (d *dataDir) shared(program string) (string, error) {
 	return at, writeFile(at, text, 0o755)
 }
 
-// letThrough lets apps that run as a user of their own, which only root can
-// give them, pass to their files. Nothing else that matters is open to them.
-func (d *dataDir) letThrough() error {
+// allowTraversal allows apps that run as other users, which needs root, to open
+// their files below the data directory. Other files have modes of their own.
+func (d *dataDir) allowTraversal() error {
 	info, err := os.Stat(d.path)
 	if err == nil && os.Geteuid() == 0 {
 		err = os.Chmod(d.path, info.Mode().Perm()|0o011)
@@ -158,7 +158,7 @@ func (d *dataDir) close() {
 // versionFile is DIR/version.json.
 type versionFile struct {
 	Format int    `json:"format"`
-	Ingot  string `json:"ingot"` // who wrote it, for people
+	Ingot  string `json:"ingot"` // the version that wrote it, for information
 }
 
 func (d *dataDir) checkVersion() error {
@@ -186,8 +186,8 @@ func (d *dataDir) checkVersion() error {
 	return writeJSON(path, ours, 0o600)
 }
 
-// scratch is an empty directory for what is only needed for a moment; what a
-// server that was killed left there is removed.
+// scratch returns an empty directory for temporary files. It removes what a server
+// that was killed left there.
 func (d *dataDir) scratch() (string, error) {
 	dir := d.file("scratch")
 	if err := os.RemoveAll(dir); err != nil {

@@ -31,7 +31,7 @@ func TestSecondServerIsRefused(t *testing.T) {
 	startSystem(t, c)
 }
 
-// A server that was killed leaves its files, and a lock that nobody holds.
+// A server that was killed leaves its files, and a lock that no process holds.
 func TestLockOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,27 +18,27 @@ import (
 	"ingot/internal/platform/engine/process"
 )
 
-// Ended is what Down has ended.
+// Ended lists what Down has stopped.
 type Ended struct {
 	Server    int // its pid; 0 when none ran
 	Instances int
-	Servers   []string // databases of services that had outlived their server
+	Servers   []string // database servers of services that were still running
 }
 
-// downPoll is how often is looked whether something has ended.
+// downPoll is how often Down checks whether something has stopped.
 const downPoll = 20 * time.Millisecond
 
-// namelessFor is how long a server may hold the lock without having written who
-// it is: it does so when it has the lock, and takes it away when it leaves.
+// namelessFor is how long a server may hold the lock without its pid in the lock
+// file: it writes it after locking, and removes it before it exits.
 const namelessFor = 15 * time.Second
 
-// instanceGrace is how long instances may take to end by themselves: longer
-// than ingot-init lets them.
+// instanceGrace is how long Down waits for instances to stop: longer than
+// ingot-init waits for its members.
 const instanceGrace = 15 * time.Second
 
-// Down ends the server of a data directory, and all that outlives a server
-// there: instances of apps, their networks and mounts, databases of services.
-// The data stays, and the next start of the server brings the apps back.
+// Down stops the server of a data directory, and everything that outlives it:
+// instances of apps, their networks and mounts, database servers of services. The
+// data is kept, and the next start of the server starts the apps again.
 func Down(ctx context.Context, path, programs string, log *slog.Logger) (ended Ended, err error) {
 	if _, err := os.Stat(filepath.Join(path, "version.json")); errors.Is(err, fs.ErrNotExist) {
 		return ended, fmt.Errorf("%s is not the data directory of a server; --data-dir names another", path)
@@ -76,9 +76,9 @@ func Down(ctx context.Context, path, programs string, log *slog.Logger) (ended E
 	return ended, err
 }
 
-// openContainers opens the container engine where it was used. Without instances
-// there may still be a network of theirs to take away; where the engine cannot
-// be opened at all, there is none.
+// openContainers opens the container engine if it was used; otherwise it returns
+// nil. Without instances there may still be a network to remove. If there are none
+// and the engine cannot be opened, there is nothing to remove.
 func openContainers(ctx context.Context, d *dataDir, o container.Options) (engine.Engine, error) {
 	if used, err := hasEntries(d.file("containers")); err != nil || !used {
 		return nil, err
@@ -89,7 +89,7 @@ func openContainers(ctx context.Context, d *dataDir, o container.Options) (engin
 	}
 	e, err := container.New(ctx, o)
 	if err != nil && !some {
-		return nil, nil //nolint:nilerr // there is nothing to end
+		return nil, nil //nolint:nilerr // there is nothing to stop
 	}
 	if err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func openContainers(ctx context.Context, d *dataDir, o container.Options) (engin
 	return e, nil
 }
 
-// takeOver locks a data directory. A server that has it is told to stop and
-// waited for.
+// takeOver locks a data directory. If a server holds the lock, takeOver tells it
+// to stop and waits.
 func takeOver(ctx context.Context, path string) (lock *os.File, told int, err error) {
 	tick := time.NewTicker(downPoll)
 	defer tick.Stop()
@@ -129,9 +129,9 @@ func takeOver(ctx context.Context, path string) (lock *os.File, told int, err er
 	}
 }
 
-// holds tells whether a process has the lock file of a data directory open: the
-// number in it may mean another process here, where that of the server is not
-// visible.
+// holds reports whether a process has the lock file of a data directory open. The
+// pid in it may be that of another process if the server runs in another pid
+// namespace.
 func holds(pid int, path string) bool {
 	want, err := os.Stat(filepath.Join(path, "lock"))
 	if err != nil || pid == 0 {
@@ -140,7 +140,7 @@ func holds(pid int, path string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		return true // then it cannot be told to stop either, and that is said
+		return true // then the signal fails too, and its error is returned
 	}
 	for _, e := range entries {
 		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && os.SameFile(info, want) {
@@ -150,8 +150,8 @@ func holds(pid int, path string) bool {
 	return false
 }
 
-// endInstances ends all instances of an engine, those of builds too, and
-// closes it.
+// endInstances stops and removes all instances of an engine, also those of
+// builds, and closes it.
 func endInstances(ctx context.Context, e engine.Engine) (n int, err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	all, err := e.List(ctx)
@@ -175,8 +175,8 @@ func endInstances(ctx context.Context, e engine.Engine) (n int, err error) {
 	return n, nil
 }
 
-// awaitEnd waits for an instance that was signalled. Who does not end in time
-// is killed by Remove.
+// awaitEnd waits for an instance that was signalled. If it does not stop in time,
+// Remove kills it.
 func awaitEnd(ctx context.Context, e engine.Engine, id string) {
 	tick := time.NewTicker(downPoll)
 	defer tick.Stop()

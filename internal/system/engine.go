@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform/engine/process"
 )
 
-// The engines, and what leaves the choice to the server.
+// The values of --engine; with auto the server chooses.
 const (
 	engineAuto      = "auto"
 	engineContainer = "container"
@@ -45,10 +45,10 @@ type engines struct {
 	log       *slog.Logger
 }
 
-// openEngine returns the engine that --engine asks for. auto is the engine that
-// the data directory remembers; the first time it tries a container, and says why
-// when it has to do without. sftp is where instances find the sftp server; empty
-// if there is none.
+// openEngine returns the engine of --engine. auto means the engine that is recorded
+// in the data directory; the first start runs a trial container, and logs why if
+// that fails. sftp is the path of the sftp server in instances; empty if there is
+// none.
 func openEngine(ctx context.Context, d *dataDir, c Config) (e engine.Engine, sftp string, err error) {
 	initProgram, sftpProgram := enginePrograms(c.Programs)
 	if sftpProgram, err = local.ProgramPath(local.SFTPName, sftpProgram); err != nil {
@@ -75,10 +75,10 @@ func openEngine(ctx context.Context, d *dataDir, c Config) (e engine.Engine, sft
 	return e, sftp, nil
 }
 
-// open opens the engine of a kind, ends the instances of the other one, and
-// remembers what it chose.
+// open opens the engine of a kind, removes the instances of the other one, and
+// records the choice.
 func (o engines) open(ctx context.Context, kind string) (e engine.Engine, err error) {
-	before, err := o.remembered()
+	before, err := o.recorded()
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +102,16 @@ func (o engines) open(ctx context.Context, kind string) (e engine.Engine, err er
 	}
 	if now.Engine != before.Engine || before.Chosen.IsZero() {
 		if err := writeJSON(o.dir.file(engineFile), now, 0o600); err != nil {
-			return nil, errors.Join(fmt.Errorf("remember the engine: %w", err), e.Close())
+			return nil, errors.Join(fmt.Errorf("record the engine: %w", err), e.Close())
 		}
 	}
 	return e, nil
 }
 
-// remembered is what an earlier start chose; zero if there was none. A data
-// directory that is older than the file tells by what is in it, and of two
-// engines it means the one that isolates.
-func (o engines) remembered() (engineChoice, error) {
+// recorded returns the choice of an earlier start; zero if there was none. For a
+// data directory that is older than the file, it is the engine that has instances;
+// if both have some, the one that isolates.
+func (o engines) recorded() (engineChoice, error) {
 	path := o.dir.file(engineFile)
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -137,9 +137,9 @@ func (o engines) remembered() (engineChoice, error) {
 	return engineChoice{}, nil
 }
 
-// openContainers opens the container engine. One that has been used is held back
-// when containers do not work any more: to run apps without isolation is not for
-// the server to decide, and the apps that run need it.
+// openContainers opens the container engine. If it was used before and containers
+// no longer work, it is opened but starts no instances: the server does not decide
+// to run apps without isolation, and running instances need the engine.
 func (o engines) openContainers(ctx context.Context, used bool) (engine.Engine, error) {
 	if !used {
 		e, err := container.Open(ctx, o.container)
@@ -155,7 +155,7 @@ func (o engines) openContainers(ctx context.Context, used bool) (engine.Engine, 
 			"to run them WITHOUT isolation from now on, start with --engine process", err)
 	}
 	if why := e.Describe().Held; why != "" {
-		o.log.Error("no app instance is started until containers work again; those that run go on. "+
+		o.log.Error("no app instance is started until containers work again; running ones continue. "+
 			"To run apps WITHOUT isolation from now on, start with --engine process", "why", why)
 	} else {
 		o.log.Info("apps run in containers", "why", "as before, and a trial container worked")
@@ -173,13 +173,13 @@ func (o engines) openProcesses(before engineChoice) (engine.Engine, error) {
 }
 
 func (o engines) newProcesses() (engine.Engine, error) {
-	if err := o.dir.letThrough(); err != nil {
+	if err := o.dir.allowTraversal(); err != nil {
 		return nil, err
 	}
 	return process.New(o.process)
 }
 
-// decide is --engine auto on a new data directory.
+// decide chooses the engine for --engine auto on a new data directory.
 func (o engines) decide(ctx context.Context) (engine.Engine, engineChoice, error) {
 	c := engineChoice{Engine: engineContainer, Chosen: time.Now().UTC(), Why: "a trial container worked"}
 	e, err := container.Open(ctx, o.container)
@@ -189,7 +189,7 @@ func (o engines) decide(ctx context.Context) (engine.Engine, engineChoice, error
 	}
 	if exhausted(ctx, err) {
 		return nil, c, fmt.Errorf("a trial container could not be run, but not because containers do not work here: %w; "+
-			"make room and start again, or choose with --engine container or --engine process", err)
+			"free resources and start again, or choose with --engine container or --engine process", err)
 	}
 	c.Engine, c.Why = engineProcess, err.Error()
 	o.log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
@@ -197,8 +197,8 @@ func (o engines) decide(ctx context.Context) (engine.Engine, engineChoice, error
 	return plain, c, err
 }
 
-// exhausted reports whether a trial failed for want of something that comes and
-// goes: that must not decide for ever.
+// exhausted reports whether a trial failed because a resource was temporarily
+// exhausted: that must not be a permanent choice.
 func exhausted(ctx context.Context, err error) bool {
 	for _, e := range []error{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, context.DeadlineExceeded, context.Canceled,
@@ -210,8 +210,8 @@ func exhausted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// endOther ends the instances of the engine that is not used any more, and takes
-// away all it had.
+// endOther stops the instances of the engine that is no longer used, and removes
+// its files.
 func (o engines) endOther(ctx context.Context, kind string) error {
 	var err error
 	n := 0
@@ -227,10 +227,10 @@ func (o engines) endOther(ctx context.Context, kind string) error {
 		n, err = o.endProcesses(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("apps run with another engine from now on, and the instances of the one before cannot be ended: %w", err)
+		return fmt.Errorf("the instances of the previous engine could not be stopped: %w", err)
 	}
 	if n > 0 {
-		o.log.Info("the instances of the other engine were ended; they are started anew", "instances", n, "engine", kind)
+		o.log.Info("stopped the instances of the other engine; they are started again", "instances", n, "engine", kind)
 	}
 	return nil
 }
@@ -252,7 +252,8 @@ func (o engines) endProcesses(ctx context.Context) (n int, err error) {
 	return n, errors.Join(os.RemoveAll(o.process.Root), os.RemoveAll(o.dir.file("cache")))
 }
 
-// enginePrograms are what runs in instances; empty means to look beside ingot.
+// enginePrograms returns the paths of the programs for instances; empty means the
+// directory of ingot.
 func enginePrograms(dir string) (initProgram, sftpProgram string) {
 	if dir == "" {
 		return "", ""
@@ -260,10 +261,12 @@ func enginePrograms(dir string) (initProgram, sftpProgram string) {
 	return filepath.Join(dir, local.InitName), filepath.Join(dir, local.SFTPName)
 }
 
-// heldInterval is how often an engine that is held back tries again.
+// heldInterval is how often a container engine that starts no instances is
+// checked again.
 const heldInterval = 15 * time.Second
 
-// recheck has an engine that is held back try again.
+// recheck checks a container engine that starts no instances because containers
+// do not work.
 func (r *runtime) recheck(log *slog.Logger) func(context.Context) {
 	return func(ctx context.Context) {
 		e, ok := r.engine.(*container.Engine)
@@ -274,7 +277,7 @@ func (r *runtime) recheck(log *slog.Logger) func(context.Context) {
 			log.Debug("containers still do not work", "why", err)
 			return
 		}
-		log.Info("containers work again: app instances are started")
+		log.Info("containers work again; starting app instances")
 	}
 }
 

@@ -177,7 +177,7 @@ func TestEngineOfOldDirectory(t *testing.T) {
 	set(brokenRunc)
 	e = openKind(t, o, engineAuto, engineContainer)
 	closeEngine(t, e)
-	if c, err := o.remembered(); err != nil || c.Engine != engineContainer || c.Chosen.IsZero() {
+	if c, err := o.recorded(); err != nil || c.Engine != engineContainer || c.Chosen.IsZero() {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -252,7 +252,7 @@ func TestEngineIsDecidedOnce(t *testing.T) {
 	set(good)
 	e = openKind(t, o, engineAuto, engineProcess)
 	closeEngine(t, e)
-	if c, err := o.remembered(); err != nil || !strings.Contains(c.Why, "runc") {
+	if c, err := o.recorded(); err != nil || !strings.Contains(c.Why, "runc") {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -146,11 +146,11 @@ func TestMailboxOnAnOpenAddress(t *testing.T) {
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3, "/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {
-		if got := formatOf(placeOrigin, path); got != want {
+		if got := formatOf(targetOrigin, path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
-	if formatOf(placeAuth, "/") != web.FormatOAuth || formatOf(placeNotifications, "/Users") != web.FormatNotifications {
+	if formatOf(targetAuth, "/") != web.FormatOAuth || formatOf(targetNotifications, "/Users") != web.FormatNotifications {
 		t.Error("a host of its own decides the format")
 	}
 }

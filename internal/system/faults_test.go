@@ -315,7 +315,7 @@ func (f *faultySite) answers(ctx context.Context) (asked int, bad []string) {
 // TestSoakFaults has faults in every call of the engine (also those of staging),
 // of a broker and of the channel for mail: errors, panics, and calls that hang,
 // some whatever their context says. The server answers throughout, nothing loops,
-// an app that nobody touches goes on, and when the faults end everything comes to
+// an app that is not changed continues, and when the faults end everything comes to
 // what is wanted. With INGOT_SOAK=1 it takes minutes.
 func TestSoakFaults(t *testing.T) { //nolint:tparallel // one round after the other
 	t.Parallel()
@@ -415,7 +415,7 @@ func faults(t *testing.T, seed uint64, steps int) {
 
 	// Everything comes to what is wanted.
 	if now := f.running(steady); now != instance {
-		t.Errorf("the app that nobody touched has the instance %q, was %q", now, instance)
+		t.Errorf("the app that was not changed has the instance %q, was %q", now, instance)
 	}
 	for _, app := range busy {
 		f.await("a build works again", func() bool { return f.build(app.guid, app.pkg) })

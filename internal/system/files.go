@@ -6,9 +6,8 @@ import (
 	"path/filepath"
 )
 
-// writeFile makes a file appear whole and durable, or not at all: whoever
-// reads it never sees a part, and what was written before a crash is there
-// after it.
+// writeFile writes a file atomically and durably: a reader never sees a part of
+// it, and what was written before a crash exists after it.
 func writeFile(path string, content []byte, mode os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600

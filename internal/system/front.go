@@ -15,40 +15,40 @@ import (
 	"ingot/internal/base/web"
 )
 
-// place is where a request belongs, by its host name.
-type place int
+// target is the part that serves a request, by its host name.
+type target int
 
 const (
-	placeApp           place = iota // some app's route
-	placeOrigin                     // platform and authorization server together
-	placeAuth                       // the authorization server alone
-	placeNotifications              // the notification service
-	placeLogs                       // the log-cache API and the log stream
+	targetApp           target = iota // the route of an app
+	targetOrigin                      // platform and authorization server together
+	targetAuth                        // the authorization server alone
+	targetNotifications               // the notification service
+	targetLogs                        // the log-cache API and the log stream
 )
 
-func (p place) String() string {
+func (p target) String() string {
 	return [...]string{"app", "origin", "auth", "notifications", "logs"}[p]
 }
 
-// routes are the route tables. A nil one is not served by this server.
+// routes are the route tables. This server does not serve a nil one.
 type routes struct {
 	origin, auth, notifications, notificationsV2, logs *web.Mux
-	// apps serves every other name; without it these names are nobody's.
+	// apps serves all other names; nil means that they are unknown routes.
 	apps http.Handler
 	// routed reports whether apps knows all routes; nil means that it does.
 	routed func() bool
 }
 
-func (t *routes) at(p place, r *http.Request) *web.Mux {
-	if p == placeNotifications {
+func (t *routes) at(p target, r *http.Request) *web.Mux {
+	if p == targetNotifications {
 		return map[int]*web.Mux{1: t.notifications, 2: t.notificationsV2}[notificationsVersion(r)]
 	}
-	return [...]*web.Mux{placeApp: nil, placeOrigin: t.origin, placeAuth: t.auth, placeLogs: t.logs}[p]
+	return [...]*web.Mux{targetApp: nil, targetOrigin: t.origin, targetAuth: t.auth, targetLogs: t.logs}[p]
 }
 
-// front is the door of every public listener: it sends each request to the
-// route table of its host name. Before the tables are there it knows about
-// health only.
+// front is the handler of every public listener: it passes each request to the
+// route table of its host name. Until the tables exist it only answers health
+// checks.
 type front struct {
 	domain string
 	log    *slog.Logger
@@ -56,32 +56,32 @@ type front struct {
 	live   atomic.Pointer[routes]
 }
 
-// place finds where a Host header leads. What is not exactly one of ours is an
-// app's.
-func (f *front) place(hostHeader string) place {
+// target returns the target of a Host header. Every name that is not the
+// platform's is an app's.
+func (f *front) target(hostHeader string) target {
 	host, ok := web.HostName(hostHeader)
 	if !ok {
-		return placeApp
+		return targetApp
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
-		return placeOrigin
+		return targetOrigin
 	}
 	switch host {
 	case "", "localhost", f.domain, "api." + f.domain:
-		return placeOrigin
+		return targetOrigin
 	case "uaa." + f.domain, "login." + f.domain:
-		return placeAuth
+		return targetAuth
 	case "notifications." + f.domain:
-		return placeNotifications
+		return targetNotifications
 	case "log-cache." + f.domain, "log-stream." + f.domain:
-		return placeLogs
+		return targetLogs
 	}
-	return placeApp
+	return targetApp
 }
 
-// ownNames are the host names that apps never get: those that place knows, those
-// that clients of Cloud Foundry derive from the domain, and those by which the
-// operator says that the server is reached.
+// ownNames returns the host names that apps cannot have: those that target knows,
+// those that clients of Cloud Foundry derive from the domain, and those of the
+// URLs that the operator has set.
 func ownNames(c Config) []string {
 	var names []string
 	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh", "console"} {
@@ -100,25 +100,25 @@ func ownNames(c Config) []string {
 	return names
 }
 
-// ServeHTTP answers on the listener that has every host name.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.place(r.Host)) }
+// ServeHTTP implements http.Handler for the listener of all host names.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.target(r.Host)) }
 
-// notifications answers on a listener that belongs to the notification service,
-// whatever the name.
+// notifications returns the handler for the listener of the notification service,
+// which serves every host name.
 func (f *front) notifications() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, placeNotifications) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, targetNotifications) })
 }
 
-func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
+func (f *front) serve(w http.ResponseWriter, r *http.Request, p target) {
 	live := f.live.Load()
 	switch {
 	case live != nil && live.at(p, r) != nil:
 		live.at(p, r).ServeHTTP(w, r)
-	case p == placeApp && (live == nil || live.apps != nil && live.routed != nil && !live.routed()):
+	case p == targetApp && (live == nil || live.apps != nil && live.routed != nil && !live.routed()):
 		starting(w)
-	case live != nil && p == placeApp && live.apps != nil:
+	case live != nil && p == targetApp && live.apps != nil:
 		live.apps.ServeHTTP(w, r)
-	case live != nil && p == placeNotifications:
+	case live != nil && p == targetNotifications:
 		web.WriteError(w, r, formatOf(p, r.URL.Path), f.log, fault.New(fault.UnknownRoute,
 			"There is no such version of this API; the header %s may be 1 or 2.", versionHeader))
 	case live != nil:
@@ -131,12 +131,12 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, p place) {
 	}
 }
 
-// formatOf is the form in which a client of that place and path expects errors.
-func formatOf(p place, path string) web.Format {
+// formatOf returns the format of errors for a target and path.
+func formatOf(p target, path string) web.Format {
 	switch {
-	case p == placeNotifications:
+	case p == targetNotifications:
 		return web.FormatNotifications
-	case p == placeAuth:
+	case p == targetAuth:
 		return web.FormatOAuth
 	}
 	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info", "/Users", "/Groups", "/.well-known/"} {
@@ -147,8 +147,8 @@ func formatOf(p place, path string) web.Format {
 	return web.FormatV3
 }
 
-// starting answers requests to apps before the routes and the instances that
-// run are known: any of them may be there in a moment.
+// starting answers requests to apps until the routes and the running instances
+// are known.
 func starting(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("X-Cf-Routererror", "no_endpoints")
@@ -157,8 +157,7 @@ func starting(w http.ResponseWriter) {
 	http.Error(w, "503 Service Unavailable: The server is starting; try again in a moment.", http.StatusServiceUnavailable)
 }
 
-// unknownRoute answers like Cloud Foundry's router does for a host that no app
-// has.
+// unknownRoute answers like Cloud Foundry's router for a host without an app.
 func unknownRoute(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Cf-Routererror", "unknown_route")

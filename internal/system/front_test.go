@@ -10,69 +10,69 @@ import (
 	"ingot/internal/base/web"
 )
 
-func TestPlace(t *testing.T) {
+func TestTarget(t *testing.T) {
 	t.Parallel()
 	f := &front{domain: "example.org"}
-	for host, want := range map[string]place{
-		"127.0.0.1":            placeOrigin,
-		"127.0.0.1:8080":       placeOrigin,
-		"10.1.2.3:80":          placeOrigin,
-		"[::1]":                placeOrigin,
-		"[::1]:8080":           placeOrigin,
-		"[fe80::1%eth0]:8080":  placeOrigin,
-		"localhost":            placeOrigin,
-		"LOCALHOST:8080":       placeOrigin,
-		"localhost.":           placeOrigin,
-		"localhost:":           placeOrigin,
-		"":                     placeOrigin, // HTTP/1.0
-		"example.org":          placeOrigin,
-		"Example.ORG.:443":     placeOrigin,
-		"api.example.org":      placeOrigin,
-		"API.example.org:8080": placeOrigin,
+	for host, want := range map[string]target{
+		"127.0.0.1":            targetOrigin,
+		"127.0.0.1:8080":       targetOrigin,
+		"10.1.2.3:80":          targetOrigin,
+		"[::1]":                targetOrigin,
+		"[::1]:8080":           targetOrigin,
+		"[fe80::1%eth0]:8080":  targetOrigin,
+		"localhost":            targetOrigin,
+		"LOCALHOST:8080":       targetOrigin,
+		"localhost.":           targetOrigin,
+		"localhost:":           targetOrigin,
+		"":                     targetOrigin, // HTTP/1.0
+		"example.org":          targetOrigin,
+		"Example.ORG.:443":     targetOrigin,
+		"api.example.org":      targetOrigin,
+		"API.example.org:8080": targetOrigin,
 
-		"uaa.example.org":           placeAuth,
-		"login.example.org:8080":    placeAuth,
-		"notifications.example.org": placeNotifications,
+		"uaa.example.org":           targetAuth,
+		"login.example.org:8080":    targetAuth,
+		"notifications.example.org": targetNotifications,
 
-		"app.apps.example.org":        placeApp,
-		"example.com":                 placeApp,
-		"api.localhost":               placeApp, // of another domain
-		"xapi.example.org":            placeApp,
-		"api.example.org.evil.com":    placeApp,
-		"api.example.org..":           placeApp,
-		"evil.com:80@api.example.org": placeApp,
-		"api.example.org:80@evil.com": placeApp,
-		"api.example.org:abc":         placeApp,
-		"api.example.org:99999":       placeApp,
-		"api.example.org:80:80":       placeApp,
-		"api.example.org:-1":          placeApp,
-		"::1":                         placeApp, // needs brackets
-		"[::1":                        placeApp,
-		"::1]":                        placeApp,
-		"[::1]x":                      placeApp,
-		"[::1]x:80":                   placeApp,
-		"[127.0.0.1]":                 placeApp,
-		"[localhost]":                 placeApp,
-		"[[::1]]":                     placeApp,
-		"127.1":                       placeApp,
-		"0x7f.0.0.1":                  placeApp,
-		"localhost\x00":               placeApp,
-		"localhost\n":                 placeApp,
-		"\tlocalhost":                 placeApp,
-		"localhost/..":                placeApp,
-		".":                           placeOrigin, // the root's own name: empty
-		"..":                          placeApp,
-		":":                           placeOrigin,
+		"app.apps.example.org":        targetApp,
+		"example.com":                 targetApp,
+		"api.localhost":               targetApp, // of another domain
+		"xapi.example.org":            targetApp,
+		"api.example.org.evil.com":    targetApp,
+		"api.example.org..":           targetApp,
+		"evil.com:80@api.example.org": targetApp,
+		"api.example.org:80@evil.com": targetApp,
+		"api.example.org:abc":         targetApp,
+		"api.example.org:99999":       targetApp,
+		"api.example.org:80:80":       targetApp,
+		"api.example.org:-1":          targetApp,
+		"::1":                         targetApp, // needs brackets
+		"[::1":                        targetApp,
+		"::1]":                        targetApp,
+		"[::1]x":                      targetApp,
+		"[::1]x:80":                   targetApp,
+		"[127.0.0.1]":                 targetApp,
+		"[localhost]":                 targetApp,
+		"[[::1]]":                     targetApp,
+		"127.1":                       targetApp,
+		"0x7f.0.0.1":                  targetApp,
+		"localhost\x00":               targetApp,
+		"localhost\n":                 targetApp,
+		"\tlocalhost":                 targetApp,
+		"localhost/..":                targetApp,
+		".":                           targetOrigin, // the root's own name: empty
+		"..":                          targetApp,
+		":":                           targetOrigin,
 	} {
-		if got := f.place(host); got != want {
+		if got := f.target(host); got != want {
 			t.Errorf("%q goes to %s, want %s", host, got, want)
 		}
 	}
 }
 
-func TestPlaceNames(t *testing.T) {
+func TestTargetNames(t *testing.T) {
 	t.Parallel()
-	for p, want := range map[place]string{placeApp: "app", placeOrigin: "origin", placeAuth: "auth", placeNotifications: "notifications"} {
+	for p, want := range map[target]string{targetApp: "app", targetOrigin: "origin", targetAuth: "auth", targetNotifications: "notifications"} {
 		if p.String() != want {
 			t.Errorf("%d is %q, want %q", p, p, want)
 		}
@@ -112,7 +112,7 @@ func TestDispatch(t *testing.T) {
 			}
 		}
 	}
-	// Without a built-in authorization server its names are nobody's.
+	// Without a built-in authorization server its names are unknown routes.
 	f.live.Store(&routes{origin: mux("origin"), notifications: mux("notifications")})
 	r := httptest.NewRequest(http.MethodGet, "/who", nil)
 	r.Host = "uaa.localhost"
@@ -145,7 +145,7 @@ func TestURLs(t *testing.T) {
 }
 
 // A request to an app is told to wait until routes and instances are known:
-// before, nobody can say that there is none.
+// before, it is not known that the app does not exist.
 func TestAppsWhileTheServerStarts(t *testing.T) {
 	t.Parallel()
 	f := &front{domain: "localhost", log: discard}

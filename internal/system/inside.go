@@ -26,8 +26,8 @@ func platformServices(c Config, e Endpoints) instancenet.Services {
 	}
 }
 
-// gatewayOf is the host's address in the network of instances, if they have one
-// of their own.
+// gatewayOf returns the host's address in the network of instances, if they have
+// their own network.
 func gatewayOf(e engine.Engine) netip.Addr {
 	if c, ok := e.(*container.Engine); ok {
 		return c.Gateway()
@@ -35,8 +35,8 @@ func gatewayOf(e engine.Engine) netip.Addr {
 	return netip.Addr{}
 }
 
-// bindingsRoot is where instances find their services in files, as in every Cloud
-// Foundry, if they have an /etc of their own.
+// bindingsRoot returns the directory of file-based service bindings in instances,
+// if they have their own file system.
 func bindingsRoot(e engine.Engine) string {
 	if _, ok := e.(*container.Engine); ok {
 		return container.BindingsInside
@@ -44,10 +44,10 @@ func bindingsRoot(e engine.Engine) string {
 	return ""
 }
 
-// limited bounds the connections of instances to a port that others use, too.
+// limited limits the connections of instances to a port that others use, too.
 func (b *frontend) limited(l net.Listener, log *slog.Logger) net.Listener {
 	if loopback(l.Addr()) {
-		return l // instances in containers never come here
+		return l // instances in containers cannot connect to loopback
 	}
 	return connlimit.Listen(l, instancenet.Limits(), func(a netip.Addr) (string, bool) {
 		if owner := b.owner.Load(); owner != nil {
@@ -57,7 +57,7 @@ func (b *frontend) limited(l net.Listener, log *slog.Logger) net.Listener {
 	}, log)
 }
 
-// openInside opens what instances need to reach the platform: ports on the
+// openInside opens what instances need to connect to the platform: ports on the
 // gateway, the firewall, and the name server.
 func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error {
 	e, ok := r.engine.(*container.Engine)
@@ -81,11 +81,11 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		at := netip.AddrPortFrom(e.Gateway(), one.listener.Addr().(*net.TCPAddr).AddrPort().Port()) //nolint:forcetypeassert // it is one of TCP
 		tcp = append(tcp, at)
 		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() {
-			continue // it is reached there already
+			continue // it listens on the gateway, too
 		}
 		opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
 		if err != nil {
-			return fmt.Errorf("the platform cannot be reached by apps: %w", err)
+			return fmt.Errorf("apps could not connect to the platform: %w", err)
 		}
 		if err := s.serveInside(ctx, b, connlimit.Listen(opened, instancenet.Limits(), owner, log), one.only, log); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		at := netip.AddrPortFrom(e.Gateway(), port)
 		if err := s.run(ctx, &instancenet.Forwarder{At: at, To: to, Owner: owner, Log: log}); err != nil {
 			// The rest works without it.
-			log.Warn("apps cannot reach an address of the platform", "address", net.JoinHostPort(to.Host, to.Port), "error", err)
+			log.Warn("apps cannot connect to an address of the platform", "address", net.JoinHostPort(to.Host, to.Port), "error", err)
 			continue
 		}
 		tcp = append(tcp, at)
@@ -104,7 +104,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Log: log})
 	if err := s.run(ctx, server); err != nil {
-		log.Warn("apps do not find the platform and other apps by name, only by the addresses in their variables", "error", err)
+		log.Warn("apps cannot resolve the names of the platform and of other apps; the addresses in their environment work", "error", err)
 	} else {
 		tcp, udp = append(tcp, at), append(udp, at)
 		e.UseResolver(e.Gateway())
@@ -114,8 +114,8 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 
 const dnsPort = 53
 
-// serveInside serves a port of the gateway as the public one is served, or as
-// that of the notification service.
+// serveInside serves a port of the gateway like the public one, or like that of
+// the notification service.
 func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, notifications bool, log *slog.Logger) error {
 	var server *web.Server
 	if notifications {

@@ -41,11 +41,11 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 	return l, nil
 }
 
-// warnIfOpen tells the operator of a port without encryption that is not for
-// this machine alone.
+// warnIfOpen warns of a port without encryption that other machines can connect
+// to.
 func warnIfOpen(log *slog.Logger, flag string, opened net.Listener) {
 	if !loopback(opened.Addr()) {
-		log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that ends TLS in front, or listen on 127.0.0.1",
+		log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that terminates TLS in front, or listen on 127.0.0.1",
 			"flag", "--"+flag, "address", opened.Addr().String())
 	}
 }
@@ -63,13 +63,13 @@ func loopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// urlOf is how a client on this machine reaches an address.
+// urlOf returns the URL of an address for a client on this machine.
 func urlOf(a net.Addr) string {
-	// A zone is set apart with %, which has to be escaped in a URL.
+	// The % before a zone has to be escaped in a URL.
 	return "http://" + strings.Replace(hereOf(a), "%", "%25", 1)
 }
 
-// hereOf is the host and port by which this machine reaches an address.
+// hereOf returns the host and port of an address for a client on this machine.
 func hereOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -85,8 +85,8 @@ func hereOf(a net.Addr) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// Endpoints says where everything is. It is also the content of
-// DIR/endpoints.json while the server runs.
+// Endpoints are the addresses of the server. They are also the content of
+// DIR/endpoints.json while it runs.
 type Endpoints struct {
 	API           string `json:"api,omitempty"`
 	Auth          string `json:"auth"`

@@ -39,28 +39,28 @@ import (
 	"ingot/internal/notify/template"
 )
 
-// MailConfig is how notifications leave.
+// MailConfig is how notifications are sent.
 type MailConfig struct {
 	// SMTPURL is the mail server; without it mail goes to the built-in mailbox.
 	SMTPURL string
 	// MailFrom is the sender of all mail; empty means notifications@DOMAIN.
 	MailFrom string
-	// NotificationsURL is where recipients reach the service, for the links in
+	// NotificationsURL is the URL of the service for recipients, for the links in
 	// mail; empty means the address it listens on.
 	NotificationsURL string
-	// AllowNetworks are private networks that may be connected to for users, as
-	// a list of prefixes, or "all"; empty means the internet only.
+	// AllowNetworks are private networks that the server may connect to on behalf
+	// of users, as a list of prefixes, or "all"; empty means the internet only.
 	AllowNetworks string
 	// DKIMKeyFile is a private key to sign mail with, DKIMSelector its name in
 	// the DNS.
 	DKIMKeyFile  string
 	DKIMSelector string
-	// BounceListen takes reports of mail that could not be delivered; empty
-	// takes none.
+	// BounceListen is the address for reports of mail that could not be delivered;
+	// empty means none.
 	BounceListen string
-	// MessagesKept is how long the end of a message can be asked for.
+	// MessagesKept is how long message statuses are kept.
 	MessagesKept time.Duration
-	// QueueLimit is how many messages may wait.
+	// QueueLimit is the maximum number of queued messages.
 	QueueLimit int
 }
 
@@ -70,33 +70,33 @@ const (
 	DefaultQueueLimit   = 5_000_000
 )
 
-// notificationAudiences are what tokens for the notification service name as
-// their audience: a UAA derives it from the scopes.
+// notificationAudiences are the audiences of tokens for the notification service:
+// a UAA derives them from the scopes.
 var notificationAudiences = []string{"notifications", "critical_notifications", "notification_templates", "notification_preferences", "emails"}
 
-// notifications is the notification service, put together.
+// notifications is the notification service with its parts.
 type notifications struct {
 	store        *notifydb.Store
 	service      *notify.Service
 	directory    *audience.Directory
 	delivery     *delivery.Delivery
 	unsubscriber *notify.Unsubscriber
-	mailbox      *mailbox.Mailbox // nil when mail leaves
+	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
 	log          *slog.Logger
 	checkWebhook func(ctx context.Context, address string) error
-	// verifier is that of the newest routes.
+	// verifier is the one of the newest routes.
 	verifier atomic.Pointer[token.Verifier]
 }
 
 type notificationsOptions struct {
 	MailConfig
-	// Dir is a folder of its own.
+	// Dir is the directory of the service.
 	Dir         string
 	DB          *db.DB
 	UAA         *uaaclient.Client
 	PlatformURL string
-	// Routes are apps of this server, which webhooks may lead to.
+	// Routes are the apps of this server, which webhooks may call.
 	Routes   safedial.Routes
 	Domain   string
 	Registry prometheus.Registerer
@@ -104,16 +104,16 @@ type notificationsOptions struct {
 	seams    seams
 }
 
-// lookupTime bounds how long the name of a webhook's host is looked for.
+// lookupTime is the timeout for looking up the host name of a webhook.
 const lookupTime = 5 * time.Second
 
-// guard permits what an operator allows; Validate has seen the list.
+// guard returns the guard for AllowNetworks, which Validate has checked.
 func (c MailConfig) guard() safedial.Guard {
 	g, _ := safedial.ParseGuard(c.AllowNetworks)
 	return g
 }
 
-// openNotifications puts the service together; nothing runs yet.
+// openNotifications opens the service without starting it.
 func openNotifications(ctx context.Context, o notificationsOptions) (*notifications, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	return n, nil
 }
 
-// openChannel is the way to the mail server, or the mailbox without one.
+// openChannel returns the channel to the mail server, or the built-in mailbox.
 func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, error) {
 	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain}
 	if o.SMTPURL == "" {
@@ -198,7 +198,7 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	return channel, nil
 }
 
-// openBounces takes reports about addresses that refuse mail for good.
+// openBounces opens the listener for reports about addresses that refuse mail.
 func (n *notifications) openBounces(o notificationsOptions) error {
 	if o.BounceListen == "" {
 		return nil
@@ -206,8 +206,8 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	listener, err := dsn.New(dsn.Options{
 		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
 		Bounce: func(ctx context.Context, b dsn.Bounce) error {
-			// Anybody can send a report: only one about a message of ours that went
-			// to this address counts.
+			// Anyone can send a report. It is used only if it is about a message that
+			// this service sent to this address.
 			if ours, err := n.sentTo(ctx, b.MessageID, b.Recipient); err != nil || !ours || !b.Permanent {
 				return err
 			}
@@ -223,7 +223,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	return nil
 }
 
-// sentTo tells whether a message with this id went to an address.
+// sentTo reports whether a message with this id went to an address.
 func (n *notifications) sentTo(ctx context.Context, id, address string) (bool, error) {
 	number, ok := n.service.IDs().MessageNumber(id)
 	if !ok {
@@ -236,12 +236,12 @@ func (n *notifications) sentTo(ctx context.Context, id, address string) (bool, e
 	return strings.EqualFold(m.Email, address), err
 }
 
-// parts are what has to be started, in order.
+// parts returns what has to be started, in this order.
 func (n *notifications) parts() []background.Service {
 	return append(n.others[:len(n.others):len(n.others)], n.delivery)
 }
 
-// routes builds the tables of both versions.
+// routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *web.Mux) {
 	n.verifier.Store(verifier)
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.checkWebhook, Log: n.log}
@@ -264,30 +264,30 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *w
 	return v1, v2
 }
 
-// mailboxPath is where the built-in mailbox is, on the admin address.
+// mailboxPath is the path of the built-in mailbox on the admin address.
 const mailboxPath = "/mailbox"
 
-// mountMailbox shows caught mail on the admin address. Whoever can connect
-// there sees it, which is why it needs more when that is not this machine
-// alone. verifier is the one until there are routes: they are made anew when
-// the authorization server becomes known, the mailbox is not.
+// mountMailbox shows the mail of the built-in mailbox on the admin address. If
+// other machines can connect to that address, a token is required. verifier is
+// used until routes are built; they are built again when the authorization server
+// is known, the mailbox is not.
 func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token.Verifier) {
 	if n.mailbox == nil {
 		return
 	}
 	n.verifier.CompareAndSwap(nil, verifier)
-	access := web.Public("mail is caught only where no mail server is configured, and the admin address is on loopback: whoever connects is on this machine")
+	access := web.Public("mail is kept here only if no mail server is configured, and the admin address is on loopback: every client is on this machine")
 	if !local {
 		access = web.Scope("notifications.admin")
 	}
 	n.mailbox.Mount(admin.LateGroup("mailbox", web.FormatNotifications, n.verifier.Load), mailboxPath, access)
 }
 
-// versionHeader chooses the version of the notification service's API.
+// versionHeader selects the version of the notification service's API.
 const versionHeader = "X-NOTIFICATIONS-VERSION"
 
-// notificationsVersion is the version that a request asks for; 0 is none that
-// there is.
+// notificationsVersion returns the API version of a request; 0 if it does not
+// exist.
 func notificationsVersion(r *http.Request) int {
 	switch strings.TrimSpace(r.Header.Get(versionHeader)) {
 	case "", "1":
@@ -298,9 +298,9 @@ func notificationsVersion(r *http.Request) int {
 	return 0
 }
 
-// notificationsDatabase is the database of the service: a file of its own, so that
-// mail and the platform do not wait for each other's writes, or the same
-// PostgreSQL.
+// notificationsDatabase returns the URL of the service's database: a file of its
+// own, so that mail and the platform do not wait for each other's writes, or the
+// same PostgreSQL.
 func notificationsDatabase(databaseURL, dir string) string {
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		if filepath.Dir(path) == dir {
@@ -311,8 +311,8 @@ func notificationsDatabase(databaseURL, dir string) string {
 	return databaseURL
 }
 
-// openNotifications opens the service as a part of the whole: it reaches the
-// platform and the authorization server as it would if they were elsewhere.
+// openNotifications opens the service as a part of the server. It calls the
+// platform and the authorization server over HTTP, as if they were elsewhere.
 func (s *System) openNotifications(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
@@ -324,8 +324,8 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *dataDi
 	return n, err
 }
 
-// openMailing opens the database of the service, and the service on it. listening
-// is where it is reached by those who were told nothing else.
+// openMailing opens the service and its database. listening is the URL of the
+// service if the operator has set none.
 func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
 	d, err := db.Open(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log})
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"ingot/internal/platform/staging"
 )
 
-// runtime is everything that makes apps run.
+// runtime is everything that runs apps.
 type runtime struct {
 	store     *platformdb.Store
 	platform  *actions.Platform
@@ -38,7 +38,7 @@ type runtime struct {
 	logs      *logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
-	watched   engine.Engine // the same, whose calls always come back
+	watched   engine.Engine // the same, with calls that always return
 	info      *appinfo.Info
 	table     *router.Table
 	proxy     *router.Proxy
@@ -58,19 +58,19 @@ type runtime struct {
 	cleaner   *cleanup.Cleaner
 }
 
-// shortestDeployment is time enough for a client that began a deployment and did
-// not wait for it to ask how it is getting on.
+// shortestDeployment gives a client that started a deployment without waiting
+// time to ask for its status.
 const shortestDeployment = 3 * time.Second
 
-// openRuntime opens the stores and the engine and puts the parts together;
-// nothing runs yet.
+// openRuntime opens the stores and the engine and connects the parts, without
+// starting them.
 func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
 	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
-	// On a small machine a build gets what there is: nobody asked for the rest.
+	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
@@ -134,7 +134,7 @@ func (r *runtime) ensureDefaults(tx platform.Tx) error {
 // appUser is the user and group of apps and builds: vcap.
 const appUser = 2000
 
-// parts are what has to be started, in order.
+// parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
@@ -145,22 +145,22 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 // AppsChanged implements api.Signals.
 func (r *runtime) AppsChanged(guids ...string) {
 	r.apps.Kick(guids...)
-	r.tasks.Kick()  // those of an app that was deleted end
-	r.drains.Kick() // a binding may have come or gone
+	r.tasks.Kick()  // tasks of a deleted app are canceled
+	r.drains.Kick() // a binding may have been created or deleted
 }
 
 // Changed implements platform.Sink. When it returns, and with it the Update that
-// announced c, requests go where the routes say.
+// announced c, the router uses the new routes.
 func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
-	if c.Names { // first: they are shown with the lines
+	if c.Names { // first, because the lines are shown with names
 		r.info.Forget()
 		r.drains.Kick()
 	}
 	if len(c.Routes) > 0 {
-		_ = r.publisher.Announce(c.Routes...) // on failure it tries again, and logs that
+		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
 	}
 	if err := r.logs.Tell(c.Lines...); err != nil {
-		r.log.WarnContext(ctx, "what was done to an app could not be written to its log", "error", err)
+		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
 	}
 }
 
@@ -207,14 +207,14 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 	return r.apps.RestartInstance(ctx, processGUID, index)
 }
 
-// dropletFiles gives the controller the droplets.
+// dropletFiles opens droplets for the controller.
 type dropletFiles struct{ blobs *blob.Store }
 
 func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, error) {
 	return d.blobs.Open(ctx, blob.Droplets, guid)
 }
 
-// routeTable gives the publisher the router's table.
+// routeTable adapts the router's table for the publisher.
 type routeTable struct{ table *router.Table }
 
 func routerRoute(r controller.Route) router.Route {

@@ -7,16 +7,15 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// seams are where tests put faults between the parts. Functions that are nil
-// change nothing.
+// seams are functions with which tests inject faults between the parts. A nil
+// function changes nothing.
 type seams struct {
 	engine   func(engine.Engine) engine.Engine
 	delivery func(*delivery.Options)
 	broker   func(http.RoundTripper) http.RoundTripper
 }
 
-// engineFor returns the engine for those who call it for users: every call comes
-// back.
+// engineFor returns an engine whose calls always return.
 func (s seams) engineFor(e engine.Engine) engine.Engine {
 	if s.engine != nil {
 		return s.engine(e)

@@ -25,29 +25,29 @@ const (
 	adminClientFile   = "admin-client-secret"
 )
 
-// componentClients are our own clients. Each has a file with its secret.
+// componentClients are the OAuth clients of the server's own parts. Each has a file
+// with its secret.
 var componentClients = []string{auth.ClientPlatform, auth.ClientNotifications, auth.ClientConsole, auth.ClientSSH}
 
-// secrets are what the server needs to know and nobody else.
+// secrets are the secrets of the server.
 type secrets struct {
 	keys              *seal.Keyring
 	adminPassword     string
 	adminClientSecret string
 	components        map[string]string
-	// fresh are those made up in this start, to be shown once.
+	// fresh are those that this start generated, to be shown once.
 	fresh Generated
 }
 
-// Generated are the secrets that were made up by this start; empty ones were
-// not.
+// Generated are the secrets that this start generated; the others are empty.
 type Generated struct {
 	AdminPassword     string
 	AdminClientSecret string
 }
 
 // loadSecrets reads DIR/secrets and creates what is missing. Files come before
-// the database: a server that is killed in between finds the same secrets
-// again, and stores them then.
+// the database: a server that is killed in between finds the same secrets and
+// stores them then.
 func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	dir := d.file(secretsDir)
 	keys, err := loadKeys(dir, c.EncryptionKey, c.DatabaseURL, c.Log)
@@ -60,7 +60,7 @@ func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 			return nil, err
 		}
 	}
-	if c.AuthURL != "" { // the administrator is not ours
+	if c.AuthURL != "" { // the other server has the administrator
 		return s, nil
 	}
 	if s.adminPassword, s.fresh.AdminPassword, err = adminSecret(dir, adminPasswordFile, "INGOT_ADMIN_PASSWORD", c.AdminPassword, humanSecret, c.Log); err != nil {
@@ -70,8 +70,8 @@ func loadSecrets(d *dataDir, c Config) (*secrets, error) {
 	return s, err
 }
 
-// loadKeys reads the keys that encrypt secret columns of a database, or makes
-// the first. given is used instead of the file when there is one.
+// loadKeys reads the keys that encrypt secret columns of a database, or creates
+// the first. given, if not empty, is used instead of the file.
 func loadKeys(dir, given, databaseURL string, log *slog.Logger) (*seal.Keyring, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("secrets: %w", err)
@@ -87,13 +87,13 @@ func loadKeys(dir, given, databaseURL string, log *slog.Logger) (*seal.Keyring, 
 	}
 	keys, created, err := seal.LoadOrCreate(file, given)
 	if created {
-		log.Info("a new encryption key was made; back it up, apart from the database", "file", file)
+		log.Info("created a new encryption key; back it up, apart from the database", "file", file)
 	}
 	return keys, err
 }
 
-// keyNotLost refuses to make a new key for a database that was written with
-// another: what is sealed in it could not be opened.
+// keyNotLost returns an error if a new key would be created for a database that
+// was written with another one: its secrets could not be decrypted.
 func keyNotLost(path, databaseURL string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return wrapSecret(err)
@@ -103,16 +103,16 @@ func keyNotLost(path, databaseURL string) error {
 		return nil
 	}
 	if info, err := os.Stat(file); err == nil && info.Size() > 0 {
-		return fmt.Errorf("the encryption keys are missing: %s is not there, but the database %s is; put the file back from your backup, or set INGOT_ENCRYPTION_KEY", path, file)
+		return fmt.Errorf("the encryption keys are missing: %s does not exist, but the database %s does; restore the file from a backup, or set INGOT_ENCRYPTION_KEY", path, file)
 	}
 	return nil
 }
 
-// adminSecret is loadSecret for a secret that the operator may choose. fresh
-// is the value when we made it up.
-func adminSecret(dir, name, variable, chosen string, makeUp func() string, log *slog.Logger) (value, fresh string, err error) {
+// adminSecret is loadSecret for a secret that the operator may choose. fresh is
+// the value if it was generated.
+func adminSecret(dir, name, variable, chosen string, generate func() string, log *slog.Logger) (value, fresh string, err error) {
 	path := filepath.Join(dir, name)
-	first := makeUp
+	first := generate
 	if chosen != "" {
 		first = func() string { return chosen }
 	}
@@ -123,16 +123,16 @@ func adminSecret(dir, name, variable, chosen string, makeUp func() string, log *
 	case created && chosen == "":
 		return value, value, nil
 	case chosen != "" && chosen != value:
-		log.Warn(variable+" is ignored: it counts on the first start only", "kept_in", path)
+		log.Warn(variable+" is ignored: it is used by the first start only", "kept_in", path)
 	}
 	return value, "", nil
 }
 
-// loadSecret reads a secret, or stores what makeUp returns when there is none.
-func loadSecret(path string, makeUp func() string) (value string, created bool, err error) {
+// loadSecret reads a secret, or stores the result of generate if there is none.
+func loadSecret(path string, generate func() string) (value string, created bool, err error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		value = makeUp()
+		value = generate()
 		if strings.TrimRight(value, "\r\n") != value {
 			return "", false, fmt.Errorf("secret for %s: it must not end with a line break", path)
 		}
@@ -153,7 +153,7 @@ func loadSecret(path string, makeUp func() string) (value string, created bool, 
 	}
 	value = strings.TrimRight(string(text), "\r\n")
 	if value == "" {
-		return "", false, fmt.Errorf("secrets: %s is empty; remove it to have a new one made, or restore it", path)
+		return "", false, fmt.Errorf("secrets: %s is empty; remove it to generate a new one, or restore it", path)
 	}
 	return value, false, nil
 }
@@ -165,22 +165,22 @@ func wrapSecret(err error) error {
 	return nil
 }
 
-// humanSecret can be typed and pasted: letters and digits only, 130 bits.
+// humanSecret returns a secret that can be typed: A-Z and 2-7 only, 130 bits.
 func humanSecret() string { return rand.Text() }
 
-// machineSecret is 32 bytes in a form that needs no quoting anywhere.
+// machineSecret returns 32 random bytes in hexadecimal.
 func machineSecret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// RotateEncryption puts a new encryption key before the others. Servers use it
-// from their next start on.
+// RotateEncryption adds a new encryption key before the others. Servers use it
+// after a restart.
 func RotateEncryption(dataDir string) error {
 	dir := filepath.Join(dataDir, secretsDir)
-	// One at a time: two would both start from the same keys, and the later
-	// would drop the key of the earlier.
+	// One at a time: of two at once, the later would overwrite the key of the
+	// earlier.
 	lock, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("%s holds no secrets: has `ingot up` been run with this --data-dir? (%w)", dataDir, err)

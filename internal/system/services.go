@@ -17,7 +17,7 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// openServices makes the part that talks to service brokers.
+// openServices returns the client of service brokers.
 func openServices(c Config, r *runtime, publicURL string) *services.Services {
 	return services.New(services.Config{
 		Store: r.store, Platform: r.platform, Signals: r, Log: c.Log, Number: web.Number,
@@ -25,8 +25,7 @@ func openServices(c Config, r *runtime, publicURL string) *services.Services {
 	})
 }
 
-// apiInfo is where brokers learn about the platform, as they are told: without a
-// scheme.
+// apiInfo returns the URL of /v2/info as brokers get it, without a scheme.
 func apiInfo(publicURL string) string {
 	u, err := url.Parse(publicURL)
 	if err != nil || u.Host == "" {
@@ -35,7 +34,7 @@ func apiInfo(publicURL string) string {
 	return u.Host + strings.TrimRight(u.Path, "/") + "/v2/info"
 }
 
-// dashboards keeps the OAuth clients of brokers' dashboards.
+// dashboards manages the OAuth clients of brokers' dashboards.
 type dashboards struct{ client *uaaclient.Client }
 
 func (d dashboards) Exists(ctx context.Context, id string) (bool, error) {
@@ -43,8 +42,8 @@ func (d dashboards) Exists(ctx context.Context, id string) (bool, error) {
 	return exists, dashboardFault(err)
 }
 
-// Put replaces a client by deleting it first: a secret can be changed by
-// administrators only, and we are none.
+// Put replaces a client by deleting it first, because only administrators may
+// change a secret.
 func (d dashboards) Put(ctx context.Context, c osb.DashboardClient) error {
 	if err := d.Delete(ctx, c.ID); err != nil {
 		return err
@@ -66,10 +65,10 @@ func dashboardFault(err error) error {
 	return err
 }
 
-// workerName is the same for every server of a data directory, of which there
-// is one at a time.
+// workerName returns a name that is the same after a restart with the same data
+// directory.
 func workerName(dir string) string {
-	host, _ := os.Hostname() // none is a name, too
+	host, _ := os.Hostname() // without a host name the directory is enough
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -77,9 +76,8 @@ func workerName(dir string) string {
 	return "server-" + hex.EncodeToString(sum[:8])
 }
 
-// registerBroker makes a broker known that comes with the server, or brings its
-// catalog up to date. It may be called at every start, and again whenever its
-// address or password changed.
+// registerBroker registers the bundled broker, or updates its catalog. It may be
+// called at every start, and whenever its address or password has changed.
 func (r *runtime) registerBroker(ctx context.Context, name, url, user, password string) error {
 	return r.services.Register(ctx, name, url, user, password)
 }

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/platform/sshd"
 )
 
-// hostKeyFile in DIR/secrets is the key by which clients know the ssh gateway.
+// hostKeyFile in DIR/secrets contains the host key of the ssh gateway.
 const hostKeyFile = "ssh-host-key"
 
 // gateway is the ssh gateway. It writes to the logs of apps.
@@ -24,12 +24,12 @@ type gateway struct {
 	*sshd.Server
 	logs *logs.Store
 	log  *slog.Logger
-	// verifier checks the tokens of codes. It changes when an external
-	// authorization server became known.
+	// verifier checks the tokens of codes. It changes when the issuer of an
+	// external authorization server is known.
 	verifier atomic.Pointer[token.Verifier]
 }
 
-// newGateway makes the gateway; it lets nobody in before it is started.
+// newGateway returns the gateway; it accepts connections after its start.
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
@@ -52,8 +52,8 @@ func (s *System) newGateway(b *frontend, dir *dataDir, secrets *secrets, r *runt
 	return g, err
 }
 
-// address is where clients are told to connect to. A gateway that listens on
-// every address is reached by the name under which the API is.
+// address returns the address for clients. It has no host if the gateway listens
+// on every address: then clients use the host of the API.
 func (g *gateway) address() string {
 	tcp, ok := g.Addr().(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {
@@ -62,10 +62,10 @@ func (g *gateway) address() string {
 	return g.Addr().String()
 }
 
-// line writes to the log of the app.
+// line writes a line to the log of the app.
 func (g *gateway) line(ctx context.Context, a sshd.Access, text string) {
 	err := g.logs.Tell(platform.LogLine{App: a.AppGUID, Time: time.Now(), Source: "SSH", Instance: strconv.Itoa(a.Index), Text: []byte(text)})
 	if err != nil {
-		g.log.WarnContext(ctx, "an ssh access could not be written to the app's log", "app", a.AppGUID, "error", err)
+		g.log.WarnContext(ctx, "the ssh session could not be written to the app's log", "app", a.AppGUID, "error", err)
 	}
 }

@@ -51,7 +51,7 @@ func TestSSHIsAnnounced(t *testing.T) {
 	}
 	s.Stop()
 	if _, err := net.Dial("tcp", address); err == nil {
-		t.Error("somebody answers after the stop")
+		t.Error("the gateway answers after the stop")
 	}
 
 	// The next start has the same key; on all addresses it is reached by the

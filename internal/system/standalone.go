@@ -19,7 +19,7 @@ import (
 	"ingot/internal/base/web"
 )
 
-// StandaloneConfig is everything the notification service alone can be told.
+// StandaloneConfig is the configuration of the notification service alone.
 type StandaloneConfig struct {
 	DataDir     string
 	Listen      string
@@ -28,11 +28,11 @@ type StandaloneConfig struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in DataDir.
 	DatabaseURL string
 	MailConfig
-	// AuthURL is the authorization server; PlatformURL the v3 API, without which
-	// nothing can be sent to spaces and organizations.
+	// AuthURL is the authorization server; PlatformURL the v3 API, which is needed
+	// to send to spaces and organizations.
 	AuthURL     string
 	PlatformURL string
-	// ClientID and ClientSecret are how the service asks both.
+	// ClientID and ClientSecret are the OAuth client that the service uses for both.
 	ClientID     string
 	ClientSecret string
 	// EncryptionKey, when set, is used instead of the key file.
@@ -41,8 +41,7 @@ type StandaloneConfig struct {
 	Log *slog.Logger
 }
 
-// Validate says what is wrong with the values, by the flags they are given
-// with.
+// Validate returns an error for the first invalid value, with the name of its flag.
 func (c StandaloneConfig) Validate() error {
 	secret := error(nil)
 	if c.ClientSecret == "" {
@@ -65,7 +64,7 @@ func (c StandaloneConfig) Validate() error {
 	}, c.MailConfig.checks()...))
 }
 
-// normal is the configuration with one spelling for everything.
+// normal returns the configuration in normalized form.
 func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 	if err := c.Validate(); err != nil {
 		return c, err
@@ -87,8 +86,8 @@ func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 	return c, nil
 }
 
-// Standalone is the notification service without a platform and an
-// authorization server of its own. It is a background.Service.
+// Standalone is the notification service without a built-in platform and
+// authorization server. It is a background.Service.
 type Standalone struct {
 	config StandaloneConfig
 	server
@@ -106,12 +105,12 @@ func NewStandalone(c StandaloneConfig) (*Standalone, error) {
 	return &Standalone{config: c}, nil
 }
 
-// Start returns when the server takes requests; while the authorization server
-// does not answer those with tokens are told to come again. Nothing is left of a
-// start that failed.
+// Start returns when the server accepts requests. Requests with tokens get 503
+// until the authorization server answers. A start that fails leaves nothing
+// running.
 func (s *Standalone) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
-// Database names the database for people, without its password.
+// Database describes the database for users, without its password.
 func (s *Standalone) Database() string { return databaseName(s.config.DatabaseURL) }
 
 func (s *Standalone) start(ctx context.Context) error {
@@ -158,9 +157,9 @@ func (s *Standalone) start(ctx context.Context) error {
 	return nil
 }
 
-// open starts delivery and lets requests in.
+// open starts delivery and accepts requests.
 func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, client *http.Client) error {
-	var publishing sync.Mutex // two may publish at once
+	var publishing sync.Mutex // two goroutines may publish at the same time
 	var authority *external.Server
 	publish := func() {
 		publishing.Lock()
@@ -187,11 +186,11 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 	return nil
 }
 
-// openPorts opens the ports and answers health checks there; everything else
-// is told to wait. drain stops the public one.
+// openPorts opens the ports and answers health checks there; other requests get
+// 503. drain stops the public server.
 func (s *Standalone) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
 	c := s.config
-	_ = os.Remove(dir.file(endpointsFile)) // what a server that was killed left behind
+	_ = os.Remove(dir.file(endpointsFile)) // left by a server that was killed
 	var ports [2]net.Listener
 	for i, port := range [2]struct{ flag, addr string }{{"listen", c.Listen}, {"admin-listen", c.AdminListen}} {
 		if ports[i], err = web.Listen(ctx, port.flag, port.addr); err != nil {

@@ -34,7 +34,7 @@ func newStandalone(t *testing.T, c StandaloneConfig) *Standalone {
 
 func TestStandaloneStress(t *testing.T) {
 	t.Parallel()
-	gone := "http://127.0.0.1:1" // nobody answers there
+	gone := "http://127.0.0.1:1" // no server answers there
 	backgroundtest.Stress(t, func(t *testing.T) background.Service { return newStandalone(t, standaloneConfig(t, gone)) })
 }
 
@@ -87,12 +87,12 @@ func TestStandalone(t *testing.T) {
 	if a.status != http.StatusCreated {
 		t.Fatalf("create the client: %d %s", a.status, a.body)
 	}
-	nobody := clientToken(t, up, "nobody", "a long enough secret")
+	without := clientToken(t, up, "nobody", "a long enough secret")
 	b := s.built.Load()
 	live := b.front.live.Load()
 	for _, mux := range []*web.Mux{live.notifications, live.notificationsV2, b.admin, b.front.health} {
 		for _, route := range mux.Routes() {
-			checkRoute(t, mux, route, nobody)
+			checkRoute(t, mux, route, without)
 		}
 	}
 	if live.origin != nil || live.auth != nil || live.apps != nil {

@@ -11,14 +11,14 @@ import (
 	"ingot/internal/base/db"
 )
 
-// steps are what a start has done so far and a stop has to take back, last
-// first. Only start and stop touch it, and background.Part sees that they do not meet.
+// steps are what a start has done so far and a stop has to undo, last first. Only
+// start and stop use it, and background.Part ensures that they do not overlap.
 type steps struct {
 	undo []func()
 }
 
-// server is what every server here has: a life, what it has to take back, and
-// where it listens.
+// server is what System and Standalone have in common: their lifecycle, the steps
+// to undo, and their addresses.
 type server struct {
 	part background.Part
 	steps
@@ -26,7 +26,7 @@ type server struct {
 	built     atomic.Pointer[frontend]
 }
 
-// begin runs start. Nothing is left of one that failed.
+// begin runs start, and undoes its steps if it fails.
 func (s *server) begin(ctx context.Context, start func(context.Context) error) error {
 	return s.part.Launch(ctx, func(context.Context, func(func())) error {
 		err := start(ctx)
@@ -37,11 +37,11 @@ func (s *server) begin(ctx context.Context, start func(context.Context) error) e
 	})
 }
 
-// Stop lets requests under way finish, stops every part, and leaves the data
-// directory to the next server.
+// Stop waits for requests to finish, stops every part, and releases the data
+// directory.
 func (s *server) Stop() { s.part.HaltGently(s.unwind) }
 
-// Endpoints says where everything is; zero before Start opened the ports.
+// Endpoints returns the addresses of the server; zero before the ports are open.
 func (s *server) Endpoints() Endpoints {
 	if e := s.endpoints.Load(); e != nil {
 		return *e
@@ -56,11 +56,11 @@ func (s *steps) unwind() {
 		last := len(s.undo) - 1
 		f := s.undo[last]
 		s.undo = s.undo[:last]
-		background.Safely("stop", f) // the others have to be stopped too
+		background.Safely("stop", f) // a panic must not keep the others from being stopped
 	}
 }
 
-// run starts a part and remembers to stop it.
+// run starts a part, and adds its Stop to the steps to undo.
 func (s *steps) run(ctx context.Context, part background.Service) error {
 	if err := part.Start(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func stopTogether(parts ...background.Service) {
 	all.Wait()
 }
 
-// once is a part that does one thing and is done.
+// once is a service that runs a function once.
 type once struct {
 	background.Part
 	work func(context.Context)
@@ -92,21 +92,21 @@ func (b *once) Start(ctx context.Context) error {
 
 func (b *once) Stop() { b.Halt(nil) }
 
-// resealing encrypts with the newest key what older ones did.
+// resealing encrypts secrets with the newest key.
 func resealing(d *db.DB, columns []db.SealedColumn, log *slog.Logger) background.Service {
 	return &once{work: func(ctx context.Context) {
 		n, err := d.Reseal(ctx, columns)
 		switch {
-		case ctx.Err() != nil: // stopped; the next start goes on
+		case ctx.Err() != nil: // stopped; the next start continues
 		case err != nil:
-			log.Error("not every secret could be encrypted with the newest key; keep the older ones", "error", err)
+			log.Error("some secrets could not be encrypted with the newest key; keep the older keys", "error", err)
 		case n > 0:
-			log.Info("secrets were encrypted again with the newest key; older keys are no longer needed", "values", n)
+			log.Info("encrypted all secrets with the newest key; older keys are no longer needed", "values", n)
 		}
 	}}
 }
 
-// databaseName names a database for people, without its password.
+// databaseName describes a database for users, without its password.
 func databaseName(databaseURL string) string {
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		return "SQLite, " + path

@@ -47,7 +47,7 @@ const (
 	partApps          = "apps"
 )
 
-// System is a whole server. It is a background.Service.
+// System is the whole server. It is a background.Service.
 type System struct {
 	config Config
 	server
@@ -57,8 +57,8 @@ type System struct {
 
 var _ background.Service = (*System)(nil)
 
-// frontend is what answers requests on the ports of one start: listeners, route
-// tables, health and metrics.
+// frontend is what answers requests: listeners, route tables, health checks and
+// metrics.
 type frontend struct {
 	health    *health.Readiness
 	front     *front
@@ -67,17 +67,17 @@ type frontend struct {
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
 	endpoints Endpoints
-	// adminLocal tells that only this machine reaches the admin address.
+	// adminLocal means that only this machine can connect to the admin address.
 	adminLocal bool
 	ssh        net.Listener
 	gateway    *gateway
 	disk       *diskspace.Guard
 
 	public, notifications net.Listener
-	// What instances reach the platform by, beside public and notifications.
+	// The servers for instances, beside public and notifications.
 	expresses []*router.FastPath
 	servers   []*web.Server
-	// owner names the app of an instance's address, once the engine is known.
+	// owner returns the app of an instance's address; nil until the engine is open.
 	owner atomic.Pointer[func(netip.Addr) (string, bool)]
 }
 
@@ -91,11 +91,11 @@ func New(c Config) (*System, error) {
 	return &System{config: c}, nil
 }
 
-// Start returns when the server is ready. Nothing is left of a start that
-// failed.
+// Start returns when the server is ready. A start that fails leaves nothing
+// running.
 func (s *System) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
-// Generated returns the secrets that this start made up, to be shown once.
+// Generated returns the secrets that this start generated, to be shown once.
 func (s *System) Generated() Generated {
 	if g := s.generated.Load(); g != nil {
 		return *g
@@ -103,7 +103,7 @@ func (s *System) Generated() Generated {
 	return Generated{}
 }
 
-// Engine describes what runs apps.
+// Engine describes the engine that runs apps.
 func (s *System) Engine() engine.Description {
 	if d := s.engine.Load(); d != nil {
 		return *d
@@ -111,10 +111,10 @@ func (s *System) Engine() engine.Description {
 	return engine.Description{}
 }
 
-// SecretsDir is where secrets are kept.
+// SecretsDir returns the directory of the secrets.
 func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, secretsDir) }
 
-// Database names the database for people, without its password.
+// Database describes the database for users, without its password.
 func (s *System) Database() string {
 	return databaseName(s.config.DatabaseURL)
 }
@@ -152,7 +152,7 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	s.later(drain)
-	// It stops first: who comes in meanwhile could not be asked for.
+	// It stops first, because a session opened meanwhile could not be authorized.
 	if err := s.run(ctx, b.gateway); err != nil {
 		return err
 	}
@@ -160,11 +160,11 @@ func (s *System) start(ctx context.Context) error {
 	return nil
 }
 
-// openPorts opens the ports and answers health checks there; everything else
-// is told to wait. drain stops the public ones.
+// openPorts opens the ports and answers health checks there; other requests get
+// 503. drain stops the public servers and waits for their requests.
 func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
 	c := s.config
-	// What a server that was killed left behind leads nowhere.
+	// A server that was killed may have left a file with old endpoints.
 	_ = os.Remove(dir.file(endpointsFile))
 	ports, err := openListeners(ctx, c)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
-	// The ssh gateway is started once the rest is there; clients wait until then.
+	// The ssh gateway is started last; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
 		return nil, nil, err
@@ -199,8 +199,8 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 	}, nil
 }
 
-// newFrontend makes what answers health checks and the operator; requests are
-// told to wait.
+// newFrontend returns a frontend that answers health checks and the operator;
+// other requests get 503.
 func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend {
 	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry(), adminLocal: loopback(admin.Addr())}
 	b.metrics = web.NewMetrics(b.registry)
@@ -213,9 +213,9 @@ func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend 
 	return b
 }
 
-// announce starts the servers and writes down where they are.
+// announce starts the servers and writes their addresses to DIR/endpoints.json.
 func (s *steps) announce(ctx context.Context, dir *dataDir, e Endpoints, servers ...*web.Server) error {
-	// All are stopped, started or not: that is what closes their ports.
+	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range servers {
 		s.later(server.Stop)
 	}
@@ -256,7 +256,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
 
-	// The first secrets are hashed while the engine tries a container.
+	// The first secrets are hashed while the engine runs a trial container.
 	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, dir, d, b.endpoints, b.disk.Size())
 	if err := errors.Join(<-first, err); err != nil {
@@ -284,7 +284,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		return err
 	}
 	b.gateway = ssh
-	// Two may publish at once; what the later one has seen is the newer.
+	// Two goroutines may publish at the same time; the later has the newer state.
 	var publishing sync.Mutex
 	publish := func(a authority) {
 		publishing.Lock()
@@ -292,7 +292,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		ssh.verifier.Store(a.Verifier(api.Audience))
 		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
 		for _, express := range append([]*router.FastPath{b.express}, b.expresses...) {
-			express.Use(r.proxy, func(host string) bool { return b.front.place(host) != placeApp })
+			express.Use(r.proxy, func(host string) bool { return b.front.target(host) != targetApp })
 		}
 	}
 	if err := s.openInside(ctx, b, r); err != nil {
@@ -306,7 +306,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := s.run(ctx, a); err != nil {
 		return err
 	}
-	// Before what calls it, so that it stops after.
+	// Started before its callers, so that it stops after them.
 	bundled, err := s.openBroker(dir, secrets, r, a)
 	if err != nil {
 		return fmt.Errorf("service broker: %w", err)
@@ -318,9 +318,9 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	if err := s.startParts(ctx, b, d, r, n); err != nil {
 		return err
 	}
-	// Who waits for readiness finds the routes there.
+	// Before readiness, so that clients that wait for it find the routes.
 	publish(a)
-	if err := s.run(ctx, newHerald(b, dir, r, names.client, client, c.Log)); err != nil {
+	if err := s.run(ctx, newAlerts(b, dir, r, names.client, client, c.Log)); err != nil {
 		return err
 	}
 	b.health.Ready(partPlatform, nil)
@@ -331,8 +331,8 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	return nil
 }
 
-// startParts starts what runs apps and delivers notifications, and reports which
-// engine it is.
+// startParts starts the parts that run apps and deliver notifications, and records
+// which engine is used.
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
 	parts := append(n.parts(), r.parts(s.config.Log)...)
 	parts = append(parts, background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r.store) }))
@@ -351,14 +351,14 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	return nil
 }
 
-// fillDemo makes something to begin with, if asked for.
+// fillDemo creates an organization and a space for --demo.
 func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	if !s.config.Demo || s.config.AuthURL != "" {
 		return nil
 	}
 	admin, err := authdb.New(d).UserByName(ctx, "admin", auth.OriginUAA)
 	if errors.Is(err, auth.ErrNotFound) {
-		return nil // somebody removed him; then nobody waits for a demo
+		return nil // the user was deleted, so there is no one to create the demo for
 	}
 	if err != nil {
 		return err
@@ -366,10 +366,10 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	return r.store.Update(ctx, func(tx platform.Tx) error { return r.platform.EnsureDemo(tx, admin.ID) })
 }
 
-// consoleRedirects are where the console takes its codes; there is none yet.
+// consoleRedirects are the redirect URIs of the console; there is none yet.
 var consoleRedirects []string
 
-// firstUsers makes users and clients of the built-in authorization server.
+// firstUsers creates users and clients of the built-in authorization server.
 func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) error {
 	if s.config.AuthURL != "" {
 		return nil
@@ -384,8 +384,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) err
 	return nil
 }
 
-// authority makes the built-in authorization server, or the way to the one
-// elsewhere.
+// authority returns the built-in authorization server, or the external one.
 func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
@@ -409,8 +408,8 @@ func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish f
 	})
 }
 
-// routes builds the route tables. It is done again when an external
-// authorization server became known: its verifier is another one then.
+// routes returns the route tables. They are built again when the issuer of an
+// external authorization server is known, because the verifier changes.
 func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
@@ -443,7 +442,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	return t
 }
 
-// jobsKept is how long the end of a job can be asked for.
+// jobsKept is how long the results of jobs are kept.
 const jobsKept = 90 * 24 * time.Hour
 
 func (s *System) purgeJobs(ctx context.Context, store *platformdb.Store) {

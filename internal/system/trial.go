@@ -7,9 +7,8 @@ import (
 	"ingot/internal/platform/engine/container"
 )
 
-// TryContainers runs a trial container and says why it did not work, if it did
-// not. It is how --engine auto decides, for those who want to know before they
-// start a server.
+// TryContainers runs a trial container and returns why it failed. --engine auto
+// decides in the same way.
 func TryContainers(ctx context.Context, programs string) error {
 	options := container.Options{Log: slog.New(slog.DiscardHandler)}
 	if programs != "" {
@@ -18,8 +17,8 @@ func TryContainers(ctx context.Context, programs string) error {
 	return container.Probe(ctx, options)
 }
 
-// RuncVersion is what the runc of this machine says of itself, and what is wrong
-// with that version.
+// RuncVersion returns the version of this machine's runc, and what is wrong with
+// it.
 func RuncVersion(ctx context.Context) (name, problem string, err error) {
 	return container.RuncVersion(ctx)
 }

@@ -14,9 +14,9 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-// newHerald tells developers what happens to their apps, as a client of the
-// notification service.
-func newHerald(b *frontend, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
+// newAlerts returns the service that notifies developers of crashes of their apps.
+// It is a client of the notification service.
+func newAlerts(b *frontend, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
 	return alerts.New(alerts.Config{
 		Store: r.store, File: dir.file("herald.json"), Log: log,
 		Lines: func(_ context.Context, app string, n int) ([]string, error) {
