@@ -343,5 +343,6 @@ func readState(dir string) (s initproto.State, err error) {
 	if err != nil {
 		return s, err
 	}
-	return s, json.Unmarshal(content, &s)
+	err = json.Unmarshal(content, &s)
+	return s, err
 }

@@ -121,9 +121,9 @@ func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, n
 	if notifications {
 		server = web.NewServer(l, web.Pipeline(b.front.notifications(), web.FormatNotifications, log), log)
 	} else {
-		express := router.NewFastPath(l)
-		b.expresses = append(b.expresses, express)
-		server = web.NewServer(express, web.Pipeline(b.front, web.FormatV3, log), log)
+		fastPath := router.NewFastPath(l)
+		b.instanceListeners = append(b.instanceListeners, fastPath)
+		server = web.NewServer(fastPath, web.Pipeline(b.front, web.FormatV3, log), log)
 	}
 	b.servers = append(b.servers, server)
 	s.later(server.Stop)

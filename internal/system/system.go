@@ -62,7 +62,7 @@ var _ background.Service = (*System)(nil)
 type frontend struct {
 	health    *health.Readiness
 	front     *front
-	express   *router.FastPath
+	fastPath  *router.FastPath
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
@@ -75,8 +75,8 @@ type frontend struct {
 
 	public, notifications net.Listener
 	// The servers for instances, beside public and notifications.
-	expresses []*router.FastPath
-	servers   []*web.Server
+	instanceListeners []*router.FastPath
+	servers           []*web.Server
 	// owner returns the app of an instance's address; nil until the engine is open.
 	owner atomic.Pointer[func(netip.Addr) (string, bool)]
 }
@@ -176,8 +176,8 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 
 	b.public, b.notifications = ports.public, ports.notifications
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
-	b.express = router.NewFastPath(ports.public)
-	public := web.NewServer(b.express, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
+	b.fastPath = router.NewFastPath(ports.public)
+	public := web.NewServer(b.fastPath, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
 	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
@@ -193,8 +193,8 @@ func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drai
 			parts = append(parts, server)
 		}
 		stopTogether(parts...)
-		for _, express := range append([]*router.FastPath{b.express}, b.expresses...) {
-			express.Drain()
+		for _, fastPath := range append([]*router.FastPath{b.fastPath}, b.instanceListeners...) {
+			fastPath.Drain()
 		}
 	}, nil
 }
@@ -291,8 +291,8 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
 		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
-		for _, express := range append([]*router.FastPath{b.express}, b.expresses...) {
-			express.Use(r.proxy, func(host string) bool { return b.front.target(host) != targetApp })
+		for _, fastPath := range append([]*router.FastPath{b.fastPath}, b.instanceListeners...) {
+			fastPath.Use(r.proxy, func(host string) bool { return b.front.target(host) != targetApp })
 		}
 	}
 	if err := s.openInside(ctx, b, r); err != nil {

@@ -89,13 +89,13 @@ func (c caller) mayInSpace(tx platform.Tx, spaceGUID string, action platform.Act
 	return space, standing.Check(action)
 }
 
-// mayInOrg refuses what the caller may not do in an organization.
-func (c caller) mayInOrg(tx platform.Tx, orgGUID string, action platform.Action) error {
+// managesOrg refuses callers who may not manage an organization.
+func (c caller) managesOrg(tx platform.Tx, orgGUID string) error {
 	standing, err := actions.StandingInOrganization(tx, c.Caller, orgGUID)
 	if err != nil {
 		return err
 	}
-	return standing.Check(action)
+	return standing.Check(platform.ManageOrganization)
 }
 
 func forbidden() error { return platform.Forbidden() }

@@ -69,7 +69,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if _, err := find(req.caller, req.tx.Organizations(), org.GUID, "Organization"); err != nil {
 				return nil, notAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
 			}
-			if err := req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization); err != nil {
+			if err := req.caller.managesOrg(req.tx, org.GUID); err != nil {
 				return nil, err
 			}
 			if err := a.needFlag(req, "private_domain_creation"); err != nil {
@@ -95,7 +95,7 @@ func managedOrgs(req *request, with relations) (guids []string, err error) {
 	for _, org := range with.Data {
 		_, err := find(req.caller, req.tx.Organizations(), org.GUID, "Organization")
 		if err == nil {
-			err = req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization)
+			err = req.caller.managesOrg(req.tx, org.GUID)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
@@ -141,8 +141,8 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
 		}
 		// Either side may end it.
-		if req.caller.mayInOrg(req.tx, d.OrgGUID, platform.ManageOrganization) != nil {
-			if err := req.caller.mayInOrg(req.tx, org, platform.ManageOrganization); err != nil {
+		if req.caller.managesOrg(req.tx, d.OrgGUID) != nil {
+			if err := req.caller.managesOrg(req.tx, org); err != nil {
 				return nil, err
 			}
 		}
@@ -160,7 +160,7 @@ func (a *API) domainFor(req *request) (*platform.Domain, error) {
 		return nil, forbidden()
 	}
 	if d.OrgGUID != "" {
-		return d, req.caller.mayInOrg(req.tx, d.OrgGUID, platform.ManageOrganization)
+		return d, req.caller.managesOrg(req.tx, d.OrgGUID)
 	}
 	return d, nil
 }

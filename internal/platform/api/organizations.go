@@ -73,7 +73,7 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := req.caller.mayInOrg(req.tx, org.GUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.managesOrg(req.tx, org.GUID); err != nil {
 			return nil, err
 		}
 		if body.Suspended != nil && *body.Suspended != org.Suspended && !req.caller.Admin {

@@ -269,7 +269,7 @@ func (a *API) spaceQuotaFor(req *request) (*platform.SpaceQuota, error) {
 	if err != nil {
 		return nil, err
 	}
-	return quota, req.caller.mayInOrg(req.tx, quota.OrgGUID, platform.ManageOrganization)
+	return quota, req.caller.managesOrg(req.tx, quota.OrgGUID)
 }
 
 func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
@@ -289,7 +289,7 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(req.caller, req.tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Organization with guid '"+quota.OrgGUID+"' does not exist, or you do not have access to it.")
 		}
-		if err := req.caller.mayInOrg(req.tx, quota.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.managesOrg(req.tx, quota.OrgGUID); err != nil {
 			return nil, err
 		}
 		to, err := related(req, req.tx.Spaces(), body.Relationships.Spaces, "Spaces")

@@ -173,7 +173,7 @@ func (a *API) placeRole(req *request, role *platform.Role, body *roleRequest) (p
 		if _, err := find(req.caller, req.tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
 			return platform.Cond{}, notAccessible(err, "Invalid organization. Ensure that the organization exists and you have access to it.")
 		}
-		return platform.In("organization_guid", role.OrgGUID), req.caller.mayInOrg(req.tx, role.OrgGUID, platform.ManageOrganization)
+		return platform.In("organization_guid", role.OrgGUID), req.caller.managesOrg(req.tx, role.OrgGUID)
 	}
 	role.SpaceGUID = body.Relationships.Space.Data.GUID
 	if _, err := find(req.caller, req.tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
@@ -221,7 +221,7 @@ func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 			}
 			return a.platform.TakeRole(req.tx, req.caller.actor(), role)
 		}
-		if err := req.caller.mayInOrg(req.tx, role.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.managesOrg(req.tx, role.OrgGUID); err != nil {
 			return err
 		}
 		if err := a.lastOrgRole(req.tx, role); err != nil {

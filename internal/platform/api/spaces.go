@@ -73,7 +73,7 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 		if _, err := find(req.caller, req.tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
 			return nil, notAccessible(err, "Invalid organization. Ensure the organization exists and you have access to it.")
 		}
-		if err := req.caller.mayInOrg(req.tx, space.OrgGUID, platform.ManageOrganization); err != nil {
+		if err := req.caller.managesOrg(req.tx, space.OrgGUID); err != nil {
 			return nil, err
 		}
 		return space, a.platform.CreateSpace(req.tx, req.caller.actor(), space)

@@ -126,10 +126,9 @@ func (p permitted) check(k *kit, user string) {
 	for other, held := range p {
 		known := other == user
 		for _, r := range held {
-			org, sees := r.OrgGUID, false
-			if org != "" {
-				sees = p.readsOrg(user, org)
-			} else {
+			org := r.OrgGUID
+			sees := org != "" && p.readsOrg(user, org)
+			if org == "" {
 				s := r.SpaceGUID[len("space-"):]
 				org, sees = world[s], p.readsSpace(user, s)
 			}
