@@ -101,7 +101,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 			KindID:         body.KindID,
 			Audiences:      []notify.Audience{audience},
 			Content:        notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
-			RequestID:      requestID(r),
+			RequestID:      r.Header.Get(web.RequestIDHeader),
 			IdempotencyKey: r.Header.Get("Idempotency-Key"),
 			Hash:           notify.RequestHash(r.Method, r.URL.Path, raw),
 			Async:          prefersAsync(r),
@@ -121,14 +121,6 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 		}
 		return f.list(w, r, receipt.Send)
 	}
-}
-
-// requestID returns the caller's id of the request.
-func requestID(r *http.Request) string {
-	if id := r.Header.Get(web.RequestIDHeader); id != "" {
-		return id
-	}
-	return "UNKNOWN"
 }
 
 // prefersAsync reports whether the Prefer header (RFC 7240) asks for an
