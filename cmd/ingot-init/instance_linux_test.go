@@ -77,7 +77,7 @@ func TestNobodyIsLeft(t *testing.T) {
 		i.until("o0 up")
 		i.signal(syscall.SIGTERM)
 		if got := i.end(); !got.Stopped || got.Status != 143 {
-			t.Errorf("%+v", got)
+			t.Errorf("exit is %+v, want stopped with status 143", got)
 		}
 		wait()
 	})
@@ -153,7 +153,7 @@ func TestUser(t *testing.T) {
 	i := start(t, s)
 	i.end()
 	if got := strings.Join(i.lines(initproto.Stdout, 0)[:3], " "); got != "65534 65533 65533" {
-		t.Error(got)
+		t.Errorf("user and groups are %q, want 65534 65533 65533", got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestBurst(t *testing.T) {
 		t.Errorf("%d lines, %d kB", lines, peak)
 	}
 	if state, err := readState(dir); err != nil || state.Phase != initproto.Ended {
-		t.Errorf("%+v, %v", state, err)
+		t.Errorf("state is %+v, %v, want phase %v", state, err, initproto.Ended)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestCodependence(t *testing.T) {
 			i.untilAll("v0 ready", fmt.Sprintf("o%d up", test.ends))
 			state, err := readState(i.dir)
 			if err != nil || state.Phase != initproto.Running || !state.Ready {
-				t.Fatalf("%+v, %v", state, err)
+				t.Fatalf("state is %+v, %v, want running and ready", state, err)
 			}
 			if err := syscall.Kill(state.Members[test.ends].PID, syscall.SIGUSR1); err != nil {
 				t.Fatal(err)
@@ -115,13 +115,13 @@ func TestWhatCannotBeStarted(t *testing.T) {
 			i := start(t, spec(test.member, shell("a", forever)))
 			want := initproto.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", test.status)}
 			if got := i.end(); got != want {
-				t.Errorf("%+v", got)
+				t.Errorf("exit is %+v, want %+v", got, want)
 			}
 			if got := i.lines(initproto.Stderr, 0); !slices.Equal(got, []string{test.line}) {
-				t.Errorf("%q", got)
+				t.Errorf("stderr is %q, want the line %q", got, test.line)
 			}
 			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, []string{fmt.Sprintf("Exit status %d", test.status)}) {
-				t.Errorf("%q", got)
+				t.Errorf("stdout is %q, want only the exit status %d", got, test.status)
 			}
 			if strings.Contains(i.transcript(), "started") {
 				t.Error(i.transcript())
@@ -150,7 +150,7 @@ func TestOutput(t *testing.T) {
 			s.OneOff = true
 			i := start(t, s)
 			if got := i.end(); got != (initproto.Exit{}) {
-				t.Errorf("%+v", got)
+				t.Errorf("exit is %+v, want status 0 and no description", got)
 			}
 			out := append(slices.Clone(test.out), "Exit status 0")
 			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, out) {
@@ -175,17 +175,17 @@ func TestOutputOfAnOrphanDoesNotHoldUpTheExit(t *testing.T) {
 	i.until("v0 exited status=4")
 	out := i.lines(initproto.Stdout, 0)
 	if !slices.Equal(out, []string{"up", "last", "Exit status 4"}) {
-		t.Errorf("%q", out)
+		t.Errorf("stdout is %q, want up, last and exit status 4", out)
 	}
 	state, err := readState(i.dir)
 	if err != nil || state.Phase != initproto.Stopping || state.Members[0].Status != 4 || state.Members[1].Exited {
-		t.Fatalf("%+v, %v", state, err)
+		t.Fatalf("state is %+v, %v, want stopping, member 0 ended with status 4 and member 1 alive", state, err)
 	}
 	if err := syscall.Kill(state.Members[1].PID, syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	if got := i.end(); got != (initproto.Exit{Status: 4, Description: "APP/PROC/WEB: Exited with status 4"}) {
-		t.Errorf("%+v", got)
+		t.Errorf("exit is %+v, want status 4 of APP/PROC/WEB", got)
 	}
 }
 
@@ -219,10 +219,10 @@ func TestStop(t *testing.T) {
 			i.until("o0 up")
 			i.signal(sig)
 			if got := i.end(); got != (initproto.Exit{Status: 7, Stopped: true}) {
-				t.Errorf("%+v", got)
+				t.Errorf("exit is %+v, want stopped with status 7", got)
 			}
 			if got := i.lines(initproto.Stdout, 0); !slices.Equal(got, []string{"up", "bye", "Exit status 7"}) {
-				t.Errorf("%q", got)
+				t.Errorf("stdout is %q, want up, bye and exit status 7", got)
 			}
 		})
 	}
@@ -239,14 +239,14 @@ func TestStopWhatIsStubborn(t *testing.T) {
 	i.until("v1 exited status=143 signaled cancelled")
 	i.signal(syscall.SIGTERM) // has no effect
 	if got := i.end(); got != (initproto.Exit{Status: 137, Stopped: true}) {
-		t.Errorf("%+v", got)
+		t.Errorf("exit is %+v, want stopped with status 137", got)
 	}
 	if took := time.Since(begin); took < s.Grace {
 		t.Errorf("killed after %s", took)
 	}
 	out := i.lines(initproto.Stdout, 0)
 	if out[len(out)-1] != "Exit status 137 (exceeded 300ms graceful shutdown interval)" {
-		t.Errorf("%q", out)
+		t.Errorf("stdout is %q, want status 137 and the exceeded interval as last line", out)
 	}
 	if !strings.Contains(i.transcript(), "v0 exited status=137 signaled cancelled overdue") {
 		t.Error(i.transcript())
@@ -267,7 +267,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 	}
 	i.signal(syscall.SIGTERM)
 	if got := i.end(); got.Status != 143 || !got.Stopped {
-		t.Errorf("%+v", got)
+		t.Errorf("exit is %+v, want stopped with status 143", got)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestTimeout(t *testing.T) {
 	s := spec(shell("web", forever))
 	s.OneOff, s.Timeout = true, 100*time.Millisecond
 	if got := start(t, s).end(); got != (initproto.Exit{Status: 143, Description: "Timed out after 100ms"}) {
-		t.Errorf("%+v", got)
+		t.Errorf("exit is %+v, want status 143 and a timeout after 100ms", got)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestHealth(t *testing.T) {
 		want := fmt.Sprintf("Instance never healthy after 200ms: port %d is not listening: connection refused", port)
 		i := start(t, s)
 		if got := i.end(); got != (initproto.Exit{Status: 143, Description: want}) {
-			t.Errorf("%+v", got)
+			t.Errorf("exit is %+v, want status 143 and %q", got, want)
 		}
 		if !strings.Contains(i.transcript(), "v0 unhealthy ("+want+")") || strings.Contains(i.transcript(), "v0 healthy") {
 			t.Error(i.transcript())
@@ -330,7 +330,7 @@ func TestHealth(t *testing.T) {
 		i.signal(syscall.SIGUSR1) // stop listening
 		want := fmt.Sprintf("Instance became unhealthy: port %d is not listening: connection refused", port)
 		if got := i.end(); got != (initproto.Exit{Status: 143, Description: want}) {
-			t.Errorf("%+v", got)
+			t.Errorf("exit is %+v, want status 143 and %q", got, want)
 		}
 	})
 	t.Run("http", func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestHealth(t *testing.T) {
 		i.until("v0 healthy")
 		i.signal(syscall.SIGUSR1)
 		if got := i.end(); got != (initproto.Exit{Status: 143, Description: "Instance became unhealthy: HTTP status 500"}) {
-			t.Errorf("%+v", got)
+			t.Errorf("exit is %+v, want status 143, unhealthy with HTTP status 500", got)
 		}
 	})
 	t.Run("readiness", func(t *testing.T) {
@@ -357,14 +357,14 @@ func TestHealth(t *testing.T) {
 			i.signal(syscall.SIGUSR1)
 			i.until("v0 not-ready (HTTP status 500)")
 			if state, err := readState(i.dir); err != nil || state.Ready || state.Phase != initproto.Running {
-				t.Errorf("%+v, %v", state, err)
+				t.Errorf("state is %+v, %v, want running and not ready", state, err)
 			}
 			i.signal(syscall.SIGUSR1)
 			i.until("v0 ready")
 		}
 		i.signal(syscall.SIGTERM)
 		if got := i.end(); !got.Stopped {
-			t.Errorf("%+v", got)
+			t.Errorf("exit is %+v, want stopped", got)
 		}
 	})
 }
@@ -410,7 +410,7 @@ func TestRecordsGoOnInTheSameDirectory(t *testing.T) {
 	i.end()
 	again := exec.CommandContext(t.Context(), program, i.dir)
 	if out, err := again.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("second run in the same directory: %v: %s", err, out)
 	}
 	w, err := initproto.OpenWriter(filepath.Join(i.dir, initproto.RecordsDir), initproto.WriterOptions{})
 	if err != nil {

@@ -214,7 +214,7 @@ func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	name := func(kind, s string) {
 		if s == "" || seen[kind+s] {
-			t.Errorf("%s %q", kind, s)
+			t.Errorf("%s has the name %q, want one that is not empty and not taken", kind, s)
 		}
 		seen[kind+s] = true
 	}

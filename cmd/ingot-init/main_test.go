@@ -313,7 +313,7 @@ func (i *instance) end() initproto.Exit {
 	}
 	for _, m := range state.Members {
 		if !m.Exited {
-			i.t.Errorf("%+v", m)
+			i.t.Errorf("member is %+v, want exited", m)
 		}
 	}
 	return *state.Exit

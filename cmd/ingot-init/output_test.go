@@ -74,7 +74,7 @@ func FuzzSplitter(f *testing.F) {
 		got := split(pieces...)
 		for _, line := range got {
 			if len(line) > initproto.MaxLineSize || strings.Contains(line, "\n") {
-				t.Fatalf("%.80q", line)
+				t.Fatalf("line of %d bytes is too long or holds a newline: %.80q", len(line), line)
 			}
 		}
 		if strings.Join(got, "") != strings.ReplaceAll(string(text), "\n", "") {

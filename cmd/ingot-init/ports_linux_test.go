@@ -27,7 +27,7 @@ func TestParseListening(t *testing.T) {
 		text += fmt.Sprintf("%s %d,", s.address, s.port)
 	}
 	if text != "127.0.0.1 8080,::1 8888," {
-		t.Error(text)
+		t.Errorf("listening on %q, want 127.0.0.1 8080 and ::1 8888", text)
 	}
 }
 

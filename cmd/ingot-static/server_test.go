@@ -195,14 +195,14 @@ func TestCompression(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(z); err != nil || string(b) != text || w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") == "" {
-		t.Errorf("%v %v", err, w.Header())
+		t.Errorf("gzip answer: error %v, header %v, want the text with Content-Encoding gzip and Vary", err, w.Header())
 	}
 	if again := get("/a.css", "Accept-Encoding", "gzip", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
 		t.Errorf("again: %d", again.Code)
 	}
 	for _, w := range []*httptest.ResponseRecorder{get("/a.css"), get("/a.css", "Accept-Encoding", "gzip;q=0"), get("/a.png", "Accept-Encoding", "gzip")} {
 		if w.Header().Get("Content-Encoding") != "" || w.Body.String() != text {
-			t.Errorf("%v", w.Header())
+			t.Errorf("header is %v, want the plain text without Content-Encoding", w.Header())
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestPasswords(t *testing.T) {
 		"$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC": "myPassword",
 	} {
 		if !passwordMatches(hash, password) || passwordMatches(hash, password+"x") || passwordMatches(hash, "") {
-			t.Errorf("%s", hash)
+			t.Errorf("hash %s does not match %q alone", hash, password)
 		}
 	}
 	if passwordMatches("plain", "plain") {
@@ -247,7 +247,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 	c, err := readConfig(filepath.Join(site(t, map[string]string{"Staticfile": "ssi: enabled\nlocation_include: x\n"}), "Staticfile"), "")
 	if err != nil || strings.Count(c.summary(), "WARNING") != 2 {
-		t.Errorf("%v: %s", err, c.summary())
+		t.Errorf("summary is %q, %v, want 2 warnings", c.summary(), err)
 	}
 }
 

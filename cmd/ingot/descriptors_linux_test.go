@@ -44,6 +44,6 @@ func TestDescriptorsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(r); err != nil || len(text) != 0 {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("read %q, %v, want the end of the pipe", text, err)
 	}
 }

@@ -73,7 +73,7 @@ func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	p := &process{name: "ingot", args: []string{"doctor", "--json"}, getenv: env("INGOT_DATA_DIR", dir, "INGOT_HOME", t.TempDir()), uid: 1000, out: &out, err: &errs}
 	if code := p.run(); code != 0 {
-		t.Fatalf("%d %s", code, &errs)
+		t.Fatalf("exit code %d, want 0: %s", code, &errs)
 	}
 	var got struct{ Findings []cli.Finding }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {

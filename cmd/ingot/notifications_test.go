@@ -54,6 +54,6 @@ func TestNotificationsRuns(t *testing.T) {
 		t.Errorf("exit code %d, want 0: %s", c, errs)
 	}
 	if text := out.String(); !strings.Contains(text, "/mailbox") || !strings.Contains(text, "--platform-url") || strings.Contains(text+errs.String(), "hush") {
-		t.Errorf("%s%s", text, errs)
+		t.Errorf("output is %s%s, want /mailbox and --platform-url and no secret", text, errs)
 	}
 }

@@ -114,7 +114,7 @@ func TestAdoptHalfDone(t *testing.T) {
 		}
 	}
 	if r := w.rows(); len(r[1].Ports) != 1 || r[4].Crashes != 1 || r[5].Crashes != 0 || r[0].Crashes != 0 || r[3].Crashes != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("rows are %+v, want one port of instance 1 and one crash of instance 4 only", r)
 	}
 	if n := len(w.audits("app.crash")); n != 0 {
 		t.Errorf("%d crashes were recorded, want none: the only one was recorded before", n)
@@ -143,7 +143,7 @@ func TestLostLines(t *testing.T) {
 	w.await("the lines", func() bool { return len(w.logs.of("LGR")) == 2 })
 	want := []string{"7 lines were lost", "app instance exceeded log rate limit (40 bytes/sec): 3 lines (99 bytes) of APP/PROC/WEB were dropped"}
 	if got := w.logs.of("LGR"); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+		t.Errorf("log lines are %q, want %q", got, want)
 	}
 	if got := w.logs.of("APP/PROC/WEB"); !slices.Equal(got, []string{"a", "b"}) || w.c.lost.Load() != 10 {
 		t.Errorf("%q, %d lost", got, w.c.lost.Load())

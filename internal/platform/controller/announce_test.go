@@ -151,7 +151,7 @@ func TestAnnouncementsAreGathered(t *testing.T) {
 		t.Errorf("%d looks", n)
 	}
 	if errs[0] != nil || slices.ContainsFunc(errs[1:], func(err error) bool { return err == nil || !strings.Contains(err.Error(), "no answer") }) {
-		t.Errorf("%v", errs)
+		t.Errorf("errors are %v, want none for the first and no answer for the others", errs)
 	}
 	if n := len(p.kicks.routes); n != 9 {
 		t.Errorf("%d routes are tried again", n)

@@ -47,11 +47,11 @@ func TestStartScaleStop(t *testing.T) {
 	row := w.rows()[1]
 	if row.GUID != ids[1] || row.Version != "v1" || row.Host != "10.0.0.1" || row.InternalIP != "10.1.0.2" ||
 		len(row.Ports) != 1 || row.Ports[0].Inside != 8080 || !strings.HasPrefix(row.Ports[0].Address, "10.0.0.1:") || row.Crashes != 0 {
-		t.Errorf("%+v", row)
+		t.Errorf("row is %+v, want instance %s of v1 with port 8080 and no crashes", row, ids[1])
 	}
 	backends := w.c.Backends("app", "web")
 	if len(backends) != 2 || backends[0].InstanceGUID != ids[0] || backends[1].Index != 1 || len(backends[1].Ports) != 1 {
-		t.Errorf("%+v", backends)
+		t.Errorf("backends are %+v, want instances %q with one port", backends, ids)
 	}
 	if w.c.Backends("app", "worker") != nil || w.c.Backends("other", "web") != nil {
 		t.Error("there are backends of nothing")
@@ -78,7 +78,7 @@ func TestStartScaleStop(t *testing.T) {
 	w.awaitRunning(0)
 	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 })
 	if w.fake.called("signal") != 4 || w.fake.called("remove") != 4 {
-		t.Errorf("%q", w.fake.calls)
+		t.Errorf("calls are %q, want 4 signals and 4 removes", w.fake.calls)
 	}
 	if n := len(w.audits("app.crash")); n != 0 {
 		t.Errorf("%d crashes were recorded", n)
@@ -135,10 +135,10 @@ func TestEnvironment(t *testing.T) {
 	id := w.awaitRunning(1)[0]
 	s := w.fake.specOf(id)
 	if !slices.Equal(s.Ports, []int{8080, 9000}) || s.Limits.Memory != 512<<20 || s.Limits.Disk != 256<<20 || s.Limits.Files != 16384 || s.Limits.PIDs == 0 || s.Limits.CPU != 512 {
-		t.Errorf("%+v", s)
+		t.Errorf("spec is %+v, want ports 8080 and 9000 and the limits of the process", s)
 	}
 	if len(s.Files) != 1 || s.Files[0].Key != "droplet-abc" {
-		t.Errorf("%+v", s.Files)
+		t.Errorf("files are %+v, want droplet-abc only", s.Files)
 	}
 	want := map[string]string{
 		"kind": "app", "app": "app", "process": "app", "type": "web", "index": "0", "version": "v1",
@@ -149,20 +149,20 @@ func TestEnvironment(t *testing.T) {
 	}
 	l := s.Launch
 	if l.Instance != id || l.User != 2000 || l.Group != 2000 || l.LogRate != 1000 || l.Grace != 10*time.Second || l.OneOff {
-		t.Errorf("%+v", l)
+		t.Errorf("launch is %+v, want instance %s of user 2000 with log rate 1000 and grace 10s", l, id)
 	}
 	if l.Health.Kind != initproto.CheckHTTP || l.Health.Endpoint != "/up" || !slices.Equal(l.Health.Ports, []int{8080}) ||
 		l.Health.Startup != 7*time.Second || l.Health.Invocation != time.Second || l.Health.Interval != 30*time.Second {
-		t.Errorf("%+v", l.Health)
+		t.Errorf("health check is %+v, want HTTP /up on port 8080 with the times of the process", l.Health)
 	}
 	if l.Readiness.Kind != initproto.CheckPort || !slices.Equal(l.Readiness.Ports, []int{8080, 9000}) || l.Readiness.Interval != 3*time.Second {
-		t.Errorf("%+v", l.Readiness)
+		t.Errorf("readiness check is %+v, want ports 8080 and 9000 every 3s", l.Readiness)
 	}
 	if len(l.Members) != 3 || l.Members[0].Name != "web" || l.Members[1].Name != "config server" || l.Members[2].Name != "sidecar/web" {
-		t.Fatalf("%+v", l.Members)
+		t.Fatalf("members are %+v, want web, config server and sidecar/web", l.Members)
 	}
 	if got := l.Members[0].Args; !slices.Equal(got, initproto.Script("run it")) || l.Members[0].Dir != "{{home}}/app" {
-		t.Errorf("%q", got)
+		t.Errorf("web runs %q in %s, want the script of \"run it\" in {{home}}/app", got, l.Members[0].Dir)
 	}
 	for i, memory := range []int{412, 100, 512} {
 		env := map[string]string{}
@@ -219,7 +219,7 @@ func TestCrash(t *testing.T) {
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
 	row := w.rows()[0]
 	if row.GUID != id || row.Crashes != 4 || !row.RestartAt.Equal(noon.Add(30*time.Second)) || row.Details != "APP/PROC/WEB: Exited with status 1" || row.Ready {
-		t.Errorf("%+v", row)
+		t.Errorf("row is %+v, want instance %s with 4 crashes, not ready, restarted in 30s", row, id)
 	}
 	if len(w.c.Backends("app", "web")) != 0 {
 		t.Error("it takes requests")
@@ -227,7 +227,7 @@ func TestCrash(t *testing.T) {
 
 	lines := w.logs.of("API")
 	if len(lines) != 8 || lines[6] != `Process has crashed with type: "web"` {
-		t.Fatalf("%q", lines)
+		t.Fatalf("API log lines are %q, want 8 with the crash in line 6", lines)
 	}
 	want := `App instance exited with guid app payload: {"instance":"` + id + `","index":0,"cellid":"cell-7","reason":"CRASHED",` +
 		`"exitdescription":"APP/PROC/WEB: Exited with status 1","crashcount":4,"crashtimestamp":` + fmt.Sprint(noon.UnixNano()) + `,"version":"v1"}`
@@ -243,12 +243,12 @@ func TestCrash(t *testing.T) {
 	want = `{"cell_id":"cell-7","crash_count":4,"crash_timestamp":` + fmt.Sprint(noon.UnixNano()) +
 		`,"exit_description":"APP/PROC/WEB: Exited with status 1","index":0,"instance":"` + id + `","reason":"CRASHED","version":"v1"}`
 	if string(data) != want || e.ActorType != "process" || e.ActorGUID != "app" || e.ActorName != "web" || e.TargetGUID != "app" || e.TargetType != "app" || e.SpaceGUID != "space" || e.OrgGUID != "org" {
-		t.Errorf("%+v\n%s", e, data)
+		t.Errorf("event is %+v\nwith data %s\nwant data %s", e, data, want)
 	}
 	short := w.audits("app.crash")[3]
 	data, _ = json.Marshal(short.Data)
 	if want := `{"cell_id":"cell-7","exit_description":"APP/PROC/WEB: Exited with status 1","exit_status":1,"index":0,"instance":"` + id + `","reason":"CRASHED"}`; string(data) != want || short.ActorType != "app" || short.ActorName != "shop" {
-		t.Errorf("%+v\n%s", short, data)
+		t.Errorf("event is %+v\nwith data %s\nwant data %s", short, data, want)
 	}
 
 	w.settled()
@@ -276,13 +276,13 @@ func TestStartFails(t *testing.T) {
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
 	row := w.rows()[0]
 	if row.Details != "port 9000 is already in use" || row.Crashes != 4 || row.RestartAt.IsZero() {
-		t.Errorf("%+v", row)
+		t.Errorf("row is %+v, want 4 crashes, a restart time and the port in use as details", row)
 	}
 	if n := len(w.audits("app.crash")); n != 0 {
 		t.Errorf("%d crashes are recorded of what never ran", n)
 	}
 	if lines := w.logs.of("CELL"); !slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, ": port 9000 is already in use") }) {
-		t.Errorf("%q", lines)
+		t.Errorf("CELL log lines are %q, want the port in use", lines)
 	}
 	w.fake.set(func() { w.fake.refuse = nil })
 	w.settled()
@@ -317,7 +317,7 @@ func TestFailureDetails(t *testing.T) {
 			w.begin()
 			w.await("it waits", func() bool { return w.states() == "0CRASHED" })
 			if got := w.rows()[0].Details; !strings.Contains(got, test.want) {
-				t.Errorf("%q", got)
+				t.Errorf("details are %q, want %q in them", got, test.want)
 			}
 		})
 	}

@@ -222,7 +222,7 @@ func TestRolling(t *testing.T) {
 			}
 			done := w.awaitReason(d, platform.ReasonDeployed)
 			if done.Status != platform.DeploymentFinalized || done.Error != "" || done.LastHealthy.IsZero() {
-				t.Errorf("%+v", done)
+				t.Errorf("deployment is %+v, want finalized without an error and with a last healthy time", done)
 			}
 			after := w.awaitRunning(4)
 			if slices.ContainsFunc(after, func(id string) bool { return slices.Contains(before, id) }) {
@@ -260,7 +260,7 @@ func TestRollingFails(t *testing.T) {
 	d := w.deploy(func(d *platform.Deployment) { d.MaxInFlight, d.Options.MemoryMB = 2, &memory })
 	w.await("trouble is told", func() bool { return strings.Contains(w.deployment(d).Error, "(4 times)") })
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
-		t.Errorf("%+v", now)
+		t.Errorf("deployment is %+v, want active and reason %s", now, platform.ReasonDeploying)
 	}
 	w.fake.crash(before[1], 9)
 	var again string
@@ -277,7 +277,7 @@ func TestRollingFails(t *testing.T) {
 	}
 	w.turn(d, w.platform.CancelDeployment)
 	if now := w.awaitReason(d, platform.ReasonCanceled); now.Status != platform.DeploymentFinalized || now.Error != "" {
-		t.Errorf("%+v", now)
+		t.Errorf("deployment is %+v, want finalized without an error", now)
 	}
 	if after := w.awaitRunning(2); after[0] != before[0] || after[1] != again || w.process.Version != "v1" || w.process.DropletGUID != "droplet" {
 		t.Errorf("%v became %v, %+v", before, after, w.process)

@@ -232,7 +232,7 @@ func TestRefused(t *testing.T) {
 	s.is(starting, platform.InstanceStarting)
 	s.kinds(evHealthy)
 	if s.is(running, platform.InstanceRunning); s.details != "" || s.slot.failed != sound {
-		t.Errorf("%q, %v", s.details, s.slot.failed)
+		t.Errorf("details are %q, failure %v, want neither", s.details, s.slot.failed)
 	}
 }
 
@@ -359,17 +359,17 @@ func TestStopTakesAsLongAsItMay(t *testing.T) {
 	scenes[stopping](s)
 	s.now = noon.Add(15*time.Second - 1)
 	if did := s.feed(event{kind: evDue}); did != "" {
-		t.Error(did)
+		t.Errorf("before the time is up it did %q, want nothing", did)
 	}
 	s.now = noon.Add(15 * time.Second)
 	if did := s.feed(event{kind: evDue}); did != "remove i1" {
-		t.Error(did)
+		t.Errorf("when the time was up it did %q, want remove i1", did)
 	}
 	s.is(clearing, platform.InstanceStopping)
 	s.kinds(evStuck)
 	s.now = s.due()
 	if did := s.feed(event{kind: evDue}); did != "remove i1" {
-		t.Error(did)
+		t.Errorf("after a failed removal it did %q, want remove i1", did)
 	}
 	s.kinds(evRemoved)
 	s.is(absent, "")

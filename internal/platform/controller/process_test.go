@@ -146,7 +146,7 @@ func TestRealStartScaleRestart(t *testing.T) {
 		}
 	}
 	if !slices.Contains(w.logs.of("APP/PROC/WEB"), "Invoking start command.") {
-		t.Errorf("%q", w.logs.of("APP/PROC/WEB"))
+		t.Errorf("log lines are %q, want the invoked start command", w.logs.of("APP/PROC/WEB"))
 	}
 	w.scale(3)
 	three := w.awaitRunning(3)
@@ -166,7 +166,7 @@ func TestRealStartScaleRestart(t *testing.T) {
 	id := w.awaitRunning(1)[0]
 	w.clock.Advance(time.Minute)
 	if u := w.c.Usage(t.Context(), id)[id]; u.Memory == 0 || u.Disk == 0 || u.MemoryLimit != 1<<30 {
-		t.Errorf("%+v", u)
+		t.Errorf("usage is %+v, want memory, disk and a memory limit of 1 GiB", u)
 	}
 	w.setState(platform.AppStopped)
 	w.awaitRunning(0)
@@ -184,7 +184,7 @@ func TestRealCrashBackoff(t *testing.T) {
 	w.begin()
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
 	if r := w.rows()[0]; r.Crashes != 4 || r.Details != "APP/PROC/WEB: Exited with status 7" || !r.RestartAt.Equal(noon.Add(firstPause)) {
-		t.Errorf("%+v", r)
+		t.Errorf("row is %+v, want 4 crashes, status 7 and a restart in %s", r, firstPause)
 	}
 	w.settled()
 	w.clock.Advance(firstPause)
@@ -225,7 +225,7 @@ func TestRealSidecar(t *testing.T) {
 	w.begin()
 	id := w.awaitRunning(1)[0]
 	if got := w.get(w.c.Backends("app", "web")[0], 8080); got != "0 green 1000m" {
-		t.Error(got)
+		t.Errorf("app says %q, want 0 green 1000m", got)
 	}
 	const source = "APP/PROC/WEB/SIDECAR/CONFIG-SERVER"
 	w.await("it speaks", func() bool {
@@ -236,7 +236,7 @@ func TestRealSidecar(t *testing.T) {
 	w.awaitRunning(1)
 	lines := w.logs.of("API")
 	if len(lines) != 2 || !strings.Contains(lines[1], `"exitdescription":"`+source+`: Exited with status 137"`) || !strings.Contains(lines[1], `"instance":"`+id+`"`) {
-		t.Errorf("%q", lines)
+		t.Errorf("API log lines are %q, want 2, the second about %s of instance %s", lines, source, id)
 	}
 }
 
@@ -359,11 +359,11 @@ func TestRealFixedPort(t *testing.T) {
 	w.awaitRunning(1)
 	b := w.c.Backends("app", "web")[0]
 	if got := w.get(b, 8080) + ", " + w.get(b, number); got != "0 green 1024m, beside" {
-		t.Error(got)
+		t.Errorf("app and sidecar say %q, want 0 green 1024m, beside", got)
 	}
 	w.scale(2)
 	w.await("the second cannot be started", func() bool { return w.states() == "0RUNNING 1CRASHED" })
 	if d := w.rows()[1].Details; !strings.Contains(d, "port "+port+" is already in use") || !strings.Contains(d, "one instance only") {
-		t.Error(d)
+		t.Errorf("details are %q, want port %s in use and one instance only", d, port)
 	}
 }

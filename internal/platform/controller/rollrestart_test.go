@@ -70,7 +70,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	mu.Unlock()
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
-		t.Errorf("%+v", now)
+		t.Errorf("deployment is %+v, want active and reason %s", now, platform.ReasonDeploying)
 	}
 	w.fake.set(func() { w.fake.refuse = nil })
 	w.turn(d, w.platform.CancelDeployment)

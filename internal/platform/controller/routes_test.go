@@ -95,7 +95,7 @@ func TestRoutes(t *testing.T) {
 	b := tab.routes["route"].Backends[0]
 	tab.mu.Unlock()
 	if b.Protocol != "http1" || b.Destination != "destination" || b.ProcessType != "web" || b.Address != w.c.Backends("app", "web")[0].Ports[0].Address {
-		t.Errorf("%+v", b)
+		t.Errorf("backend is %+v, want the first web instance over http1", b)
 	}
 
 	// A port that instances did not open when they were started gets nothing
@@ -123,7 +123,7 @@ func TestRoutes(t *testing.T) {
 	side := tab.routes["side"]
 	tab.mu.Unlock()
 	if side.Options["loadbalancing"] == "" || side.Backends[0].Weight != 100 {
-		t.Errorf("%+v", side)
+		t.Errorf("route is %+v, want a loadbalancing option and weight 100", side)
 	}
 
 	// An unmapped route loses its backends at once, a deleted one is gone.
@@ -132,7 +132,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tab.show(); !strings.Contains(got, "shop.apps.example.org\n") {
-		t.Error(got)
+		t.Errorf("table is %q, want shop.apps.example.org without backends", got)
 	}
 	w.update(func(tx platform.Tx) error { return tx.Routes().Delete("route") })
 	if err := p.Refresh(t.Context(), "route"); err != nil {

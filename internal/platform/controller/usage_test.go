@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	ask := func() Usage { return w.c.Usage(t.Context(), id, "none")[id] }
 	if u := ask(); u.CPU != 0.5 || u.Memory != 5 || u.MemoryLimit != 7 || u.Disk != 9 {
-		t.Errorf("%+v", u)
+		t.Errorf("usage is %+v, want CPU 0.5, memory 5 of 7, disk 9", u)
 	}
 	w.fake.write(id, strings.Repeat("x", 500))
 	w.await("the line", func() bool { return len(w.logs.of("APP/PROC/WEB")) == 1 })
@@ -28,10 +28,10 @@ func TestUsage(t *testing.T) {
 	}
 	w.clock.Advance(5 * time.Second)
 	if u := ask(); u.CPU != 2 || u.LogRate != 100 {
-		t.Errorf("%+v", u)
+		t.Errorf("usage is %+v, want CPU 2 and log rate 100", u)
 	}
 	if u := w.c.Usage(t.Context(), "none"); len(u) != 0 {
-		t.Errorf("%v", u)
+		t.Errorf("usage of an unknown instance is %v, want none", u)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestWatched(t *testing.T) {
 		}
 	}
 	if list, err := e.List(t.Context()); len(list) != 2 || err != nil {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("list is %v, %v, want 2 instances", list, err)
 	}
 	var panicked *background.PanicError
 	for kind, as := range map[faulttest.Kind]func(error) bool{

@@ -24,14 +24,14 @@ func TestStateAndSpecFiles(t *testing.T) {
 		}
 	}
 	if got, err := readState(dir); err != nil || !reflect.DeepEqual(got, state) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("state is %+v, %v, want %+v", got, err, state)
 	}
 	spec := Spec{Instance: "i", Members: []Member{{Name: "web", Args: []string{"x"}, Env: []string{"SECRET=y"}}}, Grace: time.Second}
 	if err := writeJSON(filepath.Join(dir, SpecFile), spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := ReadSpec(dir); err != nil || !reflect.DeepEqual(got, spec) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("spec is %+v, %v, want %+v", got, err, spec)
 	}
 	info, err := os.Stat(filepath.Join(dir, SpecFile))
 	if err != nil || info.Mode() != 0o600 {
@@ -70,7 +70,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	if c := (Check{Interval: time.Hour}).WithDefaults(); c.Interval != time.Hour || c.Startup != DefaultStartup || c.Invocation != DefaultInvocation {
-		t.Errorf("%+v", c)
+		t.Errorf("check is %+v, want an interval of 1h and defaults", c)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestScript(t *testing.T) {
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(home, "app")}
 			out, err := cmd.CombinedOutput()
 			if err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("running the script: %v: %s", err, out)
 			}
 			if got := strings.ReplaceAll(string(out), home, "HOME"); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)

@@ -20,7 +20,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		line := r.Append(nil)
 		got, err := ParseRecord(line)
 		if err != nil {
-			t.Fatalf("%.80q: %v", line, err)
+			t.Fatalf("parsing %.80q: %v", line, err)
 		}
 		if got.Kind != r.Kind || !got.Time.Equal(r.Time) || got.Seq != r.Seq || got.Member != r.Member || !bytes.Equal(got.Payload, r.Payload) {
 			t.Errorf("%.80q is read as %+v", line, got)
@@ -44,15 +44,15 @@ func TestParseRecordRefuses(t *testing.T) {
 func TestEventBodyHasOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	if got := string(EventBody{Event: EventStarted}.JSON()); got != `{"event":"started"}` {
-		t.Error(got)
+		t.Errorf("event is %s, want only its kind", got)
 	}
 	body := EventBody{Event: EventEnded, Status: 137, OOM: true, Stopped: true, Reason: "x\ny"}
 	var back EventBody
 	if err := json.Unmarshal(body.JSON(), &back); err != nil || back != body {
-		t.Errorf("%+v, %v", back, err)
+		t.Errorf("event is %+v, %v, want %+v", back, err, body)
 	}
 	if bytes.Contains(body.JSON(), []byte("\n")) || !isEnd(body.JSON()) || isEnd([]byte(`{"event":"started"}`)) || isEnd([]byte(`{`)) {
-		t.Errorf("%s", body.JSON())
+		t.Errorf("event %s holds a newline, or isEnd is wrong about it or another", body.JSON())
 	}
 }
 

@@ -106,7 +106,7 @@ func files(t testing.TB, dir string) (names []string, total int64) {
 func TestSegmentNames(t *testing.T) {
 	t.Parallel()
 	if got := segmentName(4711); got != "00000000000000004711.rec" {
-		t.Error(got)
+		t.Errorf("segment is named %s, want 00000000000000004711.rec", got)
 	}
 	for _, n := range []uint64{1, 9, 1 << 40, 1<<64 - 1} {
 		if got, ok := parseSegmentName(segmentName(n)); !ok || got != n {
@@ -137,7 +137,7 @@ func TestWriteThenRead(t *testing.T) {
 		r := openReader(t, dir, uint64(after))
 		read(t, r, after+1, 100)
 		if rec, err := r.Next(); err != nil || rec.Kind != Event {
-			t.Fatalf("%+v, %v", rec, err)
+			t.Fatalf("record is %+v, %v, want an event", rec, err)
 		}
 		expectEOF(t, r)
 	}
@@ -223,7 +223,7 @@ func TestReaderGoesOnAfterItsOwnRestart(t *testing.T) {
 	}
 	r := openReader(t, dir, count)
 	if rec, err := r.Next(); err != nil || rec.Kind != Event {
-		t.Fatalf("%+v, %v", rec, err)
+		t.Fatalf("record is %+v, %v, want an event", rec, err)
 	}
 	expectEOF(t, r)
 }
@@ -489,7 +489,7 @@ func TestConcurrentWritersAreNumberedWithoutGaps(t *testing.T) {
 		next[rec.Member]++
 	}
 	if slices.ContainsFunc(next, func(n int) bool { return n != each }) {
-		t.Error(next)
+		t.Errorf("records of each member are %v, want %d", next, each)
 	}
 }
 
@@ -529,7 +529,7 @@ func TestWhatCannotBeWrittenIsAGap(t *testing.T) {
 		seqs = append(seqs, rec.Seq)
 	}
 	if !slices.Equal(seqs, []uint64{1, 2, 4, 5}) {
-		t.Error(seqs)
+		t.Errorf("sequence numbers are %v, want 1, 2, 4, 5", seqs)
 	}
 }
 

@@ -177,7 +177,7 @@ func escape(t *testing.T) {
 		// What runs from the start has no more rights than what Exec runs.
 		out, status := inside(t, e, "a", `cat /proc/$(pgrep -x sleep)/status`)
 		if status != 0 {
-			t.Fatal(out)
+			t.Fatalf("reading the status of the member: exit status %d: %s", status, out)
 		}
 		for _, want := range []string{"Uid:\t2000\t2000\t2000\t2000", "Gid:\t2000\t2000\t2000\t2000", "CapEff:\t0000000000000000",
 			"CapPrm:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
@@ -278,7 +278,7 @@ func TestNetwork(t *testing.T) {
 	defer p.Close()
 	if line := make([]byte, 7); true {
 		if _, err := io.ReadFull(p.Stdout(), line); err != nil || string(line) != "Serving" {
-			t.Fatalf("%q, %v", line, err)
+			t.Fatalf("first output is %q, %v, want Serving", line, err)
 		}
 	}
 	if c, err := net.DialTimeout("tcp", net.JoinHostPort(b.Internal, "8000"), 10*time.Second); err != nil {
@@ -333,7 +333,7 @@ func TestDialUnix(t *testing.T) {
 	}
 	defer l.Close()
 	if out, status := inside(t, e, "a", `ln -s `+dir+`/s ~/link; ln -s ../../../../../../../../`+dir+`/s ~/far`); status != 0 {
-		t.Fatal(out)
+		t.Fatalf("making the links: exit status %d: %s", status, out)
 	}
 	for _, path := range []string{"/home/vcap/link", "/home/vcap/far", dir + "/s"} {
 		if c, err := e.Dial(t.Context(), "a", "unix", path); err == nil {
@@ -358,7 +358,7 @@ func TestDialUnix(t *testing.T) {
 	}
 	defer c.Close()
 	if b, err := io.ReadAll(c); string(b) != "own" {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("read %q, %v, want own", b, err)
 	}
 }
 
@@ -419,10 +419,10 @@ func TestDegraded(t *testing.T) {
 	s.Files = []engine.Archive{keyedArchive("degraded")}
 	start(t, e, s)
 	if out, status := inside(t, e, "a", `cat app/file && echo x >app/file && head -c 1000000 /dev/zero >big && test -O app/file`); status != 0 || out != "text" {
-		t.Errorf("%d, %s", status, out)
+		t.Errorf("exit status %d, output %s, want 0 and text", status, out)
 	}
 	if u, err := e.Usage(t.Context(), "a"); err != nil || u.Disk < 1000000 {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("usage is %+v, %v, want at least 1000000 bytes of disk", u, err)
 	}
 }
 
@@ -451,7 +451,7 @@ func TestLayerSpace(t *testing.T) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-t.Context().Done():
-			t.Fatal(layers)
+			t.Fatalf("layers are %v, want 2", layers)
 		}
 	}
 	for _, id := range []string{"b", "c"} {
@@ -470,10 +470,10 @@ func TestDiskLimit(t *testing.T) {
 	start(t, e, s)
 	out, status := inside(t, e, "a", `head -c 30000000 /dev/zero >~/most && rm ~/most && head -c 40000000 /dev/zero >/tmp/more`)
 	if status == 0 || !strings.Contains(out, "No space left") {
-		t.Errorf("%d, %q", status, out)
+		t.Errorf("exit status %d, output %q, want no space left", status, out)
 	}
 	u, err := e.Usage(t.Context(), "a")
 	if err != nil || u.Disk < 28<<20 || u.Disk > 36<<20 {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("usage is %+v, %v, want about 32 MiB of disk", u, err)
 	}
 }

@@ -83,10 +83,10 @@ func isHeld(t *testing.T, e *container.Engine, root, why string) {
 	}
 	list, err := e.List(t.Context())
 	if err != nil || len(list) != 1 || list[0].ID != "a" || !list[0].Running {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("list is %+v, %v, want a running", list, err)
 	}
 	if u, err := e.Usage(t.Context(), "a"); err != nil || u.Memory == 0 {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("usage is %+v, %v, want memory", u, err)
 	}
 	if err := e.Check(t.Context()); err == nil {
 		t.Error("nothing has changed, and it works again")
@@ -129,7 +129,7 @@ func TestHeld(t *testing.T) {
 			}
 			start(t, e, idle("b"))
 			if out, status := inside(t, e, "a", "echo hello"); out != "hello" || status != 0 {
-				t.Errorf("%q, %d", out, status)
+				t.Errorf("output is %q, exit status %d, want hello and 0", out, status)
 			}
 		})
 	}

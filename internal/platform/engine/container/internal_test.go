@@ -14,13 +14,13 @@ func TestFreeSubnet(t *testing.T) {
 	t.Parallel()
 	first, err := freeSubnet("igtest", 0, nil)
 	if err != nil || first.Bits() != subnetBits || first != first.Masked() || !pools[0].Overlaps(first) {
-		t.Fatalf("%v, %v", first, err)
+		t.Fatalf("first subnet is %v, %v, want a /%d of %v", first, err, subnetBits, pools[0])
 	}
 	// The whole first pool taken, and a part of the second.
 	list := []used{{pools[0], "eth0"}, {netip.MustParsePrefix("100.64.0.0/11"), "eth1"}}
 	next, err := freeSubnet("igtest", 0, list)
 	if err != nil || overlapsAny(next, list) || !pools[1].Overlaps(next) {
-		t.Errorf("%v, %v", next, err)
+		t.Errorf("next subnet is %v, %v, want a free one of %v", next, err, pools[1])
 	}
 	if _, err := freeSubnet("igtest", 0, []used{{netip.MustParsePrefix("0.0.0.0/1"), "a"}, {netip.MustParsePrefix("128.0.0.0/1"), "b"}}); err == nil {
 		t.Error("no error when nothing is free")
@@ -67,7 +67,7 @@ func TestAddresses(t *testing.T) {
 	last := netip.MustParseAddr("10.200.17.1")
 	n.release(last)
 	if a, err := n.take("x"); a != last {
-		t.Errorf("%v, %v", a, err)
+		t.Errorf("took %v, %v, want the released %v", a, err, last)
 	}
 }
 
@@ -86,10 +86,10 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	l := withDefaults(engine.Limits{})
 	if l.Memory != defaultMemory || l.Disk != defaultDisk || l.CPU != defaultShares || l.PIDs != defaultPIDs || l.Files <= 0 {
-		t.Errorf("%+v", l)
+		t.Errorf("limits are %+v, want the defaults", l)
 	}
 	if l := withDefaults(engine.Limits{Memory: 1, Disk: 1, CPU: 1, Files: 1 << 40}); l.Memory < smallestMemory || l.Disk < smallestDisk || l.CPU < 2 || uint64(l.Files) > hardFiles() {
-		t.Errorf("%+v", l)
+		t.Errorf("limits are %+v, want the smallest ones allowed and at most %d files", l, hardFiles())
 	}
 }
 
@@ -113,7 +113,7 @@ func TestLastOfEach(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(lastOfEach([]string{"A=1", "B=2", "A=3", "C=", "B=4"}), " ")
 	if got != "A=3 C= B=4" {
-		t.Error(got)
+		t.Errorf("got %q, want A=3 C= B=4", got)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 		}
 		defer unlock()
 		if _, _, err := l.get(ended, archiveOf(good), 1<<20); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
+			t.Errorf("error is %v, want %v", err, context.Canceled)
 		}
 		if len(l.using) != 0 {
 			t.Errorf("still in use: %v", l.using)

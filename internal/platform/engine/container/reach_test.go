@@ -139,6 +139,6 @@ func TestBindingsInside(t *testing.T) {
 	start(t, e, idle("a"))
 	out, status := inside(t, e, "a", `mkdir -p ~/`+container.BindingsTarget+`/db && echo secret > ~/`+container.BindingsTarget+`/db/password && cat `+container.BindingsInside+`/db/password`)
 	if status != 0 || out != "secret" {
-		t.Errorf("%d, %s", status, out)
+		t.Errorf("exit status %d, output %s, want 0 and secret", status, out)
 	}
 }

@@ -84,7 +84,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := out.Read(make([]byte, 5)); err != nil {
-			t.Fatalf("%v: %s", err, &errs)
+			t.Fatalf("reading the first output: %v: %s", err, &errs)
 		}
 		<-time.After(time.Duration(rand.IntN(800)) * time.Millisecond) // any moment will do
 		if err := cmd.Process.Kill(); err != nil {

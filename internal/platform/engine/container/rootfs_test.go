@@ -28,7 +28,7 @@ func TestHostFiles(t *testing.T) {
 	refresh := func() {
 		t.Helper()
 		if mounts, err := h.refresh(); err != nil || len(mounts) == 0 {
-			t.Fatalf("%v, %v", mounts, err)
+			t.Fatalf("refresh gave %v, %v, want mounts", mounts, err)
 		}
 	}
 	text := func(name string) string {

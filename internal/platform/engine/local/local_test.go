@@ -220,7 +220,7 @@ func TestProcessID(t *testing.T) {
 	}
 	id, err := local.Identify(cmd.Process.Pid)
 	if err != nil || !id.Alive() {
-		t.Fatalf("%+v, %v", id, err)
+		t.Fatalf("identity is %+v, %v, want one alive", id, err)
 	}
 	// Another process had the pid before, or in another life of the machine.
 	for _, wrong := range []local.ProcessID{{PID: id.PID, Start: id.Start - 1, Boot: id.Boot}, {PID: id.PID, Start: id.Start, Boot: "x"}, {}} {
@@ -269,7 +269,7 @@ func TestTree(t *testing.T) {
 	}
 	slices.Sort(pids)
 	if !slices.Equal(pids, []int{2, 3, 4}) {
-		t.Errorf("%v", pids)
+		t.Errorf("tree is %v, want 2, 3 and 4", pids)
 	}
 }
 
@@ -378,10 +378,10 @@ func TestCache(t *testing.T) {
 		work.Go(func() {
 			path, err := c.Get(t.Context(), a, 0)
 			if err != nil || filepath.Dir(path) != dir {
-				t.Errorf("%s, %v", path, err)
+				t.Errorf("path is %s, %v, want one in %s", path, err, dir)
 			}
 			if b, err := os.ReadFile(filepath.Join(path, "x")); err != nil || string(b) != "1" {
-				t.Errorf("%q, %v", b, err)
+				t.Errorf("file holds %q, %v, want 1", b, err)
 			}
 		})
 	}
@@ -417,7 +417,7 @@ func TestInitPath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "init")
 	if _, err := local.InitPath(path); err == nil || !strings.Contains(err.Error(), "go build -o "+path+" ./cmd/ingot-init") {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want the command that builds %s", err, path)
 	}
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -429,7 +429,7 @@ func TestInitPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := local.InitPath(path); err != nil || got != path {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("path is %s, %v, want %s", got, err, path)
 	}
 }
 
@@ -460,13 +460,13 @@ func TestRecords(t *testing.T) {
 	}
 	for _, want := range []uint64{2, 3} {
 		if r, err := s.Next(); err != nil || r.Seq != want {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("record is %+v, %v, want sequence number %d", r, err, want)
 		}
 	}
 	// Killed: there is no last record, and still an end.
 	close(gone)
 	if r, err := s.Next(); !errors.Is(err, io.EOF) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("record is %+v, %v, want %v", r, err, io.EOF)
 	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)

@@ -248,7 +248,7 @@ func TestSideBySide(t *testing.T) {
 			}
 			i, err := e.Get(t.Context(), id)
 			if err != nil || len(i.Ports) != 1 || seen[i.Ports[0].Address] {
-				t.Errorf("%+v, %v", i, err)
+				t.Errorf("instance is %+v, %v, want one port that no other has", i, err)
 			}
 			seen[i.Ports[0].Address] = true
 		}
@@ -296,7 +296,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65112, Gid: 65112}, Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("tests as another user: %v\n%s", err, out)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestDescribe(t *testing.T) {
 	e := newEngine(t, enginetest.TempDir(t))
 	defer e.Close()
 	if d := e.Describe(); d.Name != "process" || d.Isolated || !d.SharedPorts || d.Detail == "" {
-		t.Errorf("%+v", d)
+		t.Errorf("description is %+v, want process, not isolated, with shared ports and a detail", d)
 	}
 }
 
