@@ -198,10 +198,10 @@ func TestReadAPI(t *testing.T) {
 		platform.LogLine{App: "a", Time: t0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
 	got := d.read("a?start_time=-6795364578871345152&envelope_types=LOG&descending=true&limit=1000")
 	if len(got) != 2 || got[0].Timestamp != at+1 || got[1].Timestamp != at {
-		t.Fatalf("%+v", got)
+		t.Fatalf("envelopes are %+v, want 2, the newest first", got)
 	}
 	if e := got[0]; e.Log.Type != "ERR" || !bytes.Equal(e.Log.Payload, []byte{0xff, 0}) || e.Tags["source_type"] != "STG" || e.Tags["process_instance_id"] != "" {
-		t.Errorf("%+v", e)
+		t.Errorf("envelope is %+v, want the bytes of STG as ERR", e)
 	}
 	want := map[string]string{
 		"source_type": "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", "app_id": "a", "source_id": "a", "instance_id": "3",

@@ -38,7 +38,7 @@ func TestRealClient(t *testing.T) {
 	}
 	e := got[0]
 	if e.GetLog().GetType() != loggregator_v2.Log_ERR || e.GetInstanceId() != "1" || e.GetTags()["source_type"] != "APP/PROC/WEB" || e.GetLog().GetPayload()[0] != 249 {
-		t.Errorf("%v", e)
+		t.Errorf("envelope is %v, want payload 249 of APP/PROC/WEB instance 1 as ERR", e)
 	}
 	n := 0
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -57,9 +57,9 @@ func TestRealClient(t *testing.T) {
 	}
 	meta, err := c.Meta(t.Context())
 	if err != nil || meta["a"].GetCount() != 250 || meta["a"].GetOldestTimestamp() != t0.UnixNano() {
-		t.Errorf("%v %v", meta, err)
+		t.Errorf("meta is %v, %v, want 250 lines, the oldest at %d", meta, err, t0.UnixNano())
 	}
 	if v, err := c.LogCacheVersion(t.Context()); err != nil || v.Major != 2 {
-		t.Errorf("%v %v", v, err)
+		t.Errorf("version is %v, %v, want major 2", v, err)
 	}
 }

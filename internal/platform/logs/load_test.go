@@ -153,7 +153,7 @@ func TestNoisyNeighbour(t *testing.T) {
 	cancel()
 	noise.Wait()
 	if m := s.Meta()["quiet"]; m.Count != 300 || m.Expired != 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("meta is %+v, want 300 lines and none expired", m)
 	}
 	if n := s.Totals().Bytes; n > 2<<20 {
 		t.Errorf("%d bytes on disk", n)

@@ -184,7 +184,7 @@ func TestHeaderBefore(t *testing.T) {
 	b := []byte{kindHeader, withoutLosses, 3 /* expired */, 1 /* stream */, 1, 's', 9, 4, 1 /* segment */, 1, 4, 3, 2, 6}
 	h, ok := parseHeader(b)
 	if !ok || h.expired != 3 || h.lost != 0 || h.streams[0] != (streamMark{"s", 9, 2, 0}) || h.segments[0] != (segment{1, 2, 3, 1, 3}) {
-		t.Errorf("%v %+v", ok, h)
+		t.Errorf("header is %+v, valid %v, want 3 expired, none lost, one stream and one segment", h, ok)
 	}
 }
 

@@ -280,7 +280,7 @@ func TestTailEnds(t *testing.T) {
 		close(stopped)
 	}()
 	if e, err := open.next(); err == nil {
-		t.Errorf("%+v", e)
+		t.Errorf("event is %+v, want the end of the stream", e)
 	}
 	<-stopped
 	if n := d.store.Totals().Tails; n != 0 {
@@ -301,7 +301,7 @@ func TestTailOutlivesDeadlines(t *testing.T) {
 	}
 	add(t, d.store, line("u", "", 0, t0, "still there"))
 	if text := s.event().text(t); text != "APP/PROC/WEB/0 still there" {
-		t.Error(text)
+		t.Errorf("event says %q, want APP/PROC/WEB/0 still there", text)
 	}
 }
 

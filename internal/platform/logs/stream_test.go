@@ -70,12 +70,12 @@ func TestRealStreamClient(t *testing.T) {
 	gauge := next()
 	if len(gauge) != 1 || gauge[0].GetGauge().GetMetrics()["cpu"].GetValue() != 12.5 || gauge[0].GetGauge().GetMetrics()["memory"].GetUnit() != "bytes" ||
 		gauge[0].GetInstanceId() != "1" || gauge[0].GetTags()["app_name"] != "shop" || gauge[0].GetTags()["process_id"] != "one-web" || gauge[0].GetTags()["source_type"] != "" {
-		t.Fatalf("%v", gauge)
+		t.Fatalf("gauge is %v, want CPU 12.5 of instance 1 of shop", gauge)
 	}
 	add(t, d.store, line("two", "t", 1, t0, "of another app"), line("one", "s", 1, t0, "hello"))
 	lines := next()
 	if len(lines) != 1 || string(lines[0].GetLog().GetPayload()) != "hello" || lines[0].GetTags()["app_name"] != "shop" || lines[0].GetTags()["process_instance_id"] != "s" {
-		t.Errorf("%v", lines)
+		t.Errorf("lines are %v, want hello of shop only", lines)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestRealClientReadsGauges(t *testing.T) {
 	}
 	first := read(time.Time{})
 	if len(first) != 1 || first[0].GetGauge().GetMetrics()["disk"].GetValue() != 1<<21 {
-		t.Fatalf("%v", first)
+		t.Fatalf("first read is %v, want one gauge with disk %d", first, 1<<21)
 	}
 	if again := read(time.Unix(0, first[0].GetTimestamp()+1)); len(again) != 0 {
 		t.Errorf("measured again: %v", again)
@@ -167,7 +167,7 @@ func TestShards(t *testing.T) {
 		counts = append(counts, n)
 	}
 	if fmt.Sprint(counts) != "[5 5 10 10]" {
-		t.Errorf("%v", counts)
+		t.Errorf("counts are %v, want [5 5 10 10]", counts)
 	}
 	b.Close()
 	add(t, d.store, line("one", "s", 11, t0, "x"), line("one", "s", 12, t0, "y"))
@@ -192,7 +192,7 @@ func TestSlowStream(t *testing.T) {
 		t.Fatal(len(lines), dropped, err)
 	}
 	if totals := d.store.Totals(); totals.Streams != 1 || totals.Dropped != 20 {
-		t.Errorf("%+v", totals)
+		t.Errorf("totals are %+v, want 1 stream and 20 dropped", totals)
 	}
 	add(t, d.store, line("one", "s", 31, t0, "after"))
 	if lines, dropped, err := h.Next(t.Context()); err != nil || len(lines) != 1 || dropped != 0 || string(lines[0].Text) != "after" {
@@ -210,7 +210,7 @@ func TestStreamsOfOneCaller(t *testing.T) {
 		open = append(open, d.sendEnvelopes("log&source_id=anna", anna))
 	}
 	if status, body := d.get("/v2/read?log&source_id=anna", anna); status != http.StatusTooManyRequests {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("status %d, want %d: %s", status, http.StatusTooManyRequests, body)
 	}
 	d.sendEnvelopes("log&source_id=bert", d.token("bert", "cloud_controller.read"))
 	open[0].body.Close()
@@ -251,7 +251,7 @@ func TestNamesFollow(t *testing.T) {
 	named(tail.event().data, "before")
 	d.rename("u", "after")
 	if got := d.read("u"); len(got) != 1 || got[0].Tags["app_name"] != "after" {
-		t.Errorf("%+v", got)
+		t.Errorf("envelopes are %+v, want one with the app name after", got)
 	}
 	add(t, d.store, line("u", "s", 2, t0.Add(1), "two"))
 	named(tail.event().data, "after")

@@ -146,7 +146,7 @@ func TestTailStarts(t *testing.T) {
 	fill(t, s, "a", 5000, 5001)
 	for _, tail := range []*logs.Tail{ahead, none} {
 		if b := next(t, tail); len(b.Entries) != 1 || b.First != 5001 {
-			t.Errorf("%+v", b)
+			t.Errorf("batch is %+v, want entry 5001 only", b)
 		}
 	}
 	if b := next(t, newest); b.First != 4998 {
@@ -237,7 +237,7 @@ func TestTellOwesNothing(t *testing.T) {
 		}
 	}
 	if s.Meta()["a"].Lost != 6 {
-		t.Errorf("%+v", s.Meta()["a"])
+		t.Errorf("meta is %+v, want 6 lost", s.Meta()["a"])
 	}
 	if err := os.Remove(stop); err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestTellOwesNothing(t *testing.T) {
 	got := read(t, s, "a", logs.ReadQuery{})
 	want := []string{"6 lines about this app were lost: they could not be written to its log", "x"}
 	if !slices.Equal(texts(got), want) || got[0].Source != "LGR" || s.Meta()["a"].Lost != 6 || s.Totals().Lost != 6 {
-		t.Errorf("%q, %+v", texts(got), s.Meta()["a"])
+		t.Errorf("lines are %q, meta %+v, want %q and 6 lost", texts(got), s.Meta()["a"], want)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestTotalIsKept(t *testing.T) {
 		}
 	}
 	if m := s.Meta()["quiet"]; m.Count != 100 {
-		t.Errorf("%+v", m)
+		t.Errorf("meta is %+v, want 100 lines", m)
 	}
 	for i := range 10 {
 		app := "noisy-" + strconv.Itoa(i)

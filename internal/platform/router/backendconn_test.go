@@ -61,7 +61,7 @@ func TestBackendConnAsks(t *testing.T) {
 				answering(t, peer, len(question), "answer")
 				b.ask(question)
 				if err := b.fill(); err != nil || b.have() != "answer" {
-					t.Fatalf("%q, %v", b.have(), err)
+					t.Fatalf("read %q, %v, want answer", b.have(), err)
 				}
 			}
 		})
@@ -80,7 +80,7 @@ func TestBackendConnLateQuestion(t *testing.T) {
 	}
 	_ = b.SetReadDeadline(time.Time{})
 	if err := b.fill(); err != nil || b.have() != "answer" {
-		t.Fatalf("%q, %v", b.have(), err)
+		t.Fatalf("read %q, %v, want answer", b.have(), err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestBackendConnLateAnswer(t *testing.T) {
 	_ = b.SetReadDeadline(time.Time{})
 	answering(t, peer, len("question"), "answer")
 	if err := b.fill(); err != nil || b.have() != "answer" {
-		t.Fatalf("%q, %v", b.have(), err)
+		t.Fatalf("read %q, %v, want answer", b.have(), err)
 	}
 	// It was asked once.
 	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
@@ -130,7 +130,7 @@ func TestBackendConnLeft(t *testing.T) {
 				err = b.fill()
 			}
 			if !hungUpOr(err, b.have(), "unasked") {
-				t.Errorf("%q, %v", b.have(), err)
+				t.Errorf("read %q, %v, want a closed connection or unasked", b.have(), err)
 			}
 		})
 	}

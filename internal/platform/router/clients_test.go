@@ -171,7 +171,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 		}
 	}
 	if _, body := f.get("http://app.test/"); body != "fine" {
-		t.Errorf("%q", body)
+		t.Errorf("body is %q, want fine", body)
 	}
 	c.Close()
 	<-ended
@@ -237,7 +237,7 @@ func TestStickySessions(t *testing.T) {
 			}
 		}
 		if sticky == nil || sticky.Value != "instance-"+at || sticky.Path != "/" || !sticky.HttpOnly || sticky.MaxAge != 3600 || sticky.SameSite != http.SameSiteLaxMode || sticky.Secure {
-			t.Fatalf("%+v", sticky)
+			t.Fatalf("sticky cookie is %+v, want instance-%s for 1h", sticky, at)
 		}
 		for range 7 {
 			if res, got := get("/"); got != at || len(res.Cookies()) != 0 {

@@ -98,10 +98,10 @@ func TestClientBreaksOffUpload(t *testing.T) {
 		c.Close()
 		<-f.access
 		if _, body := f.get("http://app.test/"); body != "fine" {
-			t.Errorf("%q", body)
+			t.Errorf("body is %q, want fine", body)
 		}
 		if a := <-f.access; a.Attempts != 1 || a.Status != http.StatusOK {
-			t.Errorf("%+v", a)
+			t.Errorf("access is %+v, want 1 attempt with status 200", a)
 		}
 	}
 	if n := ejections(t, f); n != 0 {
@@ -144,7 +144,7 @@ func TestBackendTalksGarbage(t *testing.T) {
 				}
 			}))
 			if res := f.do(f.with("GET", "http://"+host+"/", header, nil)); res.StatusCode != http.StatusBadGateway {
-				t.Errorf("%.40q: %d", garbage, res.StatusCode)
+				t.Errorf("answer to %.40q is %d, want %d", garbage, res.StatusCode, http.StatusBadGateway)
 			}
 		}
 	})

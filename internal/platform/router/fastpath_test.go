@@ -107,7 +107,7 @@ func TestPipelinedAndInPieces(t *testing.T) {
 		send(t, c, "%c", b)
 	}
 	if _, body := answerTo(t, r, "PUT"); body != "/slow abc" {
-		t.Fatalf("%q", body)
+		t.Fatalf("body is %q, want /slow abc", body)
 	}
 	if got := router.FastPathServed(f.proxy); got != 21 {
 		t.Errorf("%d requests on the fast path", got)
@@ -183,7 +183,7 @@ func TestFastPathDrains(t *testing.T) {
 	}()
 	close(goOn)
 	if _, body := answerTo(t, busyReader, "GET"); body != "done" {
-		t.Errorf("%q", body)
+		t.Errorf("body is %q, want done", body)
 	}
 	<-drained
 }
@@ -238,7 +238,7 @@ func TestFastPathAnswers(t *testing.T) {
 					}
 				}
 				if strings.Contains(tc.answer, "Folded") && res.Header.Get("X-Folded") != "a b" {
-					t.Errorf("%v", res.Header)
+					t.Errorf("header is %v, want X-Folded: a b", res.Header)
 				}
 				if res.Close {
 					break
@@ -337,7 +337,7 @@ func TestFastPathDrainLogsAll(t *testing.T) {
 	select {
 	case a := <-f.access:
 		if a.Method != http.MethodPost {
-			t.Errorf("%+v", a)
+			t.Errorf("access is %+v, want a POST", a)
 		}
 	default:
 		t.Error("the request was not told of")

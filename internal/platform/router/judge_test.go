@@ -51,6 +51,6 @@ func TestWebSocket(t *testing.T) {
 		t.Error(err)
 	}
 	if a := <-f.access; a.Status != http.StatusSwitchingProtocols {
-		t.Errorf("%+v", a)
+		t.Errorf("access is %+v, want status %d", a, http.StatusSwitchingProtocols)
 	}
 }

@@ -77,7 +77,7 @@ type complaints struct{ t testing.TB }
 
 func (c complaints) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("panic")) {
-		c.t.Errorf("%s", b)
+		c.t.Errorf("server reports a panic: %s", b)
 	}
 	return len(b), nil
 }
@@ -273,7 +273,7 @@ func TestHeaders(t *testing.T) {
 	r.Header.Set("X-Vcap-Request-Id", "from-before")
 	distrust.do(r)
 	if got.Get("X-Forwarded-Proto") != "http" || got.Get("X-Vcap-Request-Id") != "from-before" {
-		t.Errorf("%v", got)
+		t.Errorf("header is %v, want X-Forwarded-Proto http and the request id from-before", got)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestDeadBackendsAreSkipped(t *testing.T) {
 			}
 			a := <-f.access
 			if a.RequestBytes != 4000 || a.ResponseBytes != 4000 || a.Backend != alive.Address {
-				t.Errorf("%+v", a)
+				t.Errorf("access is %+v, want 4000 bytes each way with %s", a, alive.Address)
 			}
 			if i > 3 && a.Attempts != 1 {
 				t.Errorf("%s: request %d took %d attempts: dead ones are remembered", host, i, a.Attempts)
@@ -381,7 +381,7 @@ func TestResponseHeaderTimeout(t *testing.T) {
 	f := newFront(t, router.Options{ResponseHeaderTimeout: 50 * time.Millisecond})
 	f.route("app.test", backend(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	if res, _ := f.get("http://app.test/"); res.StatusCode != http.StatusBadGateway {
-		t.Errorf("%d", res.StatusCode)
+		t.Errorf("status is %d, want %d", res.StatusCode, http.StatusBadGateway)
 	}
 }
 
@@ -410,7 +410,7 @@ func TestAccessLine(t *testing.T) {
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
 	got := a.Line()
 	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
-		t.Errorf("%.100s … %s", got, got[len(got)-100:])
+		t.Errorf("line is %.100s … %s, want it escaped, cut and with the router error", got, got[len(got)-100:])
 	}
 }
 
@@ -425,7 +425,7 @@ func TestAccessOfARequest(t *testing.T) {
 	a := <-f.access
 	if a.Method != http.MethodPost || a.URI != "/p?q" || a.Status != 200 || a.ResponseBytes != 6 || a.Referer != "http://from/" || a.Backend != b.Address ||
 		a.Route != "route-app.test" || a.Process != "process" || a.Instance != b.InstanceGUID || a.Index != "0" || a.Attempts != 1 || a.Duration < a.RouterTime || a.RouterTime <= 0 {
-		t.Errorf("%+v", a)
+		t.Errorf("access is %+v, want POST /p?q with status 200 of instance %s", a, b.InstanceGUID)
 	}
 }
 

@@ -56,11 +56,11 @@ func TestRouteService(t *testing.T) {
 	f.table.Set(router.Route{GUID: "s", Host: "other.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
 	res := f.do(f.request(http.MethodPost, "http://app.test/a/b?c=d", strings.NewReader("body")))
 	if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "app /a/b?c=d body by the service" {
-		t.Fatalf("%d %q", res.StatusCode, got)
+		t.Fatalf("answer is %d %q, want 200 from the app by the service", res.StatusCode, got)
 	}
 	h := <-kept
 	if h.Get("X-Cf-Forwarded-Url") != "http://app.test/a/b?c=d" {
-		t.Errorf("%v", h)
+		t.Errorf("header is %v, want X-Cf-Forwarded-Url: http://app.test/a/b?c=d", h)
 	}
 	fresh := func(url string, age time.Duration) http.Header {
 		signature, metadata := router.Sign(f.proxy, url, time.Now().Add(-age))
@@ -90,7 +90,7 @@ func TestRouteService(t *testing.T) {
 	// One that cannot be reached is a bad gateway, and never skipped.
 	f.table.Set(router.Route{GUID: "d", Host: "dead.test", RouteServiceURL: "https://" + dead(t).Address, Backends: []router.Backend{app}})
 	if status, got := ask("http://dead.test/x", http.Header{}); status != 502 || strings.Contains(got, "app") {
-		t.Errorf("%d %q", status, got)
+		t.Errorf("answer is %d %q, want 502 and nothing of the app", status, got)
 	}
 }
 

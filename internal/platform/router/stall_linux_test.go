@@ -114,7 +114,7 @@ func TestClientStopsReadingAStream(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if got := text(t, res.Body); got != "other /x" || res.ProtoMajor != 2 {
-		t.Errorf("%q %s", got, res.Proto)
+		t.Errorf("answer is %q over %s, want other /x over HTTP/2", got, res.Proto)
 	}
 	if n := router.Stalled(f.proxy); n != 1 {
 		t.Errorf("%d counted", n)
@@ -157,7 +157,7 @@ func TestClientStopsSending(t *testing.T) {
 	}
 	res, body := answerTo(t, r, "POST")
 	if res.StatusCode != http.StatusRequestTimeout || res.Header.Get("X-Cf-Routererror") != "incomplete_request" || !res.Close {
-		t.Errorf("%v %q", res, body)
+		t.Errorf("answer is %v %q, want 408 incomplete_request and a closed connection", res, body)
 	}
 	<-gone
 

@@ -42,22 +42,22 @@ func TestStats(t *testing.T) {
 		<-f.access
 		stats := f.proxy.Stats()
 		if len(stats) != 2 || stats[0].Instance != "i0" || stats[1].Index != 1 || stats[0].Requests != 3 || stats[1].Requests != 3 {
-			t.Fatalf("%+v", stats)
+			t.Fatalf("stats are %+v, want 3 requests for each of 2 instances", stats)
 		}
 		sum := [6]int64{}
 		for _, s := range stats {
 			if s.Sent != 15 || s.Active != 0 || s.Duration <= 0 || s.Quantile(0.99) <= 0 || s.App != "app" || s.Process != "process" {
-				t.Errorf("%+v", s)
+				t.Errorf("stats are %+v, want 15 bytes sent, none active and durations of the app", s)
 			}
 			for i, n := range s.Classes {
 				sum[i] += n
 			}
 		}
 		if sum != [6]int64{0, 0, 3, 1, 1, 1} {
-			t.Errorf("%v", sum)
+			t.Errorf("answers by class are %v, want [0 0 3 1 1 1]", sum)
 		}
 		if s, ok := f.proxy.InstanceStats("i1"); !ok || s != stats[1] {
-			t.Errorf("%+v", s)
+			t.Errorf("stats of i1 are %+v, found %v, want %+v", s, ok, stats[1])
 		}
 		if _, ok := f.proxy.InstanceStats("unknown"); ok {
 			t.Error("an instance that never was")
@@ -144,7 +144,7 @@ func TestStatsOfGoneInstances(t *testing.T) {
 	f.route("app.test", a)
 	ask(1)
 	if s, ok := f.proxy.InstanceStats("a"); !ok || s.Requests != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("stats of a are %+v, found %v, want 1 request", s, ok)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestStatsAreBounded(t *testing.T) {
 		router.CountInstance(p, fmt.Sprintf("i%d", i))
 	}
 	if n := len(p.Stats()); n != 2000 {
-		t.Errorf("%d", n)
+		t.Errorf("%d instances are counted, want 2000", n)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestWeightsOfDestinations(t *testing.T) {
 		got[(<-f.access).Instance]++
 	}
 	if got["a /"] != 75 || got["b /"] != 25 || got["a0"] != 25 || got["a1"] != 25 || got["a2"] != 25 {
-		t.Errorf("%v", got)
+		t.Errorf("requests are %v, want 75 for a in 3 equal parts and 25 for b", got)
 	}
 }
 

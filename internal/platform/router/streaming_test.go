@@ -91,7 +91,7 @@ func TestFullDuplex(t *testing.T) {
 				}
 				var got [1]byte
 				if _, err := io.ReadFull(res.Body, got[:]); err != nil || got[0] != c {
-					t.Fatalf("%q %v", got, err)
+					t.Fatalf("read %q, %v, want %q", got, err, c)
 				}
 			}
 			out.Close()
@@ -159,7 +159,7 @@ func TestEarlyRefusal(t *testing.T) {
 		res, err := f.client.Do(r)
 		if err == nil {
 			if !slices.Contains([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway, http.StatusNotFound}, res.StatusCode) {
-				t.Errorf("%d", res.StatusCode)
+				t.Errorf("status is %d, want 413, 502 or 404", res.StatusCode)
 			}
 			_, _ = io.Copy(io.Discard, res.Body)
 			res.Body.Close()
@@ -198,7 +198,7 @@ func TestExpectContinue(t *testing.T) {
 	r = f.request(http.MethodPost, "http://app.test/yes", body())
 	r.Header.Set("Expect", "100-continue")
 	if got := text(t, f.do(r).Body); got != "hello" {
-		t.Errorf("%q", got)
+		t.Errorf("body is %q, want hello", got)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestHeadAndTrailers(t *testing.T) {
 			})))
 			res := f.do(r)
 			if got := text(t, res.Body); got != "body zero" {
-				t.Errorf("%q", got)
+				t.Errorf("body is %q, want body zero", got)
 			}
 			if res.Trailer.Get("X-Announced") != "one" || res.Trailer.Get("X-Sudden") != "two" {
 				t.Errorf("trailers %v", res.Trailer)
@@ -265,11 +265,11 @@ func TestClientVanishes(t *testing.T) {
 				cancel()
 			}()
 			if _, err := f.client.Do(f.request(http.MethodGet, "http://app.test/", nil).WithContext(ctx)); !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
+				t.Errorf("error is %v, want %v", err, context.Canceled)
 			}
 			<-left
 			if a := <-f.access; a.Status != 499 {
-				t.Errorf("%+v", a)
+				t.Errorf("access is %+v, want status 499", a)
 			}
 		})
 	}
@@ -293,11 +293,11 @@ func TestRemovedBackendFinishes(t *testing.T) {
 	<-entered
 	f.table.Remove("route-app.test")
 	if res, _ := f.get("http://app.test/"); res.StatusCode != http.StatusNotFound {
-		t.Errorf("%d", res.StatusCode)
+		t.Errorf("status is %d, want %d", res.StatusCode, http.StatusNotFound)
 	}
 	close(leave)
 	if got := <-answer; got != "done" {
-		t.Errorf("%q", got)
+		t.Errorf("body is %q, want done", got)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestUpgrade(t *testing.T) {
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "shout" || len(res.Header["X-Vcap-Request-Id"]) != 1 {
-		t.Fatalf("%+v %v", res, err)
+		t.Fatalf("answer is %+v, %v, want an upgrade to shout with one request id", res, err)
 	}
 	for _, say := range []string{"", "more\n", "again\n"} {
 		fmt.Fprint(c, say)
@@ -351,7 +351,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	c.Close()
 	if a := <-f.access; a.Status != http.StatusSwitchingProtocols || a.App != "app" {
-		t.Errorf("%+v", a)
+		t.Errorf("access is %+v, want status %d of app", a, http.StatusSwitchingProtocols)
 	}
 }
 
@@ -366,6 +366,6 @@ func TestNoTunnelForHTTP2(t *testing.T) {
 	r.Header.Set("Upgrade", "h2c")
 	r.Header.Set("Http2-Settings", "x")
 	if res := f.do(r); res.StatusCode != http.StatusOK || text(t, res.Body) != "" {
-		t.Errorf("%d", res.StatusCode)
+		t.Errorf("status is %d, want %d and an empty body", res.StatusCode, http.StatusOK)
 	}
 }

@@ -217,7 +217,7 @@ func TestChangesUnderLoad(t *testing.T) {
 				}
 				if m, ok := table.Lookup(fmt.Sprintf("moving%d.test", i), "/"); ok {
 					if want := fmt.Sprintf("moving%d.test", i); m.Route.Host != want || m.Route.Backends[0].Address != want+m.Route.Options["round"] {
-						t.Errorf("%+v", m.Route)
+						t.Errorf("route is %+v, want host and backend %s of one round", m.Route, want)
 					}
 				}
 			}

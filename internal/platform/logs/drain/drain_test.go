@@ -76,7 +76,7 @@ func TestMessages(t *testing.T) {
 	}
 	for _, st := range m.Stats() {
 		if st.ID == "metrics" && st.Sent != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("drain is %+v, want nothing sent", st)
 		}
 	}
 }
@@ -138,10 +138,10 @@ func TestAway(t *testing.T) {
 	write(t, s, "a", 20, 120)
 	testkit.Eventually(t, "the failure is told", func() bool { return len(said(t, s, "a")) > 0 })
 	if text := said(t, s, "a")[0]; !strings.HasPrefix(text, "Syslog Drain: Error when writing to syslog://"+address+": ") {
-		t.Error(text)
+		t.Errorf("log says %q, want an error of syslog://%s", text, address)
 	}
 	if st := m.Stats()[0]; st.Error == "" {
-		t.Errorf("%+v", st)
+		t.Errorf("drain is %+v, want an error", st)
 	}
 	m.Stop()
 	write(t, s, "a", 120, 200)
@@ -171,7 +171,7 @@ func TestAway(t *testing.T) {
 	m.Kick()
 	testkit.Eventually(t, "the position is gone", func() bool { _, err := os.Stat(files[0]); return errors.Is(err, os.ErrNotExist) })
 	if len(m.Stats()) != 0 {
-		t.Errorf("%+v", m.Stats())
+		t.Errorf("drains are %+v, want none", m.Stats())
 	}
 }
 
@@ -244,16 +244,16 @@ func TestPrivateAddressesAndSecrets(t *testing.T) {
 		write(t, s, app, 0, 1)
 		testkit.Eventually(t, "it is refused", func() bool { return len(said(t, s, app)) > 0 })
 		if text := said(t, s, app)[0]; !strings.Contains(text, "private network") || strings.Contains(text, "hunter2") {
-			t.Error(text)
+			t.Errorf("log says %q, want the private network and no password", text)
 		}
 	}
 	testkit.Eventually(t, "the bad URL is told", func() bool { return len(said(t, s, "c")) > 0 })
 	if text := said(t, s, "c")[0]; !strings.Contains(text, "must begin with syslog://") || strings.Contains(text, "hunter2") {
-		t.Error(text)
+		t.Errorf("log says %q, want the schemes allowed and no password", text)
 	}
 	m.Stop()
 	if text := fmt.Sprintf("%s %+v", log.String(), m.Stats()); strings.Contains(text, "hunter2") {
-		t.Error(text)
+		t.Errorf("log and stats are %q, want no password", text)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +301,7 @@ func TestHTTPS(t *testing.T) {
 			sink.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == want })
 			settled(t, s, m)
 			if st := m.Stats()[0]; st.Lost != lost {
-				t.Errorf("%+v", st)
+				t.Errorf("drain is %+v, want %d lost", st, lost)
 			}
 			if n := requests.Load(); scheme == "https-batch" && n > 50 {
 				t.Errorf("%d requests for 100 lines", n)

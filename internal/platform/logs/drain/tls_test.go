@@ -101,7 +101,7 @@ func TestTLS(t *testing.T) {
 			}
 			testkit.Eventually(t, "it is told", func() bool { return len(said(t, s, "a")) > 0 })
 			if text := said(t, s, "a")[0]; !strings.Contains(text, tc.problem) || strings.Contains(text, "hunter2") {
-				t.Error(text)
+				t.Errorf("log says %q, want %q and no password", text, tc.problem)
 			}
 			m.Stop()
 			r.mu.Lock()
