@@ -261,9 +261,9 @@ func TestResolve(t *testing.T) {
 		var f *fault.Error
 		switch {
 		case test.code == "" && (err != nil || got != test.want):
-			t.Errorf("%+v: %+v, %v", test.in, got, err)
+			t.Errorf("%+v resolves to %+v, %v, want %+v", test.in, got, err, test.want)
 		case test.code != "" && (!errors.As(err, &f) || f.Code != test.code || !strings.HasPrefix(f.Message, test.message)):
-			t.Errorf("%+v: %v", test.in, err)
+			t.Errorf("resolving %+v: error is %v, want %s %q", test.in, err, test.code, test.message)
 		}
 	}
 	if b.tokens != 1 {
@@ -471,7 +471,7 @@ func TestSingles(t *testing.T) {
 	for _, a := range []notify.Audience{{Type: notify.ToUser, ID: "u"}, {Type: notify.ToEmail, ID: "a@b"}} {
 		members, pages := b.all(t, a, 10)
 		if len(members) != 1 || pages != 1 || members[0].UserID+members[0].Email != a.ID {
-			t.Errorf("%+v: %v", a, members)
+			t.Errorf("members of %+v are %v on %d pages, want itself on one", a, members, pages)
 		}
 	}
 	if _, _, err := b.dir.Page(t.Context(), notify.Audience{Type: "bananas"}, "", 1); !fault.Is(err, fault.Unprocessable) {

@@ -168,7 +168,7 @@ func TestRealServers(t *testing.T) {
 	} {
 		a, err := b.dir.Resolve(t.Context(), test.a)
 		if err != nil || a.Type != notify.ToScope && (a.OrgName != "acme" || a.OrgID != org || a.SpaceName != test.spaceName) {
-			t.Errorf("%+v, %v", a, err)
+			t.Errorf("audience is %+v, %v, want org acme and space %q", a, err, test.spaceName)
 		}
 		members, _ := b.all(t, a, 50)
 		var ids []string
@@ -194,7 +194,7 @@ func TestRealServers(t *testing.T) {
 		{Type: notify.ToScope, ID: "openid"}:        fault.NotAcceptable,
 	} {
 		if _, err := b.dir.Resolve(t.Context(), a); !fault.Is(err, code) {
-			t.Errorf("%+v: %v", a, err)
+			t.Errorf("resolving %+v: error is %v, want %s", a, err, code)
 		}
 	}
 }

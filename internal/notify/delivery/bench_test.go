@@ -26,7 +26,7 @@ func BenchmarkEveryone(b *testing.B) {
 			begun := time.Now()
 			for b.Loop() {
 				if got := w.finish(w.send(to(notify.ToEveryone, ""))); got.Delivered != users {
-					b.Fatalf("%+v", got)
+					b.Fatalf("counts are %+v, want %d delivered", got, users)
 				}
 			}
 			b.ReportMetric(float64(b.N*users)/time.Since(begun).Seconds(), "deliveries/s")

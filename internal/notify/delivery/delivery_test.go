@@ -374,7 +374,7 @@ func TestLargeBodies(t *testing.T) {
 		r.Template, r.Content.Text = "own", strings.Repeat("x", each)
 	}))
 	if got.Delivered != 60 {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want 60 delivered", got)
 	}
 	if most := n.most.Load(); most < each || most > manyBytes+2*each {
 		t.Errorf("%d bytes at once, want up to %d", most, manyBytes)
@@ -410,7 +410,7 @@ func TestStopInTheMiddle(t *testing.T) {
 	}
 	for _, m := range all {
 		if m.Attempts != 1 {
-			t.Fatalf("%+v", m)
+			t.Fatalf("message is %+v, want 1 attempt", m)
 		}
 	}
 }
@@ -500,7 +500,7 @@ func TestWebhooks(t *testing.T) {
 	for len(seen) < 250 {
 		e := <-events
 		if e.Send != w.ids.Send(send) || e.Status != notify.Delivered || e.KindID != "news" {
-			t.Fatalf("%+v", e)
+			t.Fatalf("event is %+v, want send %s delivered of kind news", e, w.ids.Send(send))
 		}
 		seen[e.Recipient] = true
 	}

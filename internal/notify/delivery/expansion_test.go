@@ -30,7 +30,7 @@ func TestExpansion(t *testing.T) {
 		t.Errorf("%d messages listed, %v", seen, err)
 	}
 	if got := w.finish(send); got.Delivered != 2611 || got.Total != 2611 {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want all 2611 delivered", got)
 	}
 	once := map[string]int{}
 	body := map[*notify.Body]int{}
@@ -56,7 +56,7 @@ func TestTooManyRecipients(t *testing.T) {
 	w.store.failing("Extend by some", fmt.Errorf("send 1: %w", notify.ErrTooMany))
 	w.start()
 	if got := w.finish(w.send(to(notify.ToEveryone, ""))); got.Delivered != got.Total || got.Total == 0 || got.Total >= 1500 {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want all of fewer than 1500 delivered", got)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestAudienceGone(t *testing.T) {
 		r.Audiences = []notify.Audience{{Type: notify.ToSpace, ID: "gone"}, {Type: notify.ToSpace, ID: "3"}}
 	})
 	if got := w.finish(send); got.Delivered != 3 || got.Total != 3 {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want all 3 delivered", got)
 	}
 }
 
@@ -166,10 +166,10 @@ func TestRetriesWaitAside(t *testing.T) {
 	w.store.until(t, "all wait", func() bool { return w.counts(waiting).Retry == 1200 })
 	fresh := w.send(to(notify.ToEmail, "fresh@example.com"))
 	if got := w.finish(fresh); got.Delivered != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want 1 delivered", got)
 	}
 	if m := w.message(waiting, 7); m.Status != notify.Retry || m.Due.Before(time.Now().Add(50*time.Minute)) || m.Attempts != 1 {
-		t.Errorf("%+v", m)
+		t.Errorf("message is %+v, want a retry after the first attempt in 50m or later", m)
 	}
 }
 
@@ -192,6 +192,6 @@ func TestJournalIsReadFirst(t *testing.T) {
 		t.Errorf("%+v, %d sent again", got, len(w.post.all())-5)
 	}
 	if m := w.message(send, 3); m.Attempts != 1 {
-		t.Errorf("%+v", m)
+		t.Errorf("message is %+v, want 1 attempt", m)
 	}
 }

@@ -240,7 +240,7 @@ func TestOwnerStays(t *testing.T) {
 	dir := t.TempDir()
 	first, err := ownerOf(dir)
 	if err != nil || len(first) < 16 {
-		t.Fatalf("%q, %v", first, err)
+		t.Fatalf("owner is %q, %v, want at least 16 characters", first, err)
 	}
 	if again, err := ownerOf(dir); err != nil || again != first {
 		t.Errorf("%q, %v; want %q", again, err, first)

@@ -216,7 +216,7 @@ func TestSoakKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Counts.Total != users || s.Counts.Delivered != users {
-		t.Errorf("%+v", s.Counts)
+		t.Errorf("counts are %+v, want all %d delivered", s.Counts, users)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestMailServerDisappears(t *testing.T) {
 	w.store.until(t, "messages wait for the server", func() bool { return w.counts(send).Retry > 50 })
 	second := mailtest.New(t, mailtest.Options{Addr: first.Addr()})
 	if got := w.finish(send); got.Delivered != users {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want %d delivered", got, users)
 	}
 	all := first.Received()
 	for id, n := range second.Received() {

@@ -39,7 +39,7 @@ func TestServersShare(t *testing.T) {
 	b.store.until(t, "both did something", func() bool { return len(a.post.all()) > 0 && len(b.post.all()) > 0 })
 	a.Stop()
 	if got := b.finish(send); got.Delivered != users {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want %d delivered", got, users)
 	}
 	once := map[int64]int{}
 	for _, w := range []*world{a, b} {

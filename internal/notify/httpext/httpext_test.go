@@ -129,7 +129,7 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		t.Helper()
 		found, err := w.Store.Unsubscribed(t.Context(), news, []string{"u-1", "u-2"})
 		if err != nil || found["u-2"] {
-			t.Fatalf("%v, %v", found, err)
+			t.Fatalf("unsubscribed are %v, %v, want not u-2", found, err)
 		}
 		return found["u-1"]
 	}

@@ -171,7 +171,7 @@ func TestAsyncSend(t *testing.T) {
 	var accepted struct{ ID string }
 	a.Into(&accepted)
 	if a.Status != 202 || a.Header.Get("Location") != "/sends/"+accepted.ID || a.Header.Get("Preference-Applied") != "respond-async" {
-		t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
+		t.Errorf("answer is %d %v %s, want 202 with its location and the preference applied", a.Status, a.Header, a.Body)
 	}
 	w.Expect(1, c, "GET", "/sends/"+accepted.ID, "", 200, "")
 }

@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 					case i != 2 && r.Verdict != notify.Accepted:
 						t.Errorf("message %d: %+v", i, r)
 					case i == 2 && (r.Verdict != test.verdict || r.BadAddress != test.bad || r.RetryAfter != test.retry || r.Reason == "" || len(r.Reason) > 600):
-						t.Errorf("%+v", r)
+						t.Errorf("result is %+v, want verdict %v, bad address %v, retry after %v and a short reason", r, test.verdict, test.bad, test.retry)
 					}
 				}
 				for id, n := range sink.Received() {
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 					}
 				}
 				if v := sink.Violations(); len(v) > 0 {
-					t.Error(v)
+					t.Errorf("protocol violations are %v, want none", v)
 				}
 			})
 		}
@@ -225,7 +225,7 @@ func TestStaleConnection(t *testing.T) {
 			c := channel(t, sink, "", "", nil)
 			for i := range 5 {
 				if r := deliver(t.Context(), c, messages(fmt.Sprint("m", i), 1)); r[0].Verdict != notify.Accepted {
-					t.Errorf("%+v", r[0])
+					t.Errorf("result is %+v, want accepted", r[0])
 				}
 			}
 			if sink.Accepted() != 5 || sink.Connections() != 5 {
@@ -249,7 +249,7 @@ func TestServerDown(t *testing.T) {
 	for range 10 {
 		for _, r := range deliver(t.Context(), c, messages("down", 10)) {
 			if r.Verdict != notify.Temporary {
-				t.Fatalf("%+v", r)
+				t.Fatalf("result is %+v, want temporary", r)
 			}
 			if r.RetryAfter == 50*time.Millisecond && strings.Contains(r.Reason, "several times in a row") {
 				left = true
@@ -270,7 +270,7 @@ func TestServerDown(t *testing.T) {
 		if r := deliver(ctx, c, messages(fmt.Sprint("back", n), 1)); r[0].Verdict == notify.Accepted {
 			c.Stop()
 			if text := log.String(); !strings.Contains(text, "mail server is down") || !strings.Contains(text, "refused") || !strings.Contains(text, "mail server is back") {
-				t.Error(text)
+				t.Errorf("log is %s, want the mail server down, refused and back", text)
 			}
 			return
 		}

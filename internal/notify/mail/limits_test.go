@@ -20,7 +20,7 @@ func TestConnectionsAreReusedAndEnded(t *testing.T) {
 	for range 3 {
 		for _, r := range deliver(t.Context(), c, messages("m", 1)) {
 			if r.Verdict != notify.Accepted {
-				t.Errorf("%+v", r)
+				t.Errorf("result is %+v, want accepted", r)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	deliver(t.Context(), c, messages("m", 1))
 	waitFor(t, sink, func() bool { return sink.Open() == 0 })
 	if r := deliver(t.Context(), c, messages("n", 1)); r[0].Verdict != notify.Accepted {
-		t.Errorf("%+v", r[0])
+		t.Errorf("result is %+v, want accepted", r[0])
 	}
 }
 
@@ -137,7 +137,7 @@ func TestSizeAndUTF8(t *testing.T) {
 	}
 	for _, m := range modern.Messages() {
 		if m.UTF8 != (m.ID == "utf8-1") {
-			t.Errorf("%+v", m)
+			t.Errorf("message is %+v, want UTF8 only for utf8-1", m)
 		}
 	}
 	old := mailtest.New(t, mailtest.Options{Without: []string{"SMTPUTF8"}})
@@ -148,7 +148,7 @@ func TestSizeAndUTF8(t *testing.T) {
 	}
 	for _, s := range []*mailtest.Sink{sink, modern, old} {
 		if v := s.Violations(); len(v) > 0 {
-			t.Error(v)
+			t.Errorf("protocol violations are %v, want none", v)
 		}
 	}
 }
@@ -202,14 +202,14 @@ func TestTLSAndAuth(t *testing.T) {
 					t.Errorf("the password is in %q", r.Reason)
 				}
 				if test.want == "" && r.Verdict != notify.Accepted {
-					t.Errorf("%+v", r)
+					t.Errorf("result is %+v, want accepted", r)
 				}
 				if test.want != "" && (r.Verdict != notify.Temporary || !strings.Contains(r.Reason, test.want)) {
 					t.Errorf("%+v, want %q", r, test.want)
 				}
 			}
 			if v := sink.Violations(); len(v) > 0 {
-				t.Error(v)
+				t.Errorf("protocol violations are %v, want none", v)
 			}
 		})
 	}

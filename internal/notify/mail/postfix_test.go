@@ -215,7 +215,7 @@ func TestPostfix(t *testing.T) {
 	select {
 	case b := <-bounced:
 		if b.MessageID != all[7].ID || b.Recipient != "nobody@example.com" || b.Status != "5.1.1" || !b.Permanent || !strings.Contains(b.Diagnostic, "no such user") {
-			t.Errorf("%+v", b)
+			t.Errorf("bounce is %+v, want a permanent 5.1.1 of %s", b, all[7].ID)
 		}
 	case <-time.After(time.Minute):
 		t.Error("no report came back")

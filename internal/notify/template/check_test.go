@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 			err := Check(tpl)
 			if test.want == "" {
 				if err != nil {
-					t.Errorf("%.80q: %v", test.source, err)
+					t.Errorf("checking %.80q: %v", test.source, err)
 				}
 				continue
 			}

@@ -64,7 +64,7 @@ func TestDefaultTemplates(t *testing.T) {
 			t.Error(err)
 		}
 		if string(d.Metadata) != "{}" {
-			t.Errorf("%+v", d)
+			t.Errorf("template is %+v, want metadata {}", d)
 		}
 	}
 	if Default().Name != "Default Template" || DefaultV2().Name != "The Default Template" {
@@ -382,7 +382,7 @@ func TestBounds(t *testing.T) {
 		}
 		_, err = c.Render(Values{Text: big, HTML: big})
 		if !fault.Is(err, fault.Unprocessable) || !errors.Is(err, errTooLarge) && !errors.Is(err, errWork) {
-			t.Errorf("%.40s: %v", tpl.Text+tpl.HTML+tpl.Subject, err)
+			t.Errorf("rendering %.40s: error is %v, want too large or too much work", tpl.Text+tpl.HTML+tpl.Subject, err)
 		}
 	}
 	doubling := notify.Template{Text: `{{"\\"` + strings.Repeat(" | js", 60) + "}}"}
@@ -431,7 +431,7 @@ func TestPreview(t *testing.T) {
 	t.Parallel()
 	b, err := Preview(Default(), Values{Subject: "Mine"})
 	if err != nil || b.Subject != "CF Notification: Mine" || !strings.Contains(b.HTML, "sample message") || !strings.Contains(b.Text, "sample message") {
-		t.Errorf("%+v, %v", b, err)
+		t.Errorf("preview is %+v, %v, want subject Mine and the sample message", b, err)
 	}
 	if _, err := Preview(notify.Template{HTML: "{{"}, Values{}); !fault.Is(err, fault.Unprocessable) {
 		t.Errorf("got %v", err)

@@ -70,6 +70,6 @@ func TestUnsubscribeMark(t *testing.T) {
 	}
 	v.UnsubscribeURL = "https://n.example/u/1"
 	if body, err := c.Render(v); err != nil || !strings.Contains(body.HTML, "to=https%3A%2F%2Fn.example%2Fu%2F1") {
-		t.Errorf("%+v, %v", body, err)
+		t.Errorf("body is %+v, %v, want the escaped unsubscribe URL", body, err)
 	}
 }

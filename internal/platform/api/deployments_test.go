@@ -203,7 +203,7 @@ func TestStatsWhileDeploying(t *testing.T) {
 		}
 	}
 	if list, _ := a.json["resources"].([]any); len(list) != 2 {
-		t.Errorf("%s", a.body)
+		t.Errorf("%d instances, want 2: %s", len(list), a.body)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestDuplicateRoles(t *testing.T) {
 	give["user"] = map[string]any{"data": map[string]any{"username": "ann", "origin": "uaa"}}
 	a := f.call(f.admin(), "POST", "/v3/roles", map[string]any{"type": "space_developer", "relationships": give})
 	if a.status != 422 || !strings.HasPrefix(a.detail(), "User 'ann' already has 'space_developer' role") {
-		t.Errorf("%d %s", a.status, a.body)
+		t.Errorf("answer is %d %s, want 422 and the role ann already has", a.status, a.body)
 	}
 	list := f.want(f.call(f.admin(), "GET", "/v3/roles?include=user&space_guids="+space, nil), 200)
 	if list.at("included.users.0.username") != "ann" || list.at("resources.0.relationships.user.data.guid") != "ann-guid" {

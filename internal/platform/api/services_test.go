@@ -287,7 +287,7 @@ func TestUserProvidedServices(t *testing.T) {
 			t.Errorf("drains: %v", drains)
 		}
 		if d := drains[0]; d.Certificate != "C" || d.CA != "A" || d.Key != "" { // a number is no key
-			t.Errorf("%+v", d)
+			t.Errorf("drain is %+v, want certificate C, CA A and no key", d)
 		}
 		return err
 	})

@@ -59,7 +59,7 @@ func TestExtract(t *testing.T) {
 		p.check(t, false)
 		inside := tree(t, p.out)
 		if diff := cmp.Diff(want, inside); diff != "" {
-			t.Error(diff)
+			t.Errorf("extracted files (-want +got):\n%s", diff)
 		}
 		if got != sum {
 			t.Errorf("summary %+v, want %+v", got, sum)
@@ -103,7 +103,7 @@ func TestExtractTarOfAllSorts(t *testing.T) {
 				"l": "Lrwxrwxrwx -> a", "m": "Lrwxrwxrwx -> a", "back\\slash": "-rw-r--r-- ",
 			}
 			if diff := cmp.Diff(want, tree(t, p.out)); diff != "" {
-				t.Error(diff)
+				t.Errorf("extracted files (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestExtractNeedsAnEmptyDirectory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(map[string]string{"mine": "-rw------- "}, tree(t, dir)); diff != "" {
-		t.Error(diff)
+		t.Errorf("files in the directory (-want +got):\n%s", diff)
 	}
 }
 
@@ -209,10 +209,10 @@ func TestWalk(t *testing.T) {
 		return nil
 	})
 	if err != nil || sum.Size != 10 {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("sum is %+v, %v, want size 10", sum, err)
 	}
 	if diff := cmp.Diff([]string{"file a", "directory d", "symbolic link l", "file b"}, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 	stop := errors.New("stop")
 	if _, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{}, func(archive.Entry, io.Reader) error { return stop }); !errors.Is(err, stop) {
@@ -271,10 +271,10 @@ func TestMerge(t *testing.T) {
 		}
 		p.check(t, false)
 		if diff := cmp.Diff(want, tree(t, p.out)); diff != "" {
-			t.Error(diff)
+			t.Errorf("merged files (-want +got):\n%s", diff)
 		}
 		if sum.Files != 5 || sum.Dirs != 2 || sum.Links != 1 {
-			t.Errorf("%+v", sum)
+			t.Errorf("sum is %+v, want 5 files, 2 directories and 1 link", sum)
 		}
 	})
 	t.Run("zip", func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, tree(t, p.out)); diff != "" {
-			t.Error(diff)
+			t.Errorf("extracted files (-want +got):\n%s", diff)
 		}
 		if info, err := os.Stat(filepath.Join(p.out, "bin", "run")); err != nil || !info.ModTime().Equal(then) {
 			t.Errorf("bin/run is of %v, %v", info.ModTime(), err)
@@ -312,7 +312,7 @@ func TestMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tree(t, p.out)["both"]; got != "-rw------- old" {
-			t.Error(got)
+			t.Errorf("file is %q, want -rw------- old", got)
 		}
 	})
 	for name, test := range map[string]struct {
@@ -396,7 +396,7 @@ func TestTarIsDeterministic(t *testing.T) {
 		"./b/ 755 2000:2000", "./b/c 644 2000:2000", "./b- 644 2000:2000", "./link 777 2000:2000",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("tar entries (-want +got):\n%s", diff)
 	}
 	var out map[string]string
 	p := newPen(t)
@@ -408,6 +408,6 @@ func TestTarIsDeterministic(t *testing.T) {
 	maps.DeleteFunc(in, func(name, _ string) bool { return strings.HasPrefix(name, "skipped") || name == "pipe" })
 	in["a"] = "-rwxr-xr-x a"
 	if diff := cmp.Diff(in, out); diff != "" {
-		t.Error(diff)
+		t.Errorf("extracted files (-want +got):\n%s", diff)
 	}
 }

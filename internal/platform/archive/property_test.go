@@ -261,7 +261,7 @@ func FuzzExtractZip(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tree(t, p.out), tree(t, again.out)); diff != "" {
-			t.Error(diff)
+			t.Errorf("files after packing again (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -291,7 +291,7 @@ func FuzzExtractTar(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tree(t, p.out), tree(t, again.out)); diff != "" {
-			t.Error(diff)
+			t.Errorf("files after packing again (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -309,7 +309,7 @@ func fuzzed(t *testing.T, p pen, sum archive.Summary, err error) {
 	}
 	for name := range inside {
 		if slices.Contains(strings.Split(name, "/"), "..") {
-			t.Errorf("%q", name)
+			t.Errorf("extracted %q, want no name with ..", name)
 		}
 	}
 }

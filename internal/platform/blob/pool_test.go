@@ -71,7 +71,7 @@ func TestResources(t *testing.T) {
 	}
 	for _, o := range append(odd, wrongSize, resource(tiny)) {
 		if _, err := b.store.OpenResource(b.ctx, "uaa/anna", o); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%v: %v", o, err)
+			t.Errorf("opening %v: error is %v, want %s", o, err, fault.NotFound)
 		}
 	}
 

@@ -126,7 +126,7 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	got := parse("# a comment\nsearch x\nnameserver 127.0.0.53\noptions edns0\nnameserver fd00::1\nnameserver nonsense\n")
 	if len(got) != 2 || got[0].String() != "127.0.0.53:53" || got[1].String() != "[fd00::1]:53" {
-		t.Error(got)
+		t.Errorf("servers are %v, want 127.0.0.53:53 and [fd00::1]:53", got)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestApplyIsStable(t *testing.T) {
 		m, err := f.apply(string(text))
 		if err != nil {
 			if !fault.Is(err, fault.Unprocessable) {
-				r.Fatalf("%v\n%s", err, text)
+				r.Fatalf("error is %v, want %s, for\n%s", err, fault.Unprocessable, text)
 			}
 			f.clear()
 			return
@@ -310,7 +310,7 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 				text := fmt.Sprintf("applications: [{name: app, processes: [{type: %s, memory: %dM}], sidecars: [{name: %s, command: x, process_types: [%s], memory: %dM}]}]",
 					rapid.SampledFrom(kinds).Draw(r, "type"), memory.Draw(r, "memory"), name.Draw(r, "name"), strings.Join(some(), ", "), memory.Draw(r, "sidecar"))
 				if _, err := f.apply(text); err != nil && !fault.Is(err, fault.Unprocessable) {
-					r.Fatalf("%v\n%s", err, text)
+					r.Fatalf("error is %v, want none or %s, for\n%s", err, fault.Unprocessable, text)
 				}
 			},
 			"": func(r *rapid.T) {

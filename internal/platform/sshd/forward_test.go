@@ -84,7 +84,7 @@ func TestForwardHalfClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(conn); err != nil || string(b) != "hello" {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("read %q, %v, want hello", b, err)
 	}
 	if _, err := io.WriteString(conn, "and good bye"); err != nil {
 		t.Error(err)

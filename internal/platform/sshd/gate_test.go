@@ -479,7 +479,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 		t.Error("let in")
 	}
 	if out, _, err := w.run(other, "echo still here"); out != "still here\n" || err != nil {
-		t.Errorf("%q %v", out, err)
+		t.Errorf("output is %q, %v, want still here", out, err)
 	}
 	testkit.Eventually(w, "a line in the log", func() bool { return strings.Contains(w.log.String(), "made up") })
 }
@@ -516,7 +516,7 @@ func TestGarbage(t *testing.T) {
 		garbage(t, w.server.Addr().String(), []byte(text))
 	}
 	if out, _, err := w.run(w.client(), "echo fine"); out != "fine\n" || err != nil {
-		t.Errorf("%q %v", out, err)
+		t.Errorf("output is %q, %v, want fine", out, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestHostKey(t *testing.T) {
 	}
 	key, err := loadHostKey(path, quietLog)
 	if err != nil || key.PublicKey().Type() != ssh.KeyAlgoED25519 {
-		t.Fatalf("%v %v", key, err)
+		t.Fatalf("host key is %v, %v, want one of type %s", key, err, ssh.KeyAlgoED25519)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
 		t.Errorf("files left over: %v %v", entries, err)
@@ -156,6 +156,6 @@ func TestAddressKey(t *testing.T) {
 		}
 	}
 	if got := addressKey(&net.UnixAddr{Name: "x", Net: "unix"}); got != "unix" {
-		t.Error(got)
+		t.Errorf("key of a unix address is %q, want unix", got)
 	}
 }

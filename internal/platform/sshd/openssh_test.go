@@ -103,7 +103,7 @@ func TestOpenSSH(t *testing.T) {
 	o := newOpenSSH(t)
 	out, errs, status := o.run("some input", "ssh", "127.0.0.1", "cat; echo error >&2; exit 9")
 	if out != "some input" || errs != "error\n" || status != 9 {
-		t.Errorf("%q %q %d", out, errs, status)
+		t.Errorf("stdout %q, stderr %q, status %d, want some input, error and 9", out, errs, status)
 	}
 	out, _, status = o.run("", "ssh", "-tt", "127.0.0.1", "test -t 0 && echo tty; exit 3")
 	if !strings.Contains(out, "tty\r\n") || status != 3 {
@@ -126,7 +126,7 @@ func TestOpenSSHForwards(t *testing.T) {
 	// -W is -L for a single connection that is standard input and output.
 	out, errs, status := o.run("hello", "ssh", "-W", address, "127.0.0.1")
 	if out != "HELLO" || status != 0 {
-		t.Errorf("%q %q %d", out, errs, status)
+		t.Errorf("stdout %q, stderr %q, status %d, want HELLO and status 0", out, errs, status)
 	}
 	l := listen(t)
 	local := l.Addr().String()
@@ -150,7 +150,7 @@ func TestOpenSSHForwards(t *testing.T) {
 	_, _ = io.WriteString(conn, "through -L")
 	closeWrite(t, conn)
 	if b, err := io.ReadAll(conn); string(b) != "THROUGH -L" || err != nil {
-		t.Errorf("%q %v", b, err)
+		t.Errorf("read %q, %v, want THROUGH -L", b, err)
 	}
 }
 
@@ -164,13 +164,13 @@ func TestOpenSSHCopies(t *testing.T) {
 			content := strings.Repeat("0123456789abcdef", 100_000)
 			o.write(filepath.Join(o.dir, "local"), content, 0o640)
 			if out, errs, status := o.run("", "scp", option, "-p", "local", "127.0.0.1:there"); status != 0 {
-				t.Fatalf("%q %q %d", out, errs, status)
+				t.Fatalf("scp there: stdout %q, stderr %q, status %d, want status 0", out, errs, status)
 			}
 			if o.read(filepath.Join(o.engine.home, "there")) != content {
 				t.Error("another file arrived")
 			}
 			if info, err := os.Stat(filepath.Join(o.engine.home, "there")); err != nil || info.Mode().Perm() != 0o640 {
-				t.Errorf("%v %v", info, err)
+				t.Errorf("file is %v, %v, want mode 0640", info, err)
 			}
 			if err := os.MkdirAll(filepath.Join(o.engine.home, "tree", "deep"), 0o755); err != nil {
 				t.Fatal(err)
@@ -179,7 +179,7 @@ func TestOpenSSHCopies(t *testing.T) {
 				o.write(filepath.Join(o.engine.home, "tree", "deep", fmt.Sprintf("file %d", i)), fmt.Sprint(i), 0o644)
 			}
 			if out, errs, status := o.run("", "scp", option, "-r", "127.0.0.1:tree", "copy"); status != 0 {
-				t.Fatalf("%q %q %d", out, errs, status)
+				t.Fatalf("scp back: stdout %q, stderr %q, status %d, want status 0", out, errs, status)
 			}
 			if got := o.read(filepath.Join(o.dir, "copy", "deep", "file 3")); got != "3" {
 				t.Errorf("%q came", got)
@@ -211,7 +211,7 @@ rm folder/b
 rmdir folder
 `, "sftp", "-b", "-", "127.0.0.1")
 	if status != 0 || !strings.Contains(out, "Remote working directory: "+o.engine.home) || !strings.Contains(out, "-rw-------") || !strings.Contains(out, "lrwxrwxrwx") {
-		t.Errorf("%q %q %d", out, errs, status)
+		t.Errorf("sftp: stdout %q, stderr %q, status %d, want status 0, the directory %s and both modes", out, errs, status, o.engine.home)
 	}
 	if got := o.read(filepath.Join(o.dir, "back")); got != "content" {
 		t.Errorf("%q came back", got)

@@ -55,7 +55,7 @@ func TestCommandIsTakenLiterally(t *testing.T) {
 	}
 	for _, bad := range []string{"a\x00b", strings.Repeat("x", 200_000)} {
 		if _, _, err := w.run(c, bad); err == nil || exitStatus(err) != -1 {
-			t.Errorf("%.10q: %v", bad, err)
+			t.Errorf("running %.10q: error is %v, want one without an exit status", bad, err)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestShell(t *testing.T) {
 		shell = "/bin/bash"
 	}
 	if err := s.Wait(); exitStatus(err) != 3 || out.String() != "hello\n"+shell+"\n" || errs.String() != "oops\n" {
-		t.Errorf("%q %q %v", out.String(), errs.String(), err)
+		t.Errorf("stdout %q, stderr %q, error %v, want the shell %s and status 3", out.String(), errs.String(), err, shell)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestTerminalEndOfInput(t *testing.T) {
 	var out bytes.Buffer
 	s.Stdout, s.Stdin = &out, strings.NewReader("")
 	if err := s.Run("stty size; cat; echo end"); err != nil || !strings.Contains(out.String(), "24 80\r\n") || !strings.Contains(out.String(), "end\r\n") {
-		t.Errorf("%q, %v", out.String(), err)
+		t.Errorf("output is %q, %v, want 24 80 and end", out.String(), err)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	testkit.Eventually(w, "output", func() bool { return w.engine.read.Load() > 1<<20 })
 	for range 5 {
 		if out, _, err := w.run(c, "echo beside"); out != "beside\n" || err != nil {
-			t.Fatalf("%q %v", out, err)
+			t.Fatalf("output is %q, %v, want beside", out, err)
 		}
 	}
 	if n := w.engine.read.Load(); n > window {
@@ -288,12 +288,12 @@ func TestBackgroundJob(t *testing.T) {
 	w := setup(t)
 	out, _, err := w.run(w.client(), "sleep 1000 & echo started; exit 2")
 	if out != "started\n" || exitStatus(err) != 2 {
-		t.Errorf("%q %v", out, err)
+		t.Errorf("output is %q, %v, want started and status 2", out, err)
 	}
 	// One that still writes is heard until it is silent.
 	out, _, err = w.run(w.client(), "(for i in 1 2 3 4 5; do sleep 0.1; echo $i; done) & exit 3")
 	if out != "1\n2\n3\n4\n5\n" || exitStatus(err) != 3 {
-		t.Errorf("%q %v", out, err)
+		t.Errorf("output is %q, %v, want 1 to 5 and status 3", out, err)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestEnvironment(t *testing.T) {
 	s := w.session(c)
 	for name, ok := range map[string]bool{"LC_ALL": true, "_x9": true, "": false, "9a": false, "A=B": false, "A-B": false, "A B": false, "Ä": false, strings.Repeat("n", 300): false} {
 		if err := s.Setenv(name, "value"); (err == nil) != ok {
-			t.Errorf("%.20q: %v", name, err)
+			t.Errorf("setting %.20q: error is %v, want success %v", name, err, ok)
 		}
 	}
 	if err := s.Setenv("ZERO", "a\x00b"); err == nil {
@@ -316,7 +316,7 @@ func TestEnvironment(t *testing.T) {
 	var out bytes.Buffer
 	s.Stdout = &out
 	if err := s.Run(`echo "$LC_ALL $_x9"`); err != nil || out.String() != "C.UTF-8 value\n" {
-		t.Errorf("%q %v", out.String(), err)
+		t.Errorf("output is %q, %v, want C.UTF-8 value", out.String(), err)
 	}
 
 	s = w.session(c)

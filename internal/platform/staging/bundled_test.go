@@ -325,7 +325,7 @@ func TestJava(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("/usr/bin/javac", "-d", dir, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("javac: %v: %s", err, out)
 	}
 	app := map[string]string{"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMain-Class: shop\r\n .Main\r\n"}
 	classes, err := filepath.Glob(filepath.Join(dir, "shop", "*.class"))

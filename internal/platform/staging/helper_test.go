@@ -129,7 +129,7 @@ func (w *world) stage(req staging.Request, log *lines) staging.Result {
 	w.t.Helper()
 	result, err := w.Stage(context.Background(), req)
 	if err != nil {
-		w.t.Fatalf("%v\n%s", err, log)
+		w.t.Fatalf("staging: %v\n%s", err, log)
 	}
 	w.nothingLeft()
 	return result

@@ -75,7 +75,7 @@ func TestInspect(t *testing.T) {
 				return
 			}
 			if err != nil || result.ProcessTypes["web"] != test.web {
-				t.Errorf("%+v, %v", result, err)
+				t.Errorf("result is %+v, %v, want the web command %q", result, err, test.web)
 			}
 		})
 	}

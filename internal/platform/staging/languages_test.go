@@ -288,7 +288,7 @@ func TestWar(t *testing.T) {
 			filepath.Join(must(os.Getwd()), "buildpacks", "packs", "java", "lib", "tomcat.sh") + `; DEPS=` + dir + ` INDEX=0; tomcat_app '$HOME'`
 		out, err := exec.Command("unshare", "-m", "bash", "-c", script).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "apt-get install tomcat10-common") {
-			t.Errorf("%v: %s", err, out)
+			t.Errorf("error is %v, output %s, want the package to install", err, out)
 		}
 	})
 }
@@ -322,7 +322,7 @@ func TestNamedForAnother(t *testing.T) {
 	req, log := w.request(map[string]string{"index.html": "hello"}, "java_buildpack")
 	_, err := w.Stage(context.Background(), req)
 	if err == nil || !strings.Contains(err.Error(), "BuildpackCompileFailed - App staging failed in the buildpack finalize phase") {
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("error is %v, want a failure in the finalize phase\n%s", err, log)
 	}
 	if !strings.Contains(log.String(), "No container can run this application: it is no Java app") {
 		t.Errorf("log:\n%s", log)
@@ -372,7 +372,7 @@ func TestNamedOutput(t *testing.T) {
 	for i, name := range []string{"binary", "staticfile"} {
 		b := result.Buildpacks[i]
 		if b.Name != name+"_buildpack" || b.BuildpackName != name || b.Version != buildpacks.Version || b.DetectOutput != name+" "+buildpacks.Version {
-			t.Errorf("%+v", b)
+			t.Errorf("buildpack is %+v, want %s of version %s", b, name, buildpacks.Version)
 		}
 	}
 	if result.DetectedBuildpack != "staticfile "+buildpacks.Version {
@@ -481,7 +481,7 @@ func TestLastLines(t *testing.T) {
 	_, err := w.Stage(context.Background(), req)
 	f, ok := err.(*staging.Failure) //nolint:errorlint // no other is wanted
 	if !ok {
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("error is %v, want a %T\n%s", err, f, log)
 	}
 	if len(f.Lines) != 10 || !slices.Contains(f.Lines, "the reason") {
 		t.Errorf("lines %q", f.Lines)

@@ -155,7 +155,7 @@ func TestBuildpackChoice(t *testing.T) {
 	req.Lifecycle.Buildpacks = []string{"tools", "simple"}
 	result := w.stage(req, log)
 	if len(result.Buildpacks) != 2 || result.Buildpacks[0].Name != "tools" || !strings.Contains(log.String(), "supplied by 0") {
-		t.Errorf("%+v\n%s", result, log)
+		t.Errorf("result is %+v, want tools as first of 2 buildpacks and its supply in the log\n%s", result, log)
 	}
 	req.Lifecycle.Buildpacks = []string{"nested"}
 	w.stage(req, log)
@@ -310,7 +310,7 @@ func TestRestartAdopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := <-second; s.err != nil || s.result.ProcessTypes["web"] != "run" {
-		t.Fatalf("%+v\n%s", s, log)
+		t.Fatalf("second staging is %+v, want the web command run\n%s", s, log)
 	}
 	if log.count("done waiting") != 1 || log.count("waiting") != 2 || log.count("Creating the staging instance") != 1 {
 		t.Errorf("lines came twice, or not at all:\n%s", log)
@@ -328,7 +328,7 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := <-first; s.err == nil || s.err.Error() != "StagingError - The build was cancelled" {
-		t.Errorf("%v", s.err)
+		t.Errorf("error is %v, want a cancelled build", s.err)
 	}
 	w.nothingLeft()
 
@@ -392,7 +392,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := <-call; s.err == nil || !strings.Contains(s.err.Error(), "was lost before the build ended") {
-		t.Errorf("%v", s.err)
+		t.Errorf("error is %v, want a lost build", s.err)
 	}
 }
 
@@ -408,7 +408,7 @@ func TestParallelBound(t *testing.T) {
 	second := w.background(context.Background(), two)
 	<-log2.until("Waiting for other builds to end")
 	if list, err := w.engine.List(context.Background()); err != nil || len(list) != 1 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("instances are %v, %v, want 1", list, err)
 	}
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -427,7 +427,7 @@ func TestLaunchSidecars(t *testing.T) {
 	w, list := withCatalog(t, map[string]map[string]string{"plain": pack}, nil)
 	req, log := w.request(map[string]string{"a": "b"})
 	if got := w.stage(req, log).Sidecars; len(got) != 1 || got[0].Name != "agent" || !slices.Equal(got[0].ProcessTypes, []string{"web"}) {
-		t.Errorf("%+v", got)
+		t.Errorf("sidecars are %+v, want agent for web", got)
 	}
 	pack["manifest.yml"] = "needs_sidecar_memory: true\n"
 	*list = catalog{w.installBuildpack("hungry", pack)}
@@ -443,7 +443,7 @@ func TestTooLarge(t *testing.T) {
 	w.restart()
 	w.stage(req, log)
 	if log.count("cache is larger than") != 1 {
-		t.Errorf("%s", log)
+		t.Errorf("log says %d times that the cache is too large, want once\n%s", log.count("cache is larger than"), log)
 	}
 }
 

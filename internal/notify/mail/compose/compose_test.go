@@ -110,10 +110,10 @@ func TestVERP(t *testing.T) {
 	}
 	m, err := c.Message(outgoing(), now)
 	if err != nil || m.From != "bounces+0a1b-2c@in.ingot.example" {
-		t.Errorf("%v, %v", m, err)
+		t.Errorf("message is %v, %v, want from bounces+0a1b-2c@in.ingot.example", m, err)
 	}
 	if !bytes.Contains(m.Header, []byte("Message-ID: <0a1b-2c@mail.ingot.example>\r\n")) {
-		t.Errorf("%s", m.Header)
+		t.Errorf("header is %s, want the message id of mail.ingot.example", m.Header)
 	}
 	for _, bad := range []Identity{
 		{}, {From: "x"}, {From: "a@b.org\r\nBcc: x@y.org"}, {From: "jörg@b.org"}, {From: "a@b.org", Domain: "x>\r\n"},
@@ -269,7 +269,7 @@ func TestSingleParts(t *testing.T) {
 		checkForm(t, m)
 		_, parts := parse(t, m)
 		if normal(parts["text/plain"]) != normal(b.Text) || normal(parts["text/html"]) != b.HTML || len(parts) != 1 {
-			t.Errorf("%q", parts)
+			t.Errorf("parts are %q, want only the one of %+v", parts, b)
 		}
 	}
 }
@@ -294,11 +294,11 @@ func TestUnicode(t *testing.T) {
 		t.Errorf("the text is %q", parts["text/plain"])
 	}
 	if m.To != "ann@xn--exmple-cua.org" || m.UTF8 {
-		t.Errorf("%q %t", m.To, m.UTF8)
+		t.Errorf("recipient is %q, UTF8 %t, want ann@xn--exmple-cua.org and false", m.To, m.UTF8)
 	}
 	o.To = "jörg@exämple.org"
 	if m, err = composer(t).Message(o, now); err != nil || !m.UTF8 {
-		t.Errorf("%+v, %v", m, err)
+		t.Errorf("message is %+v, %v, want UTF8", m, err)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestSign(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.HasPrefix(plain.Header, []byte("DKIM-Signature: ")) || !bytes.Equal(plain.Body, bodyBefore) || bytes.Contains(plain.Header, []byte("\n.")) {
-				t.Errorf("%s", plain.Header)
+				t.Errorf("header is %s, want the signature first and the body unchanged", plain.Header)
 			}
 			text := string(plain.Header) + string(plain.Body)
 			if err := verify(t, text, key); err != nil {

@@ -123,7 +123,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, b := range bounces {
 			if b.Permanent && !strings.HasPrefix(b.Status, "5.") || strings.ContainsAny(b.Diagnostic+b.Recipient, "\r\n\x00") {
-				t.Fatalf("%+v", b)
+				t.Fatalf("bounce is %+v, want a status of 5 if permanent and no line breaks", b)
 			}
 		}
 	})
@@ -197,7 +197,7 @@ func TestListener(t *testing.T) {
 	}
 	hear.err = errors.New("the database is away")
 	if err := smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report())); err == nil || !strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want 451 without the cause", err)
 	}
 }
 

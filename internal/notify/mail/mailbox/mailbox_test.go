@@ -41,7 +41,7 @@ func send(t testing.TB, m *Mailbox, to string, b notify.Body) {
 	t.Helper()
 	m.Deliver(context.Background(), []notify.Outgoing{{ID: "id-" + strings.NewReplacer("@", "-", ".", "-").Replace(to), To: to, Body: &b, ClientID: "c", Received: time.Now()}}, func(_ int, r notify.Result) {
 		if r.Verdict != notify.Accepted {
-			t.Errorf("%+v", r)
+			t.Errorf("result is %+v, want accepted", r)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestBounds(t *testing.T) {
 	}
 	send(t, small, "big@example.com", notify.Body{Text: strings.Repeat("x", 50_000)})
 	if all, n := small.List("", 0); n != 1 || all[0].To != "big@example.com" {
-		t.Errorf("%+v", all)
+		t.Errorf("messages are %+v, want the one to big@example.com", all)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestDiskFailure(t *testing.T) {
 	}
 	m.Deliver(t.Context(), []notify.Outgoing{{ID: "a", To: "a@b.example", Body: &notify.Body{}}}, func(_ int, r notify.Result) {
 		if r.Verdict != notify.Temporary || strings.Contains(r.Reason, m.dir) {
-			t.Errorf("%+v", r)
+			t.Errorf("result is %+v, want temporary without the directory in the reason", r)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestPages(t *testing.T) {
 	m := open(t, nil)
 	h := mux(m, web.Public("a test"))
 	if page := text(t, call(h, http.MethodGet, "/mailbox")); !strings.Contains(page, "Nothing here yet") {
-		t.Error(page)
+		t.Errorf("page is %s, want an empty mailbox", page)
 	}
 	send(t, m, "ann@example.com", notify.Body{Subject: "Hello " + hostile, Text: "The text " + hostile, HTML: "<p>The HTML</p>" + hostile})
 	send(t, m, "bob@example.com", notify.Body{Subject: "Second", Text: "only text"})
@@ -174,19 +174,19 @@ func TestPages(t *testing.T) {
 	r := call(h, http.MethodGet, "/mailbox")
 	list := text(t, r)
 	if strings.Contains(list, "<script>") || strings.Contains(list, "<img") || !strings.Contains(list, "ann@example.com") || strings.Index(list, "bob@") > strings.Index(list, "ann@") {
-		t.Error(list)
+		t.Errorf("page is %s, want bob before ann and no markup of the message", list)
 	}
 	// The style sheet is the one whose hash the policy allows.
 	css := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(list)
 	sum := sha256.Sum256([]byte(css[1]))
 	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, base64.StdEncoding.EncodeToString(sum[:])) || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-		t.Error(policy)
+		t.Errorf("policy is %q, want the hash of the style sheet and nothing unsafe", policy)
 	}
 	if page := text(t, call(h, http.MethodGet, "/mailbox?to=BOB")); strings.Contains(page, "ann@") || !strings.Contains(page, "Second") || !strings.Contains(page, "Show all 2") {
-		t.Error(page)
+		t.Errorf("page is %s, want only the message to bob and a link to all 2", page)
 	}
 	if page := text(t, call(h, http.MethodGet, "/mailbox?to=%3Cscript%3E&live=1")); strings.Contains(page, "<script>") || !strings.Contains(page, `http-equiv="refresh"`) {
-		t.Error(page)
+		t.Errorf("page is %s, want it to refresh without a script", page)
 	}
 
 	view := text(t, call(h, http.MethodGet, "/mailbox/view/1"))
@@ -196,7 +196,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	if strings.Contains(view, "<script>") || strings.Contains(view, "allow-scripts") || strings.Contains(view, "allow-same-origin") {
-		t.Error(view)
+		t.Errorf("page is %s, want no script and a closed sandbox", view)
 	}
 	if page := text(t, call(h, http.MethodGet, "/mailbox/view/2")); strings.Contains(page, "<iframe") {
 		t.Error("a message without HTML has a frame for it")
@@ -204,15 +204,15 @@ func TestPages(t *testing.T) {
 
 	r = call(h, http.MethodGet, "/mailbox/view/1/html")
 	if page := text(t, r); !strings.Contains(page, "<p>The HTML</p>") {
-		t.Error(page)
+		t.Errorf("page is %s, want the HTML of the message", page)
 	}
 	policy := r.Header.Get("Content-Security-Policy")
 	if !strings.HasPrefix(policy, "sandbox ") || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script") || strings.Contains(policy, "same-origin") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%q", r.Header)
+		t.Errorf("header is %q, want a sandbox without scripts and nosniff", r.Header)
 	}
 	r = call(h, http.MethodGet, "/mailbox/view/1/source")
 	if source := text(t, r); !strings.HasPrefix(source, "X-CF-Client-ID: c\r\n") || r.Header.Get("Content-Disposition") != `attachment; filename="message-1.eml"` {
-		t.Errorf("%q %s", r.Header, source)
+		t.Errorf("header is %q, want message-1.eml as attachment of client c: %s", r.Header, source)
 	}
 	for _, path := range []string{"/mailbox/view/99", "/mailbox/view/x", "/mailbox/view/-1", "/mailbox/view/99/html", "/mailbox/view/..%2f1", "/mailbox/messages/99"} {
 		if r := call(h, http.MethodGet, path); r.StatusCode != http.StatusNotFound {
@@ -236,14 +236,14 @@ func TestClear(t *testing.T) {
 		t.Error("it was emptied")
 	}
 	if r := call(h, http.MethodPost, "/mailbox/clear", "Sec-Fetch-Site", "same-origin"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/mailbox" {
-		t.Errorf("%d %q", r.StatusCode, r.Header)
+		t.Errorf("answer is %d %q, want 303 to /mailbox", r.StatusCode, r.Header)
 	}
 	if _, n := m.List("", 0); n != 0 {
 		t.Error("it was not emptied")
 	}
 	send(t, m, "ann@example.com", notify.Body{Text: "t"})
 	if r := call(h, http.MethodDelete, "/mailbox/messages"); r.StatusCode != http.StatusNoContent {
-		t.Errorf("%d", r.StatusCode)
+		t.Errorf("status is %d, want %d", r.StatusCode, http.StatusNoContent)
 	}
 	if _, n := m.List("", 0); n != 0 {
 		t.Error("it was not emptied")
@@ -261,7 +261,7 @@ func TestJSON(t *testing.T) {
 		Messages []Entry
 	}
 	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, "/mailbox/messages?to=ann@example.com"))), &list); err != nil || list.Total != 1 || list.Messages[0].Subject != "Grüße 🎉" {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("list is %+v, %v, want the message to ann", list, err)
 	}
 	var one struct {
 		Entry
@@ -269,20 +269,20 @@ func TestJSON(t *testing.T) {
 		Text, HTML string
 	}
 	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, fmt.Sprintf("/mailbox/messages/%d", list.Messages[0].Number)))), &one); err != nil || strings.TrimSpace(one.Text) != "Text" || one.HTML != "<p>HTML</p>" || one.ID != "id-ann-example-com" {
-		t.Errorf("%+v, %v", one, err)
+		t.Errorf("message is %+v, %v, want text, HTML and id of the one to ann", one, err)
 	}
 	found := false
 	for _, h := range one.Headers {
 		found = found || h == Header{"Subject", "Grüße 🎉"}
 	}
 	if !found {
-		t.Errorf("%+v", one.Headers)
+		t.Errorf("headers are %+v, want the decoded subject", one.Headers)
 	}
 	if got := text(t, call(h, http.MethodGet, "/mailbox/messages?to=nobody")); !strings.Contains(got, `"messages":[]`) {
-		t.Error(got)
+		t.Errorf("answer is %s, want no messages", got)
 	}
 	if r := call(h, http.MethodGet, "/mailbox/messages?limit=x"); r.StatusCode != http.StatusBadRequest {
-		t.Errorf("%d", r.StatusCode)
+		t.Errorf("status is %d, want %d", r.StatusCode, http.StatusBadRequest)
 	}
 	if r := call(mux(m, web.Scope("x")), http.MethodGet, "/mailbox/messages"); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", r.StatusCode)

@@ -196,7 +196,7 @@ func TestNoPasswordInTheClear(t *testing.T) {
 	c := &conn{config: &config, auth: []string{"PLAIN"}}
 	c.use(&farAway{})
 	if err := c.authenticate(); err == nil || !strings.Contains(err.Error(), "in the clear") {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want a refusal to send it in the clear", err)
 	}
 }
 

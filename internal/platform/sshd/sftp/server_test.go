@@ -124,7 +124,7 @@ func TestFile(t *testing.T) {
 	c.want(statusFailure, kindRead, handleOf(h).uint64(0).uint32(1))
 	info, err := os.Stat(filepath.Join(c.dir, "file"))
 	if err != nil || info.Size() != 2 || info.Mode().Perm() != 0o600 || info.ModTime().Unix() != 1000 {
-		t.Errorf("%v %v", info, err)
+		t.Errorf("file is %v, %v, want 2 bytes with mode 0600 of time 1000", info, err)
 	}
 	c.want(statusFailure, kindOpen, c.path("file").uint32(openWrite|openCreate|openExcl).attrs(attrs{}))
 	c.want(statusNoFile, kindOpen, c.path("missing").uint32(openRead).attrs(attrs{}))
@@ -133,7 +133,7 @@ func TestFile(t *testing.T) {
 	c.want(statusOK, kindWrite, handleOf(h).uint64(0).string("END"))
 	c.want(statusOK, kindClose, handleOf(h))
 	if b, err := os.ReadFile(filepath.Join(c.dir, "file")); string(b) != "abEND" {
-		t.Errorf("%q %v", b, err)
+		t.Errorf("file holds %q, %v, want abEND", b, err)
 	}
 	c.want(statusOK, kindSetstat, c.path("file").attrs(attrs{flags: hasSize, size: 1}))
 	c.want(statusNoFile, kindSetstat, c.path("missing").attrs(attrs{flags: hasSize}))
@@ -209,7 +209,7 @@ func TestDirectory(t *testing.T) {
 		for n := p.uint32(); n > 0; n-- {
 			name, long := p.string(), p.string()
 			if a := p.attrs(); p.bad || a.mode&modeRegular == 0 || !strings.HasSuffix(long, name) || !strings.HasPrefix(long, "-rw") {
-				t.Fatalf("%q %q %+v", name, long, a)
+				t.Fatalf("entry is %q %q %+v, want a regular file with its name at the end", name, long, a)
 			}
 			seen[name] = true
 		}

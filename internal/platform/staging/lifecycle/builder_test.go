@@ -134,7 +134,7 @@ func TestBuildGolden(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(content(t, golden), got.String()); diff != "" {
-				t.Error(diff)
+				t.Errorf("output differs from %s (-want +got):\n%s", golden, diff)
 			}
 			for _, part := range []string{"app", "deps", "profile.d", "tmp", "logs"} {
 				if info, err := os.Stat(filepath.Join(dir, "out", "droplet", part)); err != nil || !info.IsDir() {
@@ -149,7 +149,7 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	dir := home(t, nil, true, legacy)
 	if status, out := build(t, dir); status != 0 {
-		t.Fatal(out)
+		t.Fatalf("build ended with status %d: %s", status, out)
 	}
 	if got, want := content(t, dir, "out/droplet/app/env"), "hello cflinuxfs4 "+dir+"\n"; got != want {
 		t.Errorf("a buildpack saw %q, want %q", got, want)
@@ -177,7 +177,7 @@ func TestCacheIsKeptByBuildpack(t *testing.T) {
 	dir := home(t, nil, true, modern)
 	write(t, filepath.Join(dir, "cache", "0123456789abcdef"), map[string]string{"old": "of a buildpack that is not used any more"})
 	if status, out := build(t, dir); status != 0 {
-		t.Fatal(out)
+		t.Fatalf("build ended with status %d: %s", status, out)
 	}
 	kept, _ := filepath.Glob(filepath.Join(dir, "cache", "*", "*"))
 	if len(kept) != 1 || filepath.Base(kept[0]) != "kept" {
