@@ -105,7 +105,7 @@ func TestInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	err := measure(ctx, sections, &Report{out: &out}, "")
 	if !errors.Is(err, errInterrupted) || !strings.Contains(out.String(), "12345") || !strings.Contains(out.String(), "ERROR: interrupted") {
-		t.Errorf("%v\n%s", err, &out)
+		t.Errorf("error is %v, want %v; report without 12345 or the error:\n%s", err, errInterrupted, &out)
 	}
 }
 

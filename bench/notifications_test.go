@@ -33,7 +33,7 @@ func TestMailSink(t *testing.T) {
 	s.last.Store(&content)
 	got, err := s.bareMail(3, 300)(t.Context())
 	if err != nil || got.PerSecond <= 0 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("rate is %+v, %v, want more than 0", got, err)
 	}
 	if err := s.await(t.Context(), &s.accepted, 300); err != nil || s.accepted.Load() != 300 {
 		t.Errorf("%d of 300 messages, %v", s.accepted.Load(), err)

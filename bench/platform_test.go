@@ -72,7 +72,7 @@ not JSON
 	}
 	lines, err := (&Server{log: file}).logLines()
 	if err != nil || len(lines) != 2 || lines[0].Why != "a trial" || lines[1].Instance != "i" || lines[1].Create != 2*time.Millisecond {
-		t.Errorf("%+v, %v", lines, err)
+		t.Errorf("lines are %+v, %v, want a trial and instance i created in 2ms", lines, err)
 	}
 }
 
@@ -115,10 +115,10 @@ Rss:    1200 kB
 Rss:       0 kB
 `
 	if got := largestMappings(smaps, 5); got != "rw-p anonymous 1200 KiB, r-xp /.ingot-init 900 KiB" {
-		t.Error(got)
+		t.Errorf("mappings are %q, want the two that are not empty", got)
 	}
 	if got := largestMappings(smaps, 1); got != "rw-p anonymous 1200 KiB" {
-		t.Error(got)
+		t.Errorf("mappings are %q, want only the largest", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestBareConfig(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(text, &c); err != nil || c.Root.Path != "/root" || c.Linux.CgroupsPath != "/group" || len(c.Linux.Namespaces) != 7 {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("config is %+v, %v, want /root in /group with 7 namespaces", c, err)
 	}
 }
 

@@ -171,7 +171,7 @@ func rowCurl(t *testing.T, s *site, c *tool, app string) {
 	id := strings.TrimSpace(c.ok(t, "app", app, "--guid"))
 	var routes struct{ Resources []struct{ GUID string } }
 	if err := json.Unmarshal([]byte(c.ok(t, "curl", "/v3/apps/"+id+"/routes")), &routes); err != nil || len(routes.Resources) != 1 {
-		t.Fatalf("%v: %+v", err, routes)
+		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	body := fmt.Sprintf(`{"destinations":[{"app":{"guid":%q,"process":{"type":"web"}},"protocol":"http1"}]}`, id)
 	out := c.ok(t, "curl", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d", body)
@@ -267,13 +267,13 @@ func TestClientAlone(t *testing.T) {
 	cmd := ours.cmd(t.Context(), pushProbe(t, "alone", "--json")...)
 	text, err := cmd.Output()
 	if err != nil || json.Unmarshal(text, &pushed) != nil || len(pushed.Apps) != 1 || pushed.Apps[0].Processes[0].Running != 1 {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("push --json: %v, want one app with one running instance\n%s", err, text)
 	}
 	if out, code := ours.run(t, "app", "alnoe"); code != 1 || !strings.Contains(out, "did you mean 'alone'?") {
-		t.Errorf("%d\n%s", code, out)
+		t.Errorf("exit code %d, want 1 and a similar name\n%s", code, out)
 	}
 	if out, code := ours.run(t, "psuh"); code != 2 || !strings.Contains(out, "did you mean push?") {
-		t.Errorf("%d\n%s", code, out)
+		t.Errorf("exit code %d, want 2 and a similar command\n%s", code, out)
 	}
 	contains(t, ours.ok(t, "doctor"), "engine", "ingot-init", s.API)
 	link := filepath.Join(ours.home, "cf")
@@ -283,7 +283,7 @@ func TestClientAlone(t *testing.T) {
 	asCF := exec.CommandContext(t.Context(), link, "apps")
 	asCF.Env = ours.cmd(t.Context()).Env
 	if text, err := asCF.CombinedOutput(); err != nil || !strings.Contains(columns(string(text)), "alone started web:1/1") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("apps as cf: %v, want alone started\n%s", err, text)
 	}
 	// It reports that the server is not running.
 	contains(t, ours.ok(t, "delete", "alone", "-f", "-r"), "OK")

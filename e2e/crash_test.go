@@ -72,7 +72,7 @@ func (s *site) exitOf(t testing.TB, app string) exit {
 	payload := s.logged(t, app, "API", "App instance exited with guid "+app+" payload: ")
 	var raw map[string]any
 	if err := json.Unmarshal([]byte(payload), &raw); err != nil {
-		t.Fatalf("%v: %s", err, payload)
+		t.Fatalf("payload is no JSON: %v: %s", err, payload)
 	}
 	want := []string{"cellid", "crashcount", "crashtimestamp", "exitdescription", "index", "instance", "reason", "version"}
 	if got := slices.Sorted(maps.Keys(raw)); !slices.Equal(got, want) {

@@ -41,7 +41,7 @@ func TestNotificationsGuide(t *testing.T) {
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("running the documented commands: %v\n%s", err, out)
 	}
 	signature := delivery.Sign("s3cret", time.Unix(1900000000, 0), []byte(`{"events":[]}`))
 	contains(t, string(out), `"status":"queued"`, `{"status":"`, strings.TrimPrefix(signature, "t=1900000000,v1="))

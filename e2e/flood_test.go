@@ -36,7 +36,7 @@ func loginFlood(t *testing.T, long time.Duration) {
 	admin := s.secret(t, "admin-password")
 	pipeline := loginFrom(t, s, "127.0.7.1")
 	if status, body := pipeline("admin", admin); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("first login answers %d, want 200: %s", status, body)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), long)
 	defer stop()

@@ -36,7 +36,7 @@ func (r *reply) String() string { return fmt.Sprintf("%d %s", r.Status, bytes.Tr
 func (r *reply) into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(r.Body, v); err != nil {
-		t.Fatalf("%v: %s", err, r)
+		t.Fatalf("body cannot be decoded: %v: %s", err, r)
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *site) serviceKey(t *testing.T, home, instance, key string) map[string]a
 	}
 	_, text, _ := strings.Cut(out, "{")
 	if err := json.Unmarshal([]byte("{"+text), &shown); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("service key is no JSON: %v\n%s", err, out)
 	}
 	return shown.Credentials
 }

@@ -231,7 +231,7 @@ func (l *ledger) refreshToken(t *testing.T, _ string) bool {
 	return l.write(t, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.refresh}}, func(r *reply) {
 		var got tokens
 		if err := json.Unmarshal(r.Body, &got); err != nil {
-			t.Errorf("%v: %s", err, r)
+			t.Errorf("body is no JSON: %v: %s", err, r)
 		}
 		l.refresh = got.Refresh
 	}, basic("cf", ""))

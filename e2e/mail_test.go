@@ -79,7 +79,7 @@ func readMessage(t testing.TB, m mailtest.Message) message {
 	t.Helper()
 	read, err := mail.ReadMessage(strings.NewReader(m.Data))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, m.Data)
+		t.Fatalf("message cannot be read: %v\n%s", err, m.Data)
 	}
 	l := message{To: m.To, Header: read.Header}
 	if l.Subject, err = new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")); err != nil {
@@ -93,7 +93,7 @@ func (l *message) part(t testing.TB, kind, encoding string, body io.Reader) {
 	t.Helper()
 	media, params, err := mime.ParseMediaType(kind)
 	if err != nil {
-		t.Fatalf("%v: %s", err, kind)
+		t.Fatalf("bad media type: %v: %s", err, kind)
 	}
 	if strings.HasPrefix(media, "multipart/") {
 		for parts := multipart.NewReader(body, params["boundary"]); ; {

@@ -86,7 +86,7 @@ func newcomerApp(t *testing.T, s *site, c *tool) {
 	contains(t, out, "bad line", "FAILED", "status 3")
 	contains(t, c.ok(t, "unset-env", "fresh", "NOPE"), "was not set")
 	if out, code := c.run(t, "scale", "fresh", "-m", "1X"); code != 2 || !strings.Contains(out, "256M or 1G") {
-		t.Errorf("%d %s", code, out)
+		t.Errorf("exit code %d, want 2 and an example of a size: %s", code, out)
 	}
 }
 
@@ -107,7 +107,7 @@ func newcomerClients(t *testing.T, s *site, c *tool) {
 	created := c.ok(t, "create-client", "fresh-sender", "--authorities", "notifications.write,emails.write", "--json")
 	_, object, _ := strings.Cut(created, "{")
 	if err := json.Unmarshal([]byte("{"+object), &made); err != nil || made.ID != "fresh-sender" || made.Secret == "" {
-		t.Fatalf("%v\n%s", err, created)
+		t.Fatalf("client is %+v, %v, want fresh-sender with a secret\n%s", made, err, created)
 	}
 	token := func(secret string) int {
 		return s.askToken(t, "fresh-sender", secret, url.Values{"grant_type": {"client_credentials"}}).Status
@@ -131,7 +131,7 @@ func newcomerClients(t *testing.T, s *site, c *tool) {
 	}
 	c.ok(t, "delete-client", "fresh-sender", "-f")
 	if out, code := c.run(t, "client", "fresh-sender"); code != 1 || !strings.Contains(out, "not found") {
-		t.Errorf("%d %s", code, out)
+		t.Errorf("exit code %d, want 1 and not found: %s", code, out)
 	}
 }
 

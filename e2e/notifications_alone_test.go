@@ -167,7 +167,7 @@ func (p *mailFixture) manyUsers(t *testing.T, n int) {
 					"userName": name, "origin": "ldap", "emails": []object{{"value": name + "@example.org", "primary": true}},
 				})
 				if err != nil || r.Status != http.StatusCreated {
-					t.Errorf("%v %v", r, err)
+					t.Errorf("creating %s: %v, %v, want 201", name, r, err)
 					return
 				}
 			}

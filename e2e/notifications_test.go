@@ -56,7 +56,7 @@ func TestNotificationSeed(t *testing.T) {
 	do("request bodies are JSON", func(t *testing.T) {
 		for _, body := range []any{url.Values{"kind_id": {"news"}, "text": {"x"}}, []string{"news"}, "news"} {
 			if r := p.ask(t, http.MethodPost, "/everyone", body); r.Status != http.StatusBadRequest && r.Status != http.StatusUnsupportedMediaType {
-				t.Errorf("%v: %s", body, r)
+				t.Errorf("answer to %v is %s, want 400 or 415", body, r)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestNotificationSeed(t *testing.T) {
 		}).want(t, http.StatusCreated).object(t)
 		templateID, _ = got["template-id"].(string)
 		if len(got) != 1 || templateID == "" {
-			t.Errorf("%v", got)
+			t.Errorf("answer is %v, want a template-id only", got)
 		}
 	})
 	do("templates are listed", func(t *testing.T) {

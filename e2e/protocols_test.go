@@ -291,7 +291,7 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	await(t, "both requests are counted", func() bool { return look() >= before+2 })
 	r := stats.Resources[0].Router
 	if before == 0 || r.Status["2xx"] == 0 || r.Status["4xx"] == 0 || r.Latency["p99"] <= 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("router stats are %+v, want 2xx, 4xx and a latency", r)
 	}
 	contains(t, columns(cfOK(t, home, "app", "talker")), "#0 running") // the real client does not mind
 	metrics := string(s.call(t, http.MethodGet, s.Admin+"/metrics", "", nil).want(t, http.StatusOK).Body)

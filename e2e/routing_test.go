@@ -83,7 +83,7 @@ func TestRouting(t *testing.T) {
 	contains(t, cfOK(t, home, "stop", "hashed"), "OK")
 	r = s.reaches(t, "hashed", "/", http.StatusNotFound)
 	if r.Header.Get("X-Cf-Routererror") != "unknown_route" {
-		t.Errorf("%v", r.Header)
+		t.Errorf("header is %v, want X-Cf-Routererror: unknown_route", r.Header)
 	}
 	contains(t, string(r.Body), "404 Not Found: Requested route ('hashed.apps.localhost")
 }

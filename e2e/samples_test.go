@@ -155,7 +155,7 @@ func sampleDebug(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "java-debug"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }
 	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=java-debug")), &routes); err != nil || len(routes.Resources) != 1 {
-		t.Fatalf("%v: %+v", err, routes)
+		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	cfOK(t, home, "curl", "-f", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d",
 		fmt.Sprintf(`{"destinations": [{"app": {"guid": %q, "process": {"type": "web"}}, "port": %s, "protocol": "http1"}]}`, guid(t, home, "java-debug-app"), port))
@@ -313,7 +313,7 @@ func sampleSender(t *testing.T, s *site) {
 	}
 	out, err := send()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("sending: %v\n%s", err, out)
 	}
 	contains(t, out, "Sent to user:"+user+": 1 notifications")
 	for _, subject := range []string{"[sample] By the page", "[sample] By the program"} {

@@ -116,7 +116,7 @@ func sidecarDestination(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "duo-side"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }
 	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=duo-side")), &routes); err != nil || len(routes.Resources) != 1 {
-		t.Fatalf("%v: %+v", err, routes)
+		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	replace := func(destinations string) string {
 		t.Helper()

@@ -431,7 +431,7 @@ func (d *sshFixture) ended(t *testing.T, instance string) (x endRecord) {
 			if payload, ok := strings.CutPrefix(l.Text, "App instance exited with guid "+d.app+" payload: "); ok {
 				x = endRecord{}
 				if err := json.Unmarshal([]byte(payload), &x); err != nil {
-					t.Fatalf("%v: %s", err, payload)
+					t.Fatalf("payload is no JSON: %v: %s", err, payload)
 				}
 				if x.Instance == instance {
 					return true

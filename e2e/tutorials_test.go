@@ -94,7 +94,7 @@ func tutorial(t *testing.T, s *site, name, program string) {
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(cfProgram(t))+":"+os.Getenv("PATH"))
 	raw, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, raw)
+		t.Fatalf("running the tutorial: %v\n%s", err, raw)
 	}
 	out := strings.ReplaceAll(string(raw), "\r", "")
 	for _, block := range textBlock.FindAllStringSubmatch(string(text), -1) {

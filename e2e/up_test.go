@@ -365,7 +365,7 @@ func TestUpDoors(t *testing.T) {
 	for _, base := range []string{s.API, s.Notifications, s.Admin} {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			if got := get(base, path).want(t, http.StatusOK).object(t); got["status"] != "ok" {
-				t.Errorf("%s%s: %v", base, path, got)
+				t.Errorf("%s%s says %v, want status ok", base, path, got)
 			}
 		}
 	}
@@ -388,7 +388,7 @@ func TestUpDoors(t *testing.T) {
 		"uaa.localhost": "/token_keys", "login.localhost": "/login", "notifications.localhost": "/healthz",
 	} {
 		if r := get(s.API, path, header{"Host", host}); r.Status != http.StatusOK || r.Header.Get("X-Cf-Routererror") != "" {
-			t.Errorf("%s%s: %s", host, path, r)
+			t.Errorf("%s%s answers %s, want 200", host, path, r)
 		}
 	}
 	for _, host := range []string{"nothing.apps.localhost", "example.org", "api.localhost.example.org", "127.0.0.1.example.org"} {

@@ -162,7 +162,7 @@ func TestABrokenRecordIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(Config{Dir: dir, Keys: testKeys(t)}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want one that names %s", err, path)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := two.Get(t.Context(), "k").Result(); err != nil || v != "v" {
-		t.Errorf("%q, %v", v, err)
+		t.Errorf("value is %q, %v, want v", v, err)
 	}
 	if keys, err := rd(t, theirs).Keys(t.Context(), "*").Result(); err != nil || len(keys) != 0 {
 		t.Errorf("another instance sees %v, %v", keys, err)

@@ -114,7 +114,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	w := loggedIn(t)
 	w.change(t, func(c *config.Config) { c.AccessToken = userToken(time.Second) })
 	if out, errs, code := w.run("apps"); code != 0 {
-		t.Fatalf("%d\n%s%s", code, out, errs)
+		t.Fatalf("exit code %d, want 0\n%s%s", code, out, errs)
 	}
 	if !w.api.body("POST /oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"refresh"}}.Encode()) {
 		t.Error("the token was not renewed")
@@ -122,7 +122,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	path := filepath.Join(w.home, "config.json")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("mode is %v, %v, want 0600", info.Mode(), err)
 	}
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestLocalServer(t *testing.T) {
 	runs(w.api, 1)
 	out, errs, code := w.run("apps")
 	if code != 0 || !strings.Contains(errs, "Using the server on this machine: http://api.test as admin, org acme, space dev") || !strings.Contains(out, "shop") {
-		t.Fatalf("%d\n%s%s", code, out, errs)
+		t.Fatalf("exit code %d, want 0, the server on this machine and shop\n%s%s", code, out, errs)
 	}
 	if _, errs, code := w.run("apps"); code != 0 || errs != "" {
 		t.Errorf("the second time: %d %s", code, errs)
@@ -174,7 +174,7 @@ func TestLocalServer(t *testing.T) {
 	}
 	// A user who logs out stays logged out.
 	if _, _, code := w.run("logout"); code != 0 {
-		t.Error(code)
+		t.Errorf("exit code %d, want 0", code)
 	}
 	if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "Not logged in") {
 		t.Errorf("after the logout: %d %s", code, errs)
@@ -213,7 +213,7 @@ func (l *live) await(text string) {
 	for !strings.Contains(l.text.String(), text) {
 		n, err := l.out.Read(buffer)
 		if err != nil {
-			l.t.Fatalf("%v\n%s", err, &l.text)
+			l.t.Fatalf("waiting for %q: %v\n%s", text, err, &l.text)
 		}
 		l.text.Write(buffer[:n])
 	}
@@ -233,7 +233,7 @@ func TestLiveLogs(t *testing.T) {
 	l := w.follow(t, "--process", "web")
 	l.await("no config")
 	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "RTR") || strings.Count(l.text.String(), "listening") != 1 {
-		t.Errorf("%d\n%s", c, &l.text)
+		t.Errorf("exit code %d, want 0, one listening and no RTR\n%s", c, &l.text)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestLiveLogsAsTheyCome(t *testing.T) {
 	lines <- logEvent(5, "RTR", "<access>") + logEvent(6, "LGR", "<10 lines were lost>")
 	l.await("<10 lines were lost>")
 	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "<access>") {
-		t.Errorf("%d\n%s", c, &l.text)
+		t.Errorf("exit code %d, want 0 and no <access>\n%s", c, &l.text)
 	}
 	reads := 0
 	for _, call := range w.api.calls {
@@ -298,7 +298,7 @@ func TestStagingLogAsItComes(t *testing.T) {
 	}
 	out, errs, code := w.run("restage", "shop")
 	if code != 0 || strings.Count(out, "-----> Binary Buildpack") != 1 {
-		t.Errorf("%d\n%s%s", code, out, errs)
+		t.Errorf("exit code %d, want 0 and the buildpack once\n%s%s", code, out, errs)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestQuiet(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	if out, errs, code := w.run("stop", "shop", "-q"); out != "" || errs != "" || code != 0 {
-		t.Errorf("%d %q %q", code, out, errs)
+		t.Errorf("exit code %d, stdout %q, stderr %q, want 0 and no output", code, out, errs)
 	}
 }
 
@@ -329,7 +329,7 @@ func TestUnreachable(t *testing.T) {
 	w.api.Close()
 	out, errs, code := w.run("apps")
 	if code != 1 || !strings.Contains(errs, "cannot be reached") || !strings.Contains(errs, "nothing listens there") {
-		t.Errorf("%d %s%s", code, out, errs)
+		t.Errorf("exit code %d, want 1 and a server that cannot be reached: %s%s", code, out, errs)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestCurl(t *testing.T) {
 	w.file(t, "body.json", `{"a":1}`)
 	out, _, code := w.run("curl", "-X", "PATCH", "-i", "-H", "X-A: b", "/v3/nothing", "-d", "@body.json")
 	if code != 0 || !strings.HasPrefix(out, "HTTP/1.1 404 Not Found\n") || !strings.Contains(out, "CF-NotFound") || !w.api.body("PATCH /v3/nothing", `{"a":1}`) {
-		t.Errorf("%d %s", code, out)
+		t.Errorf("exit code %d, want 0, the 404 and the body sent: %s", code, out)
 	}
 	if _, _, code := w.run("curl", "--fail", "/v3/nothing"); code != 22 {
 		t.Errorf("code %d, want 22", code)

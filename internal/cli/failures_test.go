@@ -55,7 +55,7 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf(lines...)
 		_, errs, code := w.run(args...)
 		if code != 1 || strings.Count(errs, "line ") != 9 || !strings.Contains(errs, "cannot find module") || strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "line 2") {
-			t.Errorf("%v: %d\n%s", args, code, errs)
+			t.Errorf("%v: exit code %d, want 1 and the last 9 lines of the app\n%s", args, code, errs)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestRunTaskWaitStreams(t *testing.T) {
 	w.api.instead["GET /api/v1/read/app-guid"] = logOf("STG|OUT|old", "APP/TASK/good|OUT|migrating 2 of 2")
 	out, errs, code := w.run("run-task", "shop", "--command", "./migrate", "--name", "good", "--wait")
 	if code != 0 || strings.Count(out, "migrating 1 of 2") != 1 || strings.Count(out, "migrating 2 of 2") != 1 || strings.Contains(out, "noise") || strings.Contains(out, "old") {
-		t.Errorf("%d\n%s%s", code, out, errs)
+		t.Errorf("exit code %d, want 0 and each line of the task once\n%s%s", code, out, errs)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestAddresses(t *testing.T) {
 	w := loggedIn(t)
 	for _, args := range [][]string{{"app", "shop"}, {"apps"}, {"routes"}, {"start", "shop"}} {
 		if out, _, code := w.run(args...); code != 0 || !strings.Contains(out, "http://shop.apps.test:PORT") {
-			t.Errorf("%v: %d\n%s", args, code, out)
+			t.Errorf("%v: exit code %d, want 0 and the whole address\n%s", args, code, out)
 		}
 		w.program = "cf"
 		if out, _, code := w.run(args...); code != 0 || strings.Contains(out, "http://shop") {

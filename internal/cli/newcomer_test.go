@@ -65,7 +65,7 @@ func TestLoginAsksForOrgAndSpace(t *testing.T) {
 			w.in, w.asks = tc.in, tc.terminal
 			out, errs, code := w.run(append([]string{"login", "-a", w.api.URL}, tc.args...)...)
 			if code != 0 || !strings.Contains(errs, tc.said) {
-				t.Fatalf("%d\n%s%s", code, out, errs)
+				t.Fatalf("exit code %d, want 0 and %q\n%s%s", code, tc.said, out, errs)
 			}
 			c, err := config.Load(filepath.Join(w.home, "config.json"))
 			if err != nil || c.Org.Name != tc.org || c.Space.Name != tc.space {
@@ -110,13 +110,13 @@ func TestLoginWithoutScheme(t *testing.T) {
 	w := newWorld(t)
 	bare := strings.TrimPrefix(w.api.URL, "http://")
 	if out, errs, code := w.run("login", "-a", bare, "-u", "admin", "-p", "secret"); code != 0 {
-		t.Errorf("%d\n%s%s", code, out, errs)
+		t.Errorf("exit code %d, want 0\n%s%s", code, out, errs)
 	}
 	if _, errs, code := w.run("login", bare); code != 2 || !strings.Contains(errs, "login -a http://127.0.0.1:8080") {
-		t.Errorf("%d %s", code, errs)
+		t.Errorf("exit code %d, want 2 and how to log in: %s", code, errs)
 	}
 	if _, errs, code := w.run("login", "-a", "https://"+bare, "-u", "admin", "-p", "secret"); code != 1 || !strings.Contains(errs, "write http:// before the address") {
-		t.Errorf("%d %s", code, errs)
+		t.Errorf("exit code %d, want 1 and the advice to write http://: %s", code, errs)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestUpdateClientKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	if out, errs, code := w.run("update-client", "sender", "--authorities", "emails.write, notifications.write"); code != 0 {
-		t.Fatalf("%d\n%s%s", code, out, errs)
+		t.Fatalf("exit code %d, want 0\n%s%s", code, out, errs)
 	}
 	body := w.api.bodies["PUT /oauth/clients/sender"]
 	for _, want := range []string{`"authorities":["emails.write","notifications.write"]`, `"token_salt":"kept"`, `"authorized_grant_types":["client_credentials"]`, `"name":"Disk watch"`} {
@@ -202,7 +202,7 @@ func TestClientsForbidden(t *testing.T) {
 		return 403, object{"error": "insufficient_scope", "error_description": "Insufficient scope for this resource"}
 	}
 	if _, errs, code := w.run("clients"); code != 1 || !strings.Contains(errs, "--client-credentials") || !strings.Contains(errs, "clients.read") {
-		t.Errorf("%d %s", code, errs)
+		t.Errorf("exit code %d, want 1 and the credentials and scope it takes: %s", code, errs)
 	}
 }
 
@@ -240,6 +240,6 @@ func TestPushOfARefusedManifest(t *testing.T) {
 	}
 	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app")
 	if code != 1 || !strings.Contains(errs, "Service instance 'db' not found") {
-		t.Errorf("%d\n%s", code, errs)
+		t.Errorf("exit code %d, want 1 and the missing service instance\n%s", code, errs)
 	}
 }

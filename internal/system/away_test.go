@@ -59,7 +59,7 @@ func TestDatabaseAway(t *testing.T) {
 		"client_id": "sender", "client_secret": "s", "authorized_grant_types": []string{"client_credentials"},
 		"authorities": []string{"notifications.write", "notifications.manage", "emails.write"},
 	}); a.status != http.StatusCreated {
-		t.Fatalf("%d %s", a.status, a.body)
+		t.Fatalf("creating the client: %d, want 201: %s", a.status, a.body)
 	}
 	sender := clientToken(t, s, "sender", "s")
 	calls := []struct {

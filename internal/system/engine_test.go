@@ -178,7 +178,7 @@ func TestEngineOfOldDirectory(t *testing.T) {
 	e = openKind(t, o, engineAuto, engineContainer)
 	closeEngine(t, e)
 	if c, err := o.recorded(); err != nil || c.Engine != engineContainer || c.Chosen.IsZero() {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("recorded choice is %+v, %v, want %s and its time", c, err, engineContainer)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestEngineIsDecidedOnce(t *testing.T) {
 	e = openKind(t, o, engineAuto, engineProcess)
 	closeEngine(t, e)
 	if c, err := o.recorded(); err != nil || !strings.Contains(c.Why, "runc") {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("recorded choice is %+v, %v, want runc as the reason", c, err)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestExternalAuthorizationServer(t *testing.T) {
 			break
 		}
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-			t.Fatalf("%d %v %s", a.status, a.header, a.body)
+			t.Fatalf("answer is %d %v %s, want 503 with Retry-After until 404", a.status, a.header, a.body)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("it never noticed")
@@ -131,7 +131,7 @@ func TestMailboxOnAnOpenAddress(t *testing.T) {
 					break
 				}
 				if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
-					t.Fatalf("%d %v %s", a.status, a.header, a.body)
+					t.Fatalf("answer is %d %v %s, want 503 until 200", a.status, a.header, a.body)
 				}
 			}
 			for token, want := range map[string]int{"": http.StatusUnauthorized, admin: http.StatusForbidden} {

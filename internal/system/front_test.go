@@ -119,12 +119,12 @@ func TestDispatch(t *testing.T) {
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	if w.Header().Get("X-Cf-Routererror") != "unknown_route" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("answer is %d %s, want an unknown route", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
 	f.notifications().ServeHTTP(w, r)
 	if w.Body.String() != "notifications" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("answer is %d %s, want notifications", w.Code, w.Body)
 	}
 }
 

@@ -13,7 +13,7 @@ func TestSecretsAreForUsOnly(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
 	if info, err := os.Stat(s.SecretsDir()); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("mode is %v, %v, want 0700", info.Mode(), err)
 	}
 	files, err := os.ReadDir(s.SecretsDir())
 	if err != nil {

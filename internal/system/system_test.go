@@ -160,7 +160,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("file %+v, method %+v", e, s.Endpoints())
 	}
 	if e.Auth != e.API || e.Domain != "localhost" || e.DataDir != c.DataDir || e.PID != os.Getpid() {
-		t.Errorf("%+v", e)
+		t.Errorf("endpoints are %+v, want domain localhost, directory %s and this process", e, c.DataDir)
 	}
 	for _, address := range []string{e.API, e.Notifications, e.Admin} {
 		if a := call(t, http.MethodGet, address+"/readyz", "", nil); a.status != http.StatusOK {

@@ -72,7 +72,7 @@ func TestLocalhostOnly(t *testing.T) {
 	text, err := io.ReadAll(r.Body)
 	r.Body.Close()
 	if err != nil || !strings.Contains(string(text), `"scope"`) {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("answer is %q, %v, want a scope", text, err)
 	}
 	// On Linux all of 127.0.0.0/8 is this machine: a server that listens on every
 	// address would answer there.

@@ -166,7 +166,7 @@ func TestBoundService(t *testing.T) {
 	}
 	c, err := configured(newService(t).env("VCAP_SERVICES", string(credentials), "NOTIFICATION_KIND", "k"))
 	if err != nil || *c != (settings{"http://n", "https://a", "i", "s", "k", defaultSource}) {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("settings are %+v, %v, want those of the service and kind k", c, err)
 	}
 }
 

@@ -39,10 +39,10 @@ func TestConfig(t *testing.T) {
 	})
 	w := get(t, &app{Port: port, Patience: time.Minute}, "/config")
 	if got := w.Body.String(); w.Code != http.StatusOK || got != `{"asked":"GET /config/"}` || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("%d %s, %v", w.Code, got, w.Header())
+		t.Errorf("answer is %d %s, %v, want 200 and what the sidecar was asked as JSON", w.Code, got, w.Header())
 	}
 	if w := get(t, &app{}, "/"); w.Code != http.StatusOK {
-		t.Errorf("/: %d", w.Code)
+		t.Errorf("/ answers %d, want 200", w.Code)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestConfigLate(t *testing.T) {
 	s.Start()
 	defer s.Close()
 	if w := <-began; w.Code != http.StatusOK || w.Body.String() != "late" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("answer is %d %s, want 200 late", w.Code, w.Body)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestConfigFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if w := get(t, test.app, "/config"); w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
-				t.Errorf("%d %s", w.Code, w.Body)
+				t.Errorf("answer is %d %s, want %d with %q", w.Code, w.Body, test.status, test.says)
 			}
 		})
 	}

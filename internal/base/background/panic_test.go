@@ -28,10 +28,10 @@ func TestDo(t *testing.T) {
 	err := background.Do("test do", func() error { panic(fmt.Errorf("wrapped: %w", errBroken)) })
 	var p *background.PanicError
 	if !errors.As(err, &p) || !errors.Is(err, errBroken) {
-		t.Fatalf("%v", err)
+		t.Fatalf("error is %v, want a %T with %v", err, p, errBroken)
 	}
 	if p.Name != "test do" || !bytes.Contains(p.Stack, []byte("TestDo")) || !strings.Contains(err.Error(), "test do panicked: wrapped: broken") || strings.Contains(err.Error(), "goroutine") {
-		t.Errorf("%q\n%s", err, p.Stack)
+		t.Errorf("error is %q, want the name and the cause, and the stack apart:\n%s", err, p.Stack)
 	}
 	var none *int
 	if err := background.Do("test do", func() error { return fmt.Errorf("%d", *none) }); err == nil {

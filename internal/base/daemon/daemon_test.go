@@ -176,7 +176,7 @@ func TestEnsureSaysWhy(t *testing.T) {
 	s = spec(t)
 	s.Args = []string{"-c", "echo broken >&2; exit 3", s.Data}
 	if err := started(t, s).Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want exit status 3", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(s.Dir, "log")); err != nil || !strings.Contains(string(text), "broken") {
 		t.Errorf("its log: %q, %v", text, err)
@@ -187,16 +187,16 @@ func TestPrograms(t *testing.T) {
 	t.Parallel()
 	// Whatever is installed: a path that works, or words that help.
 	if dir, err := daemon.Postgres(); err != nil && !errors.Is(err, daemon.ErrNoPostgres) || err == nil && dir == "" {
-		t.Errorf("%q, %v", dir, err)
+		t.Errorf("directory is %q, %v, want one or %v", dir, err, daemon.ErrNoPostgres)
 	}
 	if server, install, err := daemon.MariaDB(); err != nil && !errors.Is(err, daemon.ErrNoMariaDB) || err == nil && (server == "" || install == "") {
-		t.Errorf("%q, %q, %v", server, install, err)
+		t.Errorf("programs are %q and %q, %v, want both or %v", server, install, err, daemon.ErrNoMariaDB)
 	}
 	if path, err := daemon.Redis(); err != nil && !errors.Is(err, daemon.ErrNoRedis) || err == nil && path == "" {
-		t.Errorf("%q, %v", path, err)
+		t.Errorf("path is %q, %v, want one or %v", path, err, daemon.ErrNoRedis)
 	}
 	if who, err := daemon.Unprivileged("no-such-user-here"); err != nil || os.Geteuid() == 0 && (who == nil || who.Uid == 0) {
-		t.Errorf("%v, %v", who, err)
+		t.Errorf("user is %v, %v, want one other than root", who, err)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestEndBelow(t *testing.T) {
 	stay := []chan struct{}{begin(elsewhere, "redis-server"), begin(other, "backup")}
 	names, err := daemon.StopBelow(t.Context(), s.Dir)
 	if err != nil || len(names) != 1 || names[0] != "redis-server" {
-		t.Fatalf("%q, %v", names, err)
+		t.Fatalf("stopped %q, %v, want redis-server", names, err)
 	}
 	<-gone
 	for i, ended := range stay {

@@ -142,7 +142,7 @@ func TestAllocate(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(g.o.Dir, reserveFile))
 	if err != nil || info.Size() != mib/fileShare {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("reserve is %v, %v, want %d bytes", info, err, mib/fileShare)
 	}
 }
 

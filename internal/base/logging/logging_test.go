@@ -32,7 +32,7 @@ func TestJSONLines(t *testing.T) {
 	log.DebugContext(logging.With(context.Background(), "request_id", "r1"), "hello", "n", 3)
 	var entry map[string]any
 	if err := json.Unmarshal(b.Bytes(), &entry); err != nil || entry["request_id"] != "r1" || entry["msg"] != "hello" {
-		t.Errorf("%v: %s", err, b.String())
+		t.Errorf("entry is %s, %v, want hello of request r1", b.String(), err)
 	}
 }
 

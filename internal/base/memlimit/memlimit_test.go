@@ -51,6 +51,6 @@ func TestMeasureAddsUp(t *testing.T) {
 	runtime.GC()
 	u := measure()
 	if u.live <= 0 || u.other <= 0 || u.other > 1<<30 {
-		t.Errorf("%+v", u)
+		t.Errorf("usage is %+v, want live memory and less than 1 GiB of other", u)
 	}
 }

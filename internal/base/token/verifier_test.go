@@ -109,7 +109,7 @@ func TestVerify(t *testing.T) {
 			for range 2 { // the second time from memory
 				c, err := v.Verify(t.Context(), tc.raw)
 				if tc.ok && (err != nil || c.ClientID != "cf" || !c.HasAny("x", "cloud_controller.read") || c.HasAny("x")) {
-					t.Errorf("%+v, %v", c, err)
+					t.Errorf("claims are %+v, %v, want client cf with cloud_controller.read", c, err)
 				}
 				if !tc.ok && (!fault.Is(err, fault.InvalidToken) || c != nil) {
 					t.Errorf("accepted: %+v, %v", c, err)

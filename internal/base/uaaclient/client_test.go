@@ -103,7 +103,7 @@ func TestUsersByID(t *testing.T) {
 		t.Fatalf("%d users, %v", len(found), err)
 	}
 	if u := found["id-7"]; u != (uaaclient.User{ID: "id-7", UserName: "user-7", Origin: "uaa"}) {
-		t.Errorf("%+v", u)
+		t.Errorf("user is %+v, want user-7 of uaa", u)
 	}
 	if found[ids[0]].UserName != "odd" {
 		t.Error("an id with quotes was not found")

@@ -37,14 +37,14 @@ func TestPeople(t *testing.T) {
 	}})
 	page, more, err := c.PeopleAfter(t.Context(), "", 10)
 	if err != nil || more || len(page) != 2 || !slices.Equal(page[0].Emails, []string{"1@x", "2@x", "3@x"}) || page[1].Emails != nil {
-		t.Errorf("%+v, %v, %v", page, more, err)
+		t.Errorf("page is %+v, more %v, %v, want 2 people, the primary address first, and no more", page, more, err)
 	}
 	if _, more, err := c.PeopleFrom(t.Context(), 1, 10); more || err != nil {
-		t.Errorf("%v, %v", more, err)
+		t.Errorf("more is %v, %v, want false", more, err)
 	}
 	byID, err := c.PeopleByID(t.Context(), []string{"a", "b", "c"})
 	if err != nil || len(byID) != 2 {
-		t.Errorf("%v, %v", byID, err)
+		t.Errorf("people are %v, %v, want 2", byID, err)
 	}
 	c, _ = answering(t, http.StatusOK, m{"totalResults": 9, "resources": []m{}})
 	if _, _, err := c.PeopleAfter(t.Context(), "a", 10); err == nil {
@@ -58,14 +58,14 @@ func TestGroups(t *testing.T) {
 	c, _ := answering(t, http.StatusOK, m{"resources": []m{{"id": "g", "displayName": "a.b", "members": []m{{"value": "u", "type": "USER"}, {"value": "h", "type": "GROUP"}}}}})
 	g, err := c.GroupByName(t.Context(), "a.b")
 	if err != nil || g == nil || len(g.Members) != 2 || g.Members[0].IsGroup() || !g.Members[1].IsGroup() {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf("group is %+v, %v, want a user and a group as members", g, err)
 	}
 	if g, err := c.GroupByName(t.Context(), "A.B"); g != nil || err != nil {
 		t.Errorf("another scope: %+v, %v", g, err)
 	}
 	c, _ = answering(t, http.StatusNotFound, nil)
 	if g, err := c.GroupByID(t.Context(), "x"); g != nil || err != nil {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf("group is %+v, %v, want none", g, err)
 	}
 	c, _ = answering(t, http.StatusForbidden, m{"error": "insufficient_scope"})
 	if _, err := c.GroupByID(t.Context(), "x"); uaaclient.StatusOf(err) != http.StatusForbidden {

@@ -120,7 +120,7 @@ func TestUnknownErrorsAreOpaque(t *testing.T) {
 			var log bytes.Buffer
 			w := post(serve(t, web.FormatV3, logging.New(&log, false, slog.LevelDebug), h), "")
 			if w.Code != 500 || strings.Contains(w.Body.String(), "hunter2") || strings.Contains(w.Body.String(), "10.0.0.1") {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("answer is %d %s, want 500 without secrets", w.Code, w.Body)
 			}
 			_, after, ok := strings.Cut(w.Body.String(), "log is ")
 			if !ok || len(after) < 12 || !strings.Contains(log.String(), after[:12]) {

@@ -158,7 +158,7 @@ func TestWarnings(t *testing.T) {
 				warned = warned || result.Outcome == check.Warn && strings.Contains(result.Name, found)
 			}
 			if !r.OK() || !warned {
-				t.Errorf("%s", text(r))
+				t.Errorf("report is OK %v, want OK with a warning about %s:\n%s", r.OK(), found, text(r))
 			}
 		})
 	}

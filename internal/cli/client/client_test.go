@@ -100,19 +100,19 @@ func TestPagesAndJobs(t *testing.T) {
 	c.Warn = func(text string) { warnings = append(warnings, text) }
 	apps, included, err := client.ListWith[client.App](t.Context(), c, "/v3/apps", nil)
 	if err != nil || len(apps) != 2 || client.Of[client.Thing](included, "spaces")["s2"].Name != "two" {
-		t.Errorf("%v %+v %v", err, apps, included)
+		t.Errorf("apps are %+v, included %v, %v, want 2 apps and space two", apps, included, err)
 	}
 	job := func(name string) *client.Reply {
 		return &client.Reply{Header: http.Header{"Location": {c.API + "/v3/jobs/" + name}}}
 	}
 	if err := c.Job(t.Context(), job("good")); err != nil || !slices.Equal(warnings, []string{"careful"}) {
-		t.Errorf("%v %q", err, warnings)
+		t.Errorf("error is %v, warnings %q, want only the warning careful", err, warnings)
 	}
 	if err := c.Job(t.Context(), job("bad")); err == nil || err.Error() != "it broke" {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want it broke", err)
 	}
 	if err := c.JobStarted(t.Context(), job("slow")); !errors.Is(err, client.ErrInProgress) {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want %v", err, client.ErrInProgress)
 	}
 }
 
@@ -212,11 +212,11 @@ func TestUpload(t *testing.T) {
 	}}
 	pkg, err := c.Upload(t.Context(), "p", []client.Resource{{Path: "a", Mode: "0644", Size: 1}}, archive, func(n int64) { sent.Add(n) })
 	if err != nil || pkg.State != "READY" || bits != "zip bytes" || !strings.Contains(list, `"path":"a"`) || sent.Load() != 9 {
-		t.Errorf("%v %+v %q %q %d", err, pkg, bits, list, sent.Load())
+		t.Errorf("package is %+v, %v, want READY; sent bits %q, list %q, %d bytes", pkg, err, bits, list, sent.Load())
 	}
 	broken := &client.Bits{Length: 9, Write: func(io.Writer) error { return errors.New("the disk is gone") }}
 	if _, err := c.Upload(t.Context(), "p", nil, broken, nil); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
-		t.Errorf("%v", err)
+		t.Errorf("error is %v, want the disk is gone", err)
 	}
 }
 

@@ -144,7 +144,7 @@ func TestLiveTailEnds(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, _ *http.Request) { tc.answer(w, asked.Add(1) > 1) })
 			got, err := collect(t, c, 2)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || len(got) != 1 {
-				t.Errorf("%v, %q", err, got)
+				t.Errorf("error is %v, want %q; lines are %q, want 1", err, tc.want, got)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestLiveTailFallsBack(t *testing.T) {
 				fmt.Fprintf(w, `{"envelopes":{"batch":[{"timestamp":"8000000000","log":{"payload":"%s"}}]}}`, base64.StdEncoding.EncodeToString([]byte("polled")))
 			})
 			if got, err := collect(t, c, 1); err != nil || len(got) != 1 || got[0] != "polled" {
-				t.Errorf("%v, %v", got, err)
+				t.Errorf("lines are %v, %v, want polled", got, err)
 			}
 		})
 	}

@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 		var out, errs bytes.Buffer
 		code, err := c.Run(t.Context(), tc.command, strings.NewReader("abc"), &out, &errs, tc.terminal)
 		if err != nil || code != 7 || out.String() != tc.want || errs.String() != "to people" {
-			t.Errorf("%d, %v: %q, %q", code, err, &out, &errs)
+			t.Errorf("exit code %d, %v, stdout %q, stderr %q, want 7 and %q", code, err, &out, &errs, tc.want)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestForward(t *testing.T) {
 	}
 	_ = conn.(*net.TCPConn).CloseWrite()
 	if back, err := io.ReadAll(conn); err != nil || string(back) != "ping" {
-		t.Errorf("%q, %v", back, err)
+		t.Errorf("read %q, %v, want ping", back, err)
 	}
 }
 

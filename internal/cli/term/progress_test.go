@@ -74,7 +74,7 @@ func TestProgressWithoutATerminal(t *testing.T) {
 	progress.Add(5)
 	progress.Close()
 	if b.Len() > 0 {
-		t.Errorf("%q", b.String())
+		t.Errorf("output is %q, want none", b.String())
 	}
 }
 

@@ -17,7 +17,7 @@ func TestServices(t *testing.T) {
 		"postgres": [{"name": "db", "tags": ["sql"], "credentials": {"port": 5432, "host": "h", "flag": true}}, {"name": "other", "credentials": {"port": "5433"}}]
 	}`)
 	if err != nil || len(all) != 3 {
-		t.Fatalf("%+v, %v", all, err)
+		t.Fatalf("services are %+v, %v, want 3", all, err)
 	}
 	for i, want := range []string{"postgres db 5432", "postgres other 5433", "user-provided mine "} {
 		if got := all[i].Label + " " + all[i].Name + " " + all[i].Credential("port"); got != want {
@@ -64,7 +64,7 @@ func TestServe(t *testing.T) {
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != http.StatusTeapot || string(text) != "{\n  \"n\": 1\n}\n" || r.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("%d %q, %v", r.StatusCode, text, err)
+		t.Errorf("answer is %d %q, %v, want %d and indented JSON", r.StatusCode, text, err, http.StatusTeapot)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the end: %v", err)

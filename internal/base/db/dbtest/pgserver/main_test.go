@@ -75,7 +75,7 @@ func TestPassesSignalsOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-				t.Fatalf("%q, %v", line, err)
+				t.Fatalf("first line is %q, %v, want ready", line, err)
 			}
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
