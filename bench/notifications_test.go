@@ -52,7 +52,7 @@ func TestAtLeast(t *testing.T) {
 	for value, want := range map[float64]string{4999: resultFail, 5000: resultPass, 5001: resultPass} {
 		f := Figure{Value: value, Unit: "/s", Goal: AtLeast(5000)}
 		if f.judge() != want || f.goalText() != ">= 5000 /s" {
-			t.Errorf("%g: %s, %s", value, f.judge(), f.goalText())
+			t.Errorf("%g is judged %s by %s, want %s by >= 5000 /s", value, f.judge(), f.goalText(), want)
 		}
 	}
 }

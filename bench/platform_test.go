@@ -131,7 +131,7 @@ func TestFindInits(t *testing.T) {
 	}
 	for _, instances := range [][]string{nil, {""}, {"no-such-instance"}} {
 		if found, err := findInits(instances); err != nil || len(found) != 0 {
-			t.Errorf("%q: %v, %v", instances, found, err)
+			t.Errorf("processes of %q are %v, %v, want none", instances, found, err)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func badUploads(t *testing.T, s *site) {
 				return r.object(t)["state"] == "FAILED"
 			})
 		} else if r.Status < 400 || r.Status >= 500 {
-			t.Errorf("%s: %s", what, r)
+			t.Errorf("%s: answer is %s, want a status of 4xx", what, r)
 		}
 		for _, word := range says {
 			if !strings.Contains(text, word) {

@@ -134,7 +134,7 @@ func (l *ledger) write(t *testing.T, method, path string, body any, acknowledged
 		return false
 	}
 	if r.Status < 200 || r.Status > 299 {
-		t.Errorf("%s %s: %s", method, path, r)
+		t.Errorf("%s %s answers %s, want a status of 2xx", method, path, r)
 		return false
 	}
 	l.mu.Lock()

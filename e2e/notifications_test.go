@@ -93,7 +93,7 @@ func TestNotificationSeed(t *testing.T) {
 			for _, wanted := range []bool{false, true} {
 				r := p.ask(t, http.MethodPatch, "/user_preferences/"+ann, object{"clients": object{"my-sender": object{kind: object{"email": wanted}}}})
 				if !wanted && r.Status != want {
-					t.Errorf("%s: %s", kind, r)
+					t.Errorf("%s: answer is %s, want %d", kind, r, want)
 				}
 			}
 		}

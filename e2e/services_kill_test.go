@@ -85,7 +85,7 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 		t.Helper()
 		all := site.list(t, token, path)
 		if len(all) != 1 {
-			t.Fatalf("%s: %v", path, all)
+			t.Fatalf("%s lists %v, want 1", path, all)
 		}
 		return all[0]["guid"].(string)
 	}

@@ -401,7 +401,7 @@ func (d *sshFixture) endings(t *testing.T) {
 		// The session may end with the instance before it returns an exit status.
 		out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(c.index), "-c", "kill -"+c.signal+" $(cat app/"+c.member+".pid)")
 		if strings.Contains(out, "kill:") {
-			t.Fatalf("%s: %s", c.name, out)
+			t.Fatalf("%s: kill failed: %s", c.name, out)
 		}
 		x := d.ended(t, before)
 		if x.ExitDescription != c.says || x.Reason != "CRASHED" || x.Index != c.index {

@@ -18,7 +18,7 @@ func TestParseStatus(t *testing.T) {
 		"": 0, "HTTP/1.1": 0, "SSH-2.0-x 200 OK": 0, "HTTP/1.1 20 OK": 0, "HTTP/1.1 abc": 0, "HTTP/2 200": 0,
 	} {
 		if got, ok := parseStatus(line); ok != (want != 0) || ok && got != want {
-			t.Errorf("%q: %d, %v", line, got, ok)
+			t.Errorf("status of %q is %d, valid %v, want %d", line, got, ok, want)
 		}
 	}
 }

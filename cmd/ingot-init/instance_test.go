@@ -399,7 +399,7 @@ func TestUsage(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), program, test.args...)
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != test.want || len(out) == 0 {
-			t.Errorf("%q: %d, %s", test.args, got, out)
+			t.Errorf("exit code of %q is %d, want %d and a message: %s", test.args, got, test.want, out)
 		}
 	}
 }

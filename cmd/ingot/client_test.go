@@ -26,7 +26,7 @@ func TestName(t *testing.T) {
 		var out, errs bytes.Buffer
 		p := &process{name: tc.name, args: strings.Fields(tc.args), getenv: env(), uid: 1000, out: &out, err: &errs}
 		if code := p.run(); code != tc.code || !strings.Contains(out.String()+errs.String(), tc.want) {
-			t.Errorf("%s %s: %d\n%s%s", tc.name, tc.args, code, &out, &errs)
+			t.Errorf("%s %s: exit code %d, want %d and %q\n%s%s", tc.name, tc.args, code, tc.code, tc.want, &out, &errs)
 		}
 	}
 }

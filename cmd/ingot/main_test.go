@@ -289,7 +289,7 @@ func TestFailureToStart(t *testing.T) {
 	var errs bytes.Buffer
 	p := &process{args: []string{"up", "--data-dir", dir}, getenv: env(), uid: 1000, out: io.Discard, err: &errs}
 	if code := p.run(); code != exitFailure || !strings.Contains(errs.String(), "data directory") {
-		t.Errorf("%d: %s", code, &errs)
+		t.Errorf("exit code %d, want %d and the data directory: %s", code, exitFailure, &errs)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestCheckLinks(t *testing.T) {
 		"```\n[x](c.md)\n```": 0, "![x](c.png)": 1, `<img src="c.png">`: 1, "# Here\n[x](#here)": 0, "[x](#there)": 1, `[x](b.md "title")`: 0,
 	} {
 		if got := checkLinks(filepath.Join("docs", "a.md"), text, read); len(got) != want {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("bad links of %s are %v, want %d", text, got, want)
 		}
 	}
 }

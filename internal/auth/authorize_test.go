@@ -324,7 +324,7 @@ func TestInfo(t *testing.T) {
 		links, _ := a.json["links"].(map[string]any)
 		prompts, _ := a.json["prompts"].(map[string]any)
 		if app["version"] == "" || links["login"] != f.url || links["uaa"] != f.url || len(prompts) == 0 {
-			t.Errorf("%s: %s", accept, a.body)
+			t.Errorf("info as %s is %s, want version, links and prompts", accept, a.body)
 		}
 		for _, name := range []string{"zone_name", "entityID", "commit_id", "timestamp"} {
 			if a.text(name) == "" {

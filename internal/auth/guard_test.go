@@ -165,7 +165,7 @@ func TestRightLoginsAreNotLimited(t *testing.T) {
 	for range 40 {
 		all.Go(func() {
 			if a := f.login(ci, "pipeline", "right"); a.status != 200 {
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("login answers %d, want 200: %s", a.status, a.body)
 			}
 		})
 	}

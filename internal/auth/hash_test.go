@@ -12,7 +12,7 @@ func TestHashes(t *testing.T) {
 	h := newHasher(1)
 	hash, err := h.hash(t.Context(), "s3cret")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$") || strings.Contains(hash, "s3cret") {
-		t.Fatalf("%q, %v", hash, err)
+		t.Fatalf("hash is %q, %v, want argon2id without the secret", hash, err)
 	}
 	again, _ := h.hash(t.Context(), "s3cret")
 	if again == hash {
@@ -25,13 +25,13 @@ func TestHashes(t *testing.T) {
 	for _, known := range []string{hash, again, string(old)} {
 		for secret, want := range map[string]bool{"s3cret": true, "S3cret": false, "": false, strings.Repeat("x", 5000): false} {
 			if ok, err := h.matches(t.Context(), turn{}, known, secret); ok != want || err != nil {
-				t.Errorf("%.12s… %.10q: %v, %v", known, secret, ok, err)
+				t.Errorf("%.12s… matches %.10q: %v, %v, want %v", known, secret, ok, err, want)
 			}
 		}
 	}
 	for _, bad := range []string{"", "s3cret", "$argon2id$", "$argon2id$v=19$m=1,t=0,p=1$AAAA$AAAA", "$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", "$argon2i$v=19$m=1,t=1,p=1$AAAA$AAAA"} {
 		if ok, err := h.matches(t.Context(), turn{}, bad, "s3cret"); ok || err == nil {
-			t.Errorf("%q: %v, %v", bad, ok, err)
+			t.Errorf("hash %q: match %v, error %v, want an error", bad, ok, err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestRandomText(t *testing.T) {
 	for range 1000 {
 		s := randomText(10)
 		if len(s) != 10 || seen[s] || strings.ContainsAny(s, "0O1lI") {
-			t.Fatalf("%q", s)
+			t.Fatalf("text is %q, want 10 characters, new and easy to read", s)
 		}
 		seen[s] = true
 	}

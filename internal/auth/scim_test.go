@@ -58,7 +58,7 @@ func TestUsers(t *testing.T) {
 			"too large":   {`{"userName": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "invalid_request"},
 		} {
 			if a := create(tc.body); a.status != tc.status || a.text("error") != tc.word {
-				t.Errorf("%s: %d %s", name, a.status, a.body)
+				t.Errorf("%s: answer is %d %s, want %d %s", name, a.status, a.body, tc.status, tc.word)
 			}
 		}
 	})
@@ -73,7 +73,7 @@ func TestUsers(t *testing.T) {
 		f.wantError(put("", "A"), 400, "invalid_scim_resource")
 		a := f.want(put("0", "A"), 200)
 		if a.header.Get("ETag") != `"1"` || !strings.Contains(a.body, `"givenName":"A"`) {
-			t.Errorf("%s: %s", a.header.Get("ETag"), a.body)
+			t.Errorf("ETag is %s, want \"1\", and the given name A: %s", a.header.Get("ETag"), a.body)
 		}
 		f.wantError(put("0", "B"), 412, "scim_resource_conflict")
 		f.want(put(`"1"`, "C"), 200)
@@ -293,7 +293,7 @@ func TestClients(t *testing.T) {
 		"validity":          body("client_id", "d", "access_token_validity", "soon"),
 	} {
 		if a := f.client(b); a.status != 400 || a.text("error") != "invalid_client" {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: answer is %d %s, want 400 invalid_client", name, a.status, a.body)
 		}
 	}
 	got := f.want(f.call(http.MethodGet, "/oauth/clients/c", nil, admin), 200)

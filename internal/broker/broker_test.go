@@ -185,7 +185,7 @@ func TestAtOnce(t *testing.T) {
 			count[s]++
 		}
 		if count[http.StatusCreated] > 1 || len(count) > 2 || count[0] > 0 {
-			t.Errorf("%s: %v", want, count)
+			t.Errorf("%s: statuses are %v, want at most one 201 and one other status", want, count)
 		}
 	}
 	at("one made", func() int {

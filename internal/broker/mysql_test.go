@@ -171,7 +171,7 @@ func TestMySQLByURL(t *testing.T) {
 	clientOf(t, b).deprovision(MySQL, "small", id)
 	for _, bad := range []string{"mysql://", "postgres://u:hush@h", "mysql://u:hush@h:x", "h:3306"} {
 		if _, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), MySQLURL: bad}); err == nil || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", bad, err)
+			t.Errorf("address %s: error is %v, want one without the password", bad, err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestNotifications(t *testing.T) {
 		t.Helper()
 		got, answer, err := c.try(method, path, body)
 		if err != nil || got != status {
-			t.Fatalf("%s %s: %d, %v, %v", method, path, got, answer, err)
+			t.Fatalf("%s %s answers %d %v, %v, want %d", method, path, got, answer, err, status)
 		}
 		return answer
 	}

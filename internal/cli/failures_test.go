@@ -74,7 +74,7 @@ func TestFailedBuildShowsTheLog(t *testing.T) {
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf("STG|ERR|npm ERR! missing script: build", "APP/PROC/WEB|OUT|old")
 		out, errs, code := w.run("restage", "shop", "--strategy", "rolling", tc.arg)
 		if code != 1 || strings.Count(errs, "missing script") != tc.in || strings.Count(out, "missing script") != tc.out || strings.Contains(errs, "old") {
-			t.Errorf("%s: %d\n%s%s", tc.arg, code, out, errs)
+			t.Errorf("%s: exit code %d, want 1, the reason %d times in stderr and %d in stdout\n%s%s", tc.arg, code, tc.in, tc.out, out, errs)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestLogsInATerminal(t *testing.T) {
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf("APP/PROC/WEB|OUT|hello", "STG|OUT|building", "RTR|OUT|"+access, "RTR|OUT|not an access line")
 		out, errs, code := w.run(append([]string{"logs", "shop", "--recent"}, tc.args...)...)
 		if code != 0 || strings.Contains(out, "GET shop.apps.test/a?b=c 200 2K 1.2ms\n") != tc.short || strings.Contains(out, access) == tc.short || !strings.Contains(out, "not an access line") {
-			t.Errorf("%s: %d\n%s%s", name, code, out, errs)
+			t.Errorf("%s: exit code %d, want 0 and short access lines %v\n%s%s", name, code, tc.short, out, errs)
 		}
 		paints := map[string]bool{}
 		for _, m := range regexp.MustCompile(`\^\[\[([\d;]+)m\[(APP|STG|RTR)/`).FindAllStringSubmatch(out, -1) {

@@ -169,7 +169,7 @@ func TestClientSecrets(t *testing.T) {
 				New    string `json:"secret"`
 			}
 			if err := json.Unmarshal([]byte(w.api.bodies[call]), &body); err != nil || code != 0 {
-				t.Fatalf("%s %s: %d, %v\n%s%s", command, name, code, err, out, errs)
+				t.Fatalf("%s %s: exit code %d, body %v, want 0 and JSON\n%s%s", command, name, code, err, out, errs)
 			}
 			secret := cmp.Or(body.Secret, body.New)
 			if tc.sent != "" && secret != tc.sent || len(secret) < 8 || strings.Contains(out+errs, secret) != tc.shown || strings.Contains(out, "shown only once") != tc.shown {
@@ -223,7 +223,7 @@ func TestManifestWarnings(t *testing.T) {
 		want := "Warning: manifest.yml, line 6: manifest key 'memroy' is unknown and ignored; did you mean 'memory'?\n" +
 			"Warning: manifest.yml, line 7: manifest key 'host' is ignored: removed from Cloud Foundry; use 'routes'\nWarning: the plan is nearly used up\n"
 		if code != 0 || errs != want {
-			t.Errorf("%s: %d\n%s", command, code, errs)
+			t.Errorf("%s: exit code %d, want 0; stderr is\n%swant\n%s", command, code, errs, want)
 		}
 	}
 }

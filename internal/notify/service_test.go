@@ -491,7 +491,7 @@ func TestUnsubscriber(t *testing.T) {
 	})
 	for _, bad := range []string{"", "x", "====", strings.Repeat("A", 200)} {
 		if _, _, err := u.Open(bad); !errors.Is(err, ErrToken) {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("opening %q: error is %v, want %v", bad, err, ErrToken)
 		}
 	}
 }
@@ -519,7 +519,7 @@ func TestCheckWebhookURL(t *testing.T) {
 		"https://user:pass@example.com/": false, "https://example.com/" + strings.Repeat("x", 2000): false, ":": false,
 	} {
 		if err := CheckWebhookURL(text); (err == nil) != want {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("checking %q: error is %v, want allowed %v", text, err, want)
 		}
 	}
 }

@@ -246,7 +246,7 @@ func TestSoakArchives(t *testing.T) {
 					a := f.upload(path, name, content)
 					failed := a.status >= 400 && a.status < 500 || strings.Contains(a.body, `"state":"FAILED"`)
 					if !failed || !strings.Contains(a.body, "The archive is not valid: ") {
-						f.Errorf("%s: %d %s", what, a.status, a.body)
+						f.Errorf("%s: answer is %d %s, want an archive that is not valid", what, a.status, a.body)
 					}
 				})
 			}
@@ -356,7 +356,7 @@ func TestSoakRequestFlood(t *testing.T) {
 							t.Errorf("%s: the connection is still open", name)
 						}
 						if len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 4") {
-							t.Errorf("%s: %.100q", name, text)
+							t.Errorf("%s: answer is %.100q, want none or a status of 4xx", name, text)
 						}
 						c.Close()
 						talking.Wait()

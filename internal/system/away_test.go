@@ -82,7 +82,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	for _, one := range calls {
 		if a := call(t, one.method, one.address, tokenFor(one.name), one.body); a.status >= 500 || a.status == http.StatusForbidden {
-			t.Fatalf("%s: %d %s", one.name, a.status, a.body)
+			t.Fatalf("%s answers %d, want neither 403 nor 5xx: %s", one.name, a.status, a.body)
 		}
 	}
 	// A message that is accepted before or after is delivered, whatever happened

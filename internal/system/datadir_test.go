@@ -85,7 +85,7 @@ func TestDataDirVersion(t *testing.T) {
 				var found versionFile
 				text, _ := os.ReadFile(path)
 				if err := json.Unmarshal(text, &found); err != nil || found != (versionFile{version.DataFormat, version.Version}) {
-					t.Errorf("%s: %v", text, err)
+					t.Errorf("version file is %s, %v, want this version", text, err)
 				}
 				if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
 					t.Errorf("mode %v", info.Mode())

@@ -227,7 +227,7 @@ func TestEngineChange(t *testing.T) {
 	}
 	for _, dir := range []string{o.process.Root, o.dir.file("cache")} {
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: %v", dir, err)
+			t.Errorf("looking for %s: error is %v, want %v", dir, err, os.ErrNotExist)
 		}
 	}
 	closeEngine(t, e)
@@ -266,7 +266,7 @@ func TestEngineFileIsBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := o.open(t.Context(), engineAuto); err == nil || !strings.Contains(err.Error(), engineFile) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("choice %q: error is %v, want one that names %s", text, err, engineFile)
 		}
 	}
 }

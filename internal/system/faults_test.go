@@ -271,7 +271,7 @@ func (f *faultySite) running(app string) string {
 func (f *faultySite) act(app, action string) {
 	f.Helper()
 	if a := f.ask(http.MethodPost, "/v3/apps/"+app+"/actions/"+action, nil); a.status != http.StatusOK {
-		f.Fatalf("%s: %d %s", action, a.status, a.body)
+		f.Fatalf("%s answers %d, want 200: %s", action, a.status, a.body)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestDispatch(t *testing.T) {
 		if strings.HasPrefix(want, "404") {
 			if w.Code != http.StatusNotFound || w.Header().Get("X-Cf-Routererror") != "unknown_route" ||
 				!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
-				t.Errorf("%q: %d %v", host, w.Code, w.Header())
+				t.Errorf("%q: answer is %d %v, want 404 unknown_route as text", host, w.Code, w.Header())
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestAppsWhileTheServerStarts(t *testing.T) {
 	waits := func(when string) {
 		t.Helper()
 		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("X-Cf-Routererror") != "no_endpoints" {
-			t.Errorf("%s: %d %v %s", when, w.Code, w.Header(), w.Body)
+			t.Errorf("%s: answer is %d %v %s, want 503 no_endpoints with Retry-After 1", when, w.Code, w.Header(), w.Body)
 		}
 	}
 	waits("before there are route tables")

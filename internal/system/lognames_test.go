@@ -60,7 +60,7 @@ func TestEnvelopesFollowNames(t *testing.T) {
 	rename := func(path, name string) {
 		t.Helper()
 		if a := call(t, http.MethodPatch, base+path, token, map[string]any{"name": name}); a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
+			t.Fatalf("renaming %s: %d, want 200: %s", path, a.status, a.body)
 		}
 	}
 	rename("/v3/spaces/"+space, "space2")

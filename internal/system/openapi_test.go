@@ -130,7 +130,7 @@ func someApp(t *testing.T, base, token string) string {
 		a := call(t, http.MethodPost, base+path, token, body)
 		guid, _ := a.json(t)["guid"].(string)
 		if a.status != http.StatusCreated {
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
+			t.Fatalf("creating %s: %d, want 201: %s", path, a.status, a.body)
 		}
 		return guid
 	}

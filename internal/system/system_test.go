@@ -219,7 +219,7 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	} {
 		a := call(t, http.MethodGet, address, "", nil)
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, want) {
-			t.Errorf("%s: %d %v %s", address, a.status, a.header, a.body)
+			t.Errorf("%s answers %d %v %s, want 503 with Retry-After 1 and %s", address, a.status, a.header, a.body, want)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func TestAdminListener(t *testing.T) {
 	}
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/symbol"} {
 		if a := call(t, http.MethodGet, e.Admin+path, "", nil); a.status != http.StatusOK {
-			t.Errorf("%s: %d", path, a.status)
+			t.Errorf("%s answers %d, want 200", path, a.status)
 		}
 	}
 	for _, address := range []string{e.API, e.Notifications} {

@@ -93,7 +93,7 @@ func TestBadPort(t *testing.T) {
 	t.Parallel()
 	for _, port := range []string{"", "http", "0", "-1", "70000"} {
 		if _, err := listen(t.Context(), port); err == nil || !strings.Contains(err.Error(), "CONFIG_SERVER_PORT") {
-			t.Errorf("%q: %v", port, err)
+			t.Errorf("port %q: error is %v, want one that names CONFIG_SERVER_PORT", port, err)
 		}
 	}
 }

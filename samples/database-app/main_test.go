@@ -90,7 +90,7 @@ func brokered(t *testing.T, offering string) map[string]any {
 			err = json.Unmarshal(got, into)
 		}
 		if err != nil || answer.StatusCode >= 300 {
-			t.Fatalf("%s %s: %d %s, %v", method, path, answer.StatusCode, got, err)
+			t.Fatalf("%s %s answers %d %s, %v, want a status of 2xx", method, path, answer.StatusCode, got, err)
 		}
 	}
 	var catalog struct {
@@ -239,7 +239,7 @@ func TestNoDatabase(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(method, path, http.NoBody))
 			if w.Code != http.StatusMethodNotAllowed {
-				t.Errorf("%s %s: %d", method, path, w.Code)
+				t.Errorf("%s %s answers %d, want %d", method, path, w.Code, http.StatusMethodNotAllowed)
 			}
 		}
 	}

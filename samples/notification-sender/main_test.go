@@ -110,7 +110,7 @@ func TestRecipients(t *testing.T) {
 	} {
 		path, body, err := message{To: to, Text: "t"}.request("k")
 		if path != want || (err != nil) != (want == "") || (to == "email:a@b.org") != (body["to"] == "a@b.org") {
-			t.Errorf("%q: %q, %v, %v", to, path, body, err)
+			t.Errorf("request to %q is %q %v, %v, want path %q", to, path, body, err, want)
 		}
 	}
 	if _, _, err := (message{To: "everyone", Text: " "}).request("k"); err == nil {

@@ -434,7 +434,7 @@ func TestWhereAgreesWithMatches(t *testing.T) {
 			}
 			got, err := selectRows(ctx, db, where, args)
 			if err != nil {
-				t.Fatalf("%s\n%s: %v", e, where, err)
+				t.Fatalf("selecting %s\n%s: %v", e, where, err)
 			}
 			if !slices.Equal(want, got) {
 				t.Fatalf("%s\n%s %q\nMatches selects rows %v, SQLite %v", e, where, args, want, got)

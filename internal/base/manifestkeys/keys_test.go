@@ -72,7 +72,7 @@ applications:
 	}
 	for _, other := range []string{"", "[]", "a: [", "applications: 7", "applications: [7, {name: [x]}]"} {
 		if w := manifestkeys.Check([]byte(other)); len(w) > 0 {
-			t.Errorf("%q: %v", other, w)
+			t.Errorf("warnings about %q are %v, want none", other, w)
 		}
 	}
 }

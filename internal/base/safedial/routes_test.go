@@ -32,7 +32,7 @@ func TestTransport(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if !strings.HasPrefix(string(text), "broker.apps.test") || !strings.HasSuffix(string(text), "/v2/catalog") {
-			t.Errorf("%s: %s", address, text)
+			t.Errorf("%s answers %s, want broker.apps.test and /v2/catalog", address, text)
 		}
 	}
 	if answer, err := client.Get(server.URL); err == nil {
@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		}
 		err = safedial.Check(safedial.Guard{}, routes, u, lookup)
 		if (err == nil) != want || err != nil && !errors.Is(err, safedial.ErrPrivate) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("checking %s: error is %v, want allowed %v", address, err, want)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestParse(t *testing.T) {
 	for name, text := range spelled {
 		k, err := seal.Parse(text)
 		if err != nil || k.Primary() != want {
-			t.Errorf("%s: %v, %v", name, k, err)
+			t.Errorf("%s: keys are %v, %v, want primary %v", name, k, err, want)
 		}
 	}
 	two := ring(t, seal.NewKey()+","+seal.NewKey())

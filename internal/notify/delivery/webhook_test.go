@@ -102,7 +102,7 @@ func TestCallbacksArePacked(t *testing.T) {
 				t.Errorf("%s: call %d has %d events", name, i, len(call.Events))
 			}
 			if e := call.Events[0]; e.ClientID != "shop" || e.Recipient == "" || e.ID == "" || e.Send == "" || !e.Status.Final() {
-				t.Errorf("%s: %+v", name, e)
+				t.Errorf("%s: event is %+v, want a final one of shop with all ids", name, e)
 			}
 		}
 	}

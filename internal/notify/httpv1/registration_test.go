@@ -86,7 +86,7 @@ func TestKindsLeftOutAreDeleted(t *testing.T) {
 		{"/registration", `{"source_description":"x","kinds":[]}`, ""},
 	} {
 		if a := w.Call(1, c, "PUT", step.path, step.body); a.Status != 204 && a.Status != 200 {
-			t.Errorf("%s: %d %s", step.body, a.Status, a.Body)
+			t.Errorf("answer to %s is %d %s, want 204 or 200", step.body, a.Status, a.Body)
 		}
 		if got := kinds(); got != step.want {
 			t.Errorf("after %s: %q, want %q", step.body, got, step.want)

@@ -46,7 +46,7 @@ func TestSendToEveryAudience(t *testing.T) {
 		var list []entry
 		a := w.Call(1, c, "POST", c0.path, c0.body, "X-Vcap-Request-Id", "req-1")
 		if a.Status != 200 {
-			t.Errorf("%s %s: %d %s", c0.path, c0.body, a.Status, a.Body)
+			t.Errorf("%s %s answers %d, want 200: %s", c0.path, c0.body, a.Status, a.Body)
 			continue
 		}
 		a.Into(&list)
@@ -54,7 +54,7 @@ func TestSendToEveryAudience(t *testing.T) {
 		for _, e := range list {
 			recipients = append(recipients, e.Recipient)
 			if e.Status != "queued" || e.RequestID != "req-1" {
-				t.Errorf("%s: %+v", c0.path, e)
+				t.Errorf("%s: entry is %+v, want queued by req-1", c0.path, e)
 			}
 			w.Expect(1, c, "GET", "/messages/"+e.NotificationID, "", 200, "")
 		}

@@ -18,7 +18,7 @@ func TestLargeInput(t *testing.T) {
 	} {
 		source := strings.Repeat(s, n)
 		if found := active(t, Clean(source[:min(len(source), 3_000)])); len(found) > 0 {
-			t.Errorf("%q: %q", s, found)
+			t.Errorf("cleaned %q has the active content %q, want none", s, found)
 		}
 		Clean(source)
 		ToText(source)

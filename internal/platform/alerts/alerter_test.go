@@ -195,7 +195,7 @@ func TestServiceOperationsAreSaid(t *testing.T) {
 			"operation": words[0], "state": words[1], "description": words[2],
 		}})
 		if !worth || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
-			t.Errorf("%s: %+v", operation, m)
+			t.Errorf("%s: message is %+v, worth sending %v, want %q", operation, m, worth, want)
 		}
 	}
 }

@@ -289,7 +289,7 @@ func (m *attack) manifests() {
 			m.t.Fatal(err)
 		}
 		if job := m.want(m.call(developer, "GET", location.Path, nil), 200); job.at("state") != "FAILED" {
-			m.t.Errorf("%s: %s", app, job.body)
+			m.t.Errorf("manifest %s: job is %s, want FAILED", app, job.body)
 		}
 	}
 }

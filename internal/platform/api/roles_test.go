@@ -172,7 +172,7 @@ func TestLists(t *testing.T) {
 	} {
 		a := f.call(admin, "GET", "/v3/apps?"+query, nil)
 		if a.status != 400 || a.at("errors.0.code") != 10005.0 {
-			t.Errorf("%s: %d %s", query, a.status, a.body)
+			t.Errorf("%s answers %d %s, want 400 with code 10005", query, a.status, a.body)
 		}
 	}
 	page := f.want(f.call(admin, "GET", "/v3/apps?per_page=3&page=2&order_by=name", nil), 200)

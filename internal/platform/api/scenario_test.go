@@ -143,7 +143,7 @@ func (w *world) job(s step) *answer {
 	w.t.Helper()
 	a := w.one(s)
 	if a.status != http.StatusAccepted {
-		w.t.Fatalf("%s: %d %s", s.do, a.status, a.body)
+		w.t.Fatalf("%s answers %d, want 202: %s", s.do, a.status, a.body)
 	}
 	return w.want(w.call(w.admin(), "GET", strings.TrimPrefix(a.header.Get("Location"), "http://example.com"), nil), 200)
 }
@@ -265,7 +265,7 @@ func TestManifestScenarios(t *testing.T) {
 	} {
 		job := w.job(step{as: "dev", do: apply, body: text, want: 202})
 		if job.at("state") != "FAILED" || job.at("errors.0.detail") != want {
-			t.Errorf("%s: %s", text, job.body)
+			t.Errorf("manifest %s: job is %s, want FAILED with %q", text, job.body, want)
 		}
 	}
 	// A manifest that fails leaves nothing behind, also of the apps before.

@@ -37,7 +37,7 @@ func (m *market) job(s step) *answer {
 	m.t.Helper()
 	a := m.one(s)
 	if a.status != 202 {
-		m.t.Fatalf("%s: %d %s", s.do, a.status, a.body)
+		m.t.Fatalf("%s answers %d, want 202: %s", s.do, a.status, a.body)
 	}
 	where, err := url.Parse(a.header.Get("Location"))
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *market) done(s step) string {
 	m.t.Helper()
 	j := m.job(s)
 	if j.at("state") != "COMPLETE" {
-		m.t.Fatalf("%s: %s", s.do, j.body)
+		m.t.Fatalf("job of %s is %s, want COMPLETE", s.do, j.body)
 	}
 	links, _ := j.json["links"].(map[string]any)
 	for name, l := range links {

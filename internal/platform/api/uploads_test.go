@@ -57,7 +57,7 @@ func TestUploadTooLarge(t *testing.T) {
 		}
 		a := f.send(admin, r)
 		if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.detail(), "larger than the 2 MB that are allowed") || !strings.Contains(a.detail(), ".cfignore") {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: answer is %d %s, want 413 with the limit and .cfignore", name, a.status, a.body)
 		}
 		if body.read < 5*limit {
 			t.Errorf("%s: answered after %d bytes, so that cf would not see why", name, body.read)

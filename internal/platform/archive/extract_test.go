@@ -226,7 +226,7 @@ func TestKindString(t *testing.T) {
 		archive.Dir: "directory", archive.File: "file", archive.Symlink: "symbolic link", archive.Hardlink: "hard link", 9: "entry of kind 9",
 	} {
 		if got := k.String(); got != want {
-			t.Errorf("%d: %q", k, got)
+			t.Errorf("kind %d is %q, want %q", k, got, want)
 		}
 	}
 }
@@ -349,7 +349,7 @@ func TestMerge(t *testing.T) {
 				return io.NopCloser(strings.NewReader(content)), nil
 			}}
 			if _, err := archive.ExtractMerged(newPen(t).out, m); err == nil || fault.Is(err, fault.Unprocessable) {
-				t.Errorf("%s: %v", content, err)
+				t.Errorf("content %s: error is %v, want one of the server", content, err)
 			}
 		}
 	})

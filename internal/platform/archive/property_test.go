@@ -78,7 +78,7 @@ func TestPackedAndExtracted(t *testing.T) {
 				rt.Fatalf("%s: %v", name, err)
 			}
 			if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
-				rt.Fatalf("%s: %s", name, diff)
+				rt.Fatalf("files of the %s (-want +got):\n%s", name, diff)
 			}
 			if got := sum.Files + sum.Dirs + sum.Links; got != len(want) {
 				rt.Fatalf("%s: %d entries of %d", name, got, len(want))

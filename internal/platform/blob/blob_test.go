@@ -270,7 +270,7 @@ func TestDamagedBlob(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.store.Open(b.ctx, blob.Packages, "a"); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("opening what is %s: error is %v, want %s", what, err, fault.Internal)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestResources(t *testing.T) {
 			t.Errorf("%q matched %v", scope, got)
 		}
 		if _, err := b.store.OpenResource(b.ctx, scope, resource(one)); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%q: %v", scope, err)
+			t.Errorf("opening in scope %q: error is %v, want %s", scope, err, fault.NotFound)
 		}
 	}
 	if _, err := b.store.AddResources(b.ctx, "", fstest.MapFS{"one": {Data: one}}); err == nil {

@@ -184,11 +184,11 @@ func TestEnvironment(t *testing.T) {
 		filled := strings.NewReplacer("{{port:8080}}", "61001")
 		var ports []map[string]int
 		if err := json.Unmarshal([]byte(filled.Replace(env["CF_INSTANCE_PORTS"])), &ports); err != nil || len(ports) != 2 || ports[0]["internal"] != 61001 || ports[1]["external"] != 9000 {
-			t.Errorf("%s: %v", env["CF_INSTANCE_PORTS"], err)
+			t.Errorf("CF_INSTANCE_PORTS is %s, %v, want 2 ports", env["CF_INSTANCE_PORTS"], err)
 		}
 		var v map[string]any
 		if err := json.Unmarshal([]byte(filled.Replace(env["VCAP_APPLICATION"])), &v); err != nil {
-			t.Fatalf("%s: %v", env["VCAP_APPLICATION"], err)
+			t.Fatalf("VCAP_APPLICATION is %s: %v", env["VCAP_APPLICATION"], err)
 		}
 		limits, _ := v["limits"].(map[string]any)
 		if v["port"] != 61001.0 || v["host"] != "0.0.0.0" || v["instance_id"] != id || v["instance_index"] != 0.0 || limits["mem"] != float64(memory) ||

@@ -384,7 +384,7 @@ func TestReplace(t *testing.T) {
 	s.kinds(evRemoved)
 	s.is(creating, platform.InstanceStarting)
 	if s.version != "v3" || strings.Join(s.did, ", ") != "create i1, follow i1, ready i1, signal i1, remove i1, create i2" {
-		t.Errorf("%s: %v", s.version, s.did)
+		t.Errorf("version is %s after %v, want v3 in a second instance", s.version, s.did)
 	}
 }
 

@@ -110,7 +110,7 @@ func TestSegmentNames(t *testing.T) {
 	}
 	for _, n := range []uint64{1, 9, 1 << 40, 1<<64 - 1} {
 		if got, ok := parseSegmentName(segmentName(n)); !ok || got != n {
-			t.Errorf("%d: %d, %v", n, got, ok)
+			t.Errorf("segment %d is parsed as %d, valid %v", n, got, ok)
 		}
 	}
 	for _, name := range []string{

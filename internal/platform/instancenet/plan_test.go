@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 			continue
 		}
 		if in.API != c.api || in.Auth != c.auth || in.Notifications != c.notify || in.Router != c.router {
-			t.Errorf("%s: %v", name, in.Variables())
+			t.Errorf("%s: variables are %v, want API %s, auth %s, notifications %s, router %s", name, in.Variables(), c.api, c.auth, c.notify, c.router)
 		}
 		if !maps.Equal(in.Forwarded, c.passed) || !slices.Equal(in.Names, c.names) {
 			t.Errorf("%s: forwarded %v, names %v", name, in.Forwarded, in.Names)

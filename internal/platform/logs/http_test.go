@@ -178,13 +178,13 @@ func (d *desk) read(query string) []envelope {
 	d.t.Helper()
 	status, body := d.get("/api/v1/read/"+query, d.token("admin", "cloud_controller.admin"))
 	if status != http.StatusOK {
-		d.t.Fatalf("%s: %d %s", query, status, body)
+		d.t.Fatalf("%s answers %d, want 200: %s", query, status, body)
 	}
 	var a answer
 	dec := json.NewDecoder(strings.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&a); err != nil || a.Envelopes == nil || a.Envelopes.Batch == nil {
-		d.t.Fatalf("%s: %v: %s", query, err, body)
+		d.t.Fatalf("%s: %v, want a batch of envelopes: %s", query, err, body)
 	}
 	return a.Envelopes.Batch
 }
@@ -229,7 +229,7 @@ func TestReadAPI(t *testing.T) {
 	}
 	for _, query := range []string{"limit=1001", "limit=-1", "limit=x", "start_time=x", "end_time=1e9", "descending=maybe", "envelope_types=NOISE", "start_time=5&end_time=4"} {
 		if status, body := d.get("/api/v1/read/a?"+query, d.token("admin", "doppler.firehose")); status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", query, status, body)
+			t.Errorf("%s answers %d, want 400: %s", query, status, body)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestWhoMayRead(t *testing.T) {
 	} {
 		status, body := d.get(tc.path, tc.bearer)
 		if status != tc.status || !strings.Contains(body, tc.has) || tc.not != "" && strings.Contains(body, tc.not) {
-			t.Errorf("%s: %d %s", name, status, body)
+			t.Errorf("%s: answer is %d %s, want %d with %q and without %q", name, status, body, tc.status, tc.has, tc.not)
 		}
 	}
 	if _, body := d.get("/api/v1/info", ""); !regexp.MustCompile(`"version":"2\.\d+\.\d+"`).MatchString(body) {

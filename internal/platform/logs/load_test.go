@@ -116,7 +116,7 @@ func tenBusyApps(t *testing.T, d time.Duration) {
 			}
 		}
 		if m := s.Meta()[app]; m.Count+m.Expired != total || m.Lost != 0 {
-			t.Errorf("%s: %+v", app, m)
+			t.Errorf("%s: meta is %+v, want %d lines in all and none lost", app, m, total)
 		}
 	}
 }

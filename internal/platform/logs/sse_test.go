@@ -317,7 +317,7 @@ func TestTailRefusals(t *testing.T) {
 		"/api/v1/tail/u?envelope_types=LOGS": http.StatusBadRequest,
 	} {
 		if status, body := d.get(path, reader); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
+			t.Errorf("%s answers %d, want %d: %s", path, status, want, body)
 		}
 	}
 	if status, _ := d.get("/api/v1/tail/u", d.token("u", "openid")); status != http.StatusForbidden {

@@ -122,7 +122,7 @@ func TestWhoMayStream(t *testing.T) {
 		"no name":      {"gauge.name=&source_id=anna", anna, http.StatusBadRequest, "missing_gauge_name"},
 	} {
 		if status, body := d.get("/v2/read?"+tc.query, tc.bearer); status != tc.status || tc.word != "" && !strings.Contains(body, `"error":"`+tc.word+`"`) {
-			t.Errorf("%s: %d %s", name, status, body)
+			t.Errorf("%s: answer is %d %s, want %d %s", name, status, body, tc.status, tc.word)
 		}
 	}
 	mine := d.sendEnvelopes("log&source_id=anna", anna)

@@ -270,7 +270,7 @@ func TestTotalIsKept(t *testing.T) {
 	for i := range 10 {
 		app := "noisy-" + strconv.Itoa(i)
 		if m := s.Meta()[app]; m.Count+m.Expired != 8000 || m.Count < 500 || s.Position("s-"+app) != 8000 {
-			t.Errorf("%s: %+v", app, m)
+			t.Errorf("%s: meta is %+v, want 8000 lines in all and 500 or more kept", app, m)
 		}
 	}
 	s.Stop()

@@ -254,7 +254,7 @@ func TestStickySessions(t *testing.T) {
 		f.route("app.test", rest...)
 		res, now := get("/")
 		if len(res.Cookies()) != 1 || res.Cookies()[0].Value != "instance-"+now || now == at {
-			t.Errorf("%s: %v", now, res.Cookies())
+			t.Errorf("cookies are %v, want one of instance-%s, which is not %s", res.Cookies(), now, at)
 		}
 		for range 5 {
 			if _, got := get("/"); got != now {

@@ -63,7 +63,7 @@ func TestBackendResets(t *testing.T) {
 			for i := range 6 {
 				res := f.do(f.with("GET", "http://app.test/", header, nil))
 				if body := text(t, res.Body); res.StatusCode != http.StatusOK || body != "good /" {
-					t.Fatalf("%s %d: %d %q", name, i, res.StatusCode, body)
+					t.Fatalf("%s: answer %d is %d %q, want 200 good", name, i, res.StatusCode, body)
 				}
 			}
 			// One that only closes may be fine otherwise: it is asked again.
@@ -74,7 +74,7 @@ func TestBackendResets(t *testing.T) {
 			before := asked.Load()
 			res := f.do(f.with("POST", "http://only.test/", header, strings.NewReader("x")))
 			if body := text(t, res.Body); res.StatusCode != http.StatusBadGateway || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" || body != "502 Bad Gateway: Registered endpoint failed to handle the request.\n" {
-				t.Errorf("%s: %d %q", name, res.StatusCode, body)
+				t.Errorf("%s: answer is %d %q, want 502 endpoint_failure", name, res.StatusCode, body)
 			}
 			if asked.Load() != before+1 {
 				t.Errorf("%s: a POST was repeated", name)
@@ -201,7 +201,7 @@ func TestBackendClosesIdleConnections(t *testing.T) {
 			}
 			res := f.do(f.with(method, "http://app.test/", header, body))
 			if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "ok" {
-				t.Fatalf("%d: %d %q", i, res.StatusCode, got)
+				t.Fatalf("answer %d is %d %q, want 200 ok", i, res.StatusCode, got)
 			}
 			<-closed
 		}

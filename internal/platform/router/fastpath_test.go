@@ -100,7 +100,7 @@ func TestPipelinedAndInPieces(t *testing.T) {
 	send(t, c, "%s", all.String())
 	for i := range 20 {
 		if _, body := answerTo(t, r, "PUT"); body != fmt.Sprintf("/%d abc", i) {
-			t.Fatalf("%d: %q", i, body)
+			t.Fatalf("answer %d is %q, want /%d abc", i, body, i)
 		}
 	}
 	for _, b := range []byte("PUT /slow HTTP/1.1\r\nHost: app.test\r\nContent-Length: 3\r\n\r\nabc") {
@@ -147,7 +147,7 @@ func TestFastPathLeavesOthersAlone(t *testing.T) {
 	for host, want := range map[string]string{"x.test": "app /", "api.test": "api", "test": "api", "elsewhere": "api"} {
 		for range 2 {
 			if got := ask(host); got != want {
-				t.Errorf("%s: %q", host, got)
+				t.Errorf("%s answers %q, want %q", host, got, want)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestFastPathAnswers(t *testing.T) {
 				send(t, c, "%s / HTTP/1.1\r\nHost: %s\r\n\r\n", tc.method, host)
 				res, body := answerTo(t, r, tc.method)
 				if res.StatusCode != tc.status || body != tc.body {
-					t.Errorf("%d: %d %q", i, res.StatusCode, body)
+					t.Errorf("answer to case %d is %d %q, want %d %q", i, res.StatusCode, body, tc.status, tc.body)
 				}
 				if tc.status == 103 {
 					if res, body = answerTo(t, r, tc.method); res.StatusCode != http.StatusOK || body != "ok" {

@@ -58,7 +58,7 @@ func TestPins(t *testing.T) {
 			r.Header.Set(tc.header, tc.value)
 			res := f.do(r)
 			if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word {
-				t.Errorf("%s: %s: %d %q %v", tc.header, tc.value, res.StatusCode, body, res.Header)
+				t.Errorf("%s: %s: answer is %d %q %v, want %d %q %s", tc.header, tc.value, res.StatusCode, body, res.Header, tc.status, tc.body, tc.word)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestStickyCookiesOfPaths(t *testing.T) {
 			}
 			a := <-f.access
 			if len(got) != len(want) {
-				t.Fatalf("%s: %v", path, got)
+				t.Fatalf("cookies of %s are %v, want %d", path, got, len(want))
 			}
 			for i := range got {
 				if got[i] != fmt.Sprintf(want[i], a.Instance) {

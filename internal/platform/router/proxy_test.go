@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		res := f.do(f.request(http.MethodGet, "http://"+host+"/x", nil))
 		if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word || res.Header.Get("X-Vcap-Request-Id") == "" {
-			t.Errorf("%s: %d %q %v", host, res.StatusCode, body, res.Header)
+			t.Errorf("%s answers %d %q %v, want %d %q %s", host, res.StatusCode, body, res.Header, tc.status, tc.body, tc.word)
 		}
 		if a := <-f.access; a.Status != tc.status || a.RouterError != tc.word || a.Host != host {
 			t.Errorf("access %+v", a)
@@ -404,7 +404,7 @@ func TestAccessLine(t *testing.T) {
 		a := router.Access{Host: "h", Method: value, URI: value, Proto: "p", UserAgent: value}
 		got := a.Line()
 		if want := strconv.Quote(value+" "+value+" p") + ` "-" 0 0 "-" ` + strconv.Quote(value) + " "; !strings.Contains(got, want) {
-			t.Errorf("%q: %s", value, got)
+			t.Errorf("line is %s, want %s in it", got, want)
 		}
 	}
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}

@@ -84,7 +84,7 @@ func TestRouteService(t *testing.T) {
 		"without address":  {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": fresh("http://app.test/x", 0)["X-Cf-Proxy-Metadata"]},
 	} {
 		if status, got := ask("http://app.test/x", bad); status != 400 || got != "400 Bad Request: Failed to validate Route Service Signature\n" {
-			t.Errorf("%s: %d %q", name, status, got)
+			t.Errorf("%s: answer is %d %q, want 400 and a bad signature", name, status, got)
 		}
 	}
 	// One that cannot be reached is a bad gateway, and never skipped.

@@ -119,7 +119,7 @@ func TestOversizedHeaders(t *testing.T) {
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: app.test\r\nX-Long: "+strings.Repeat("y", size)+"\r\n\r\n")
 		}()
 		if res, _ := answerTo(t, r, "GET"); res.StatusCode != want {
-			t.Errorf("%d: %d", size, res.StatusCode)
+			t.Errorf("a header of %d bytes is answered with %d, want %d", size, res.StatusCode, want)
 		}
 	}
 }

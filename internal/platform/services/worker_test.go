@@ -157,7 +157,7 @@ func tick() { <-time.After(2 * time.Millisecond) }
 func (k *bench) complete(guid string) {
 	k.Helper()
 	if j := k.ended(guid); j.State != platform.JobComplete {
-		k.Fatalf("%s: %v", j.Operation, j.Errors)
+		k.Fatalf("job %s is %s, want complete: %v", j.Operation, j.State, j.Errors)
 	}
 }
 
@@ -242,10 +242,10 @@ func TestOrphans(t *testing.T) {
 	for plan, want := range map[string]string{brokertest.Sync: "halfway", brokertest.Garbage: "invalid response"} {
 		i, job := k.create(plan, plan, nil)
 		if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 || !strings.Contains(j.Errors[0].Detail, want) {
-			t.Errorf("%s: %v", plan, j)
+			t.Errorf("plan %s: job is %v, want it failed with %q", plan, j, want)
 		}
 		if i := k.instance(i.GUID); i.Last.State != platform.OperationFailed || !strings.Contains(i.Last.Description, want) {
-			t.Errorf("%s: %+v", plan, i.Last)
+			t.Errorf("plan %s: last operation is %+v, want it failed with %q", plan, i.Last, want)
 		}
 	}
 	i, job := k.create("ok", brokertest.Async, nil)

@@ -150,13 +150,13 @@ func TestForwardRefused(t *testing.T) {
 	} {
 		_, _, err := c.OpenChannel("direct-tcpip", payload)
 		if !errors.As(err, &open) || open.Reason != ssh.Prohibited {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error is %v, want %s", name, err, ssh.Prohibited)
 		}
 	}
 	for _, kind := range []string{"x11", "forwarded-tcpip", "auth-agent@openssh.com", "direct-streamlocal@openssh.com", "tun@openssh.com", ""} {
 		_, _, err := c.OpenChannel(kind, nil)
 		if !errors.As(err, &open) || open.Reason != ssh.UnknownChannelType {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("channel %s: error is %v, want %s", kind, err, ssh.UnknownChannelType)
 		}
 	}
 }
@@ -194,7 +194,7 @@ echo '127.0.0.1    STREAM db.internal'
 		_, _ = io.WriteString(conn, "ping")
 		closeWrite(t, conn)
 		if b, err := io.ReadAll(conn); string(b) != "ping" || err != nil {
-			t.Errorf("%s: %q %v", host, b, err)
+			t.Errorf("%s: read %q, %v, want ping", host, b, err)
 		}
 		conn.Close()
 	}

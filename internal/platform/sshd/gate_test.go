@@ -333,7 +333,7 @@ func TestIdleTimeout(t *testing.T) {
 	keepAlive := func(name string, want bool) {
 		t.Helper()
 		if ok, _, err := c.SendRequest(name, true, nil); ok != want || err != nil {
-			t.Errorf("%s: %t %v", name, ok, err)
+			t.Errorf("request %s: ok is %t, %v, want %t", name, ok, err, want)
 		}
 	}
 	for range 5 {

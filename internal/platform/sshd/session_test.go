@@ -181,7 +181,7 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-			t.Fatalf("%s: %q %v", x.name, line, err)
+			t.Fatalf("%s: first line is %q, %v, want ready", x.name, line, err)
 		}
 		if err := s.Signal("NOSUCH"); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestSignals(t *testing.T) {
 		err = s.Wait()
 		var exit *ssh.ExitError
 		if !errors.As(err, &exit) || exit.ExitStatus() != x.status || exit.Signal() != x.by {
-			t.Errorf("%s: %v", x.name, err)
+			t.Errorf("%s: error is %v, want status %d, signal %s", x.name, err, x.status, x.by)
 		}
 	}
 	// A signal that the client did not send is a status, which every client passes on.
@@ -359,7 +359,7 @@ func TestOneProcessForAChannel(t *testing.T) {
 		{"signal", ssh.Marshal(struct{ N string }{"STOP"})}, {"signal", []byte{1}},
 	} {
 		if ok, err := s.SendRequest(r.name, true, r.payload); ok || err != nil {
-			t.Errorf("%s: %t %v", r.name, ok, err)
+			t.Errorf("request %s: ok is %t, %v, want false", r.name, ok, err)
 		}
 	}
 	if n := w.engine.running(); n != 1 {
@@ -374,7 +374,7 @@ func TestBadRequests(t *testing.T) {
 	for _, name := range []string{"exec", "subsystem", "env", "pty-req", "window-change", "signal"} {
 		for _, payload := range [][]byte{nil, {0}, {0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 1, 'x', 0}} {
 			if ok, err := s.SendRequest(name, true, payload); ok || err != nil {
-				t.Errorf("%s %v: %t %v", name, payload, ok, err)
+				t.Errorf("request %s with %v: ok is %t, %v, want false", name, payload, ok, err)
 			}
 		}
 	}

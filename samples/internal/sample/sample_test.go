@@ -29,7 +29,7 @@ func TestServices(t *testing.T) {
 	}
 	for _, nothing := range []string{"", "{}"} {
 		if all, err := Services(nothing); err != nil || len(all) != 0 {
-			t.Errorf("%q: %v, %v", nothing, all, err)
+			t.Errorf("services of %q are %v, %v, want none", nothing, all, err)
 		}
 	}
 	if _, err := Services("{"); err == nil || !strings.Contains(err.Error(), "VCAP_SERVICES") {

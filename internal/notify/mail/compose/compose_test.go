@@ -183,7 +183,7 @@ func TestNoHeaderInjection(t *testing.T) {
 		test(o)
 		var bad *BadAddressError
 		if _, err := c.Message(o, now); !errors.As(err, &bad) {
-			t.Errorf("%q: %v", o.To, err)
+			t.Errorf("message to %q: error is %v, want a %T", o.To, err, bad)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 	} {
 		gotID, got, err := parse(strings.NewReader(test.text), "ingot.example")
 		if err != nil || gotID != test.id || len(got) != len(test.want) || (len(got) == 1 && got[0] != test.want[0]) {
-			t.Errorf("%s: %q %+v, %v", name, gotID, got, err)
+			t.Errorf("%s: id %q, bounces %+v, %v, want id %q and %+v", name, gotID, got, err, test.id, test.want)
 		}
 	}
 	for name, text := range map[string]string{
@@ -105,7 +105,7 @@ func TestParse(t *testing.T) {
 		"no boundary": report(`boundary="B/mx.example"`, "x=y"),
 	} {
 		if _, got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: bounces are %+v, want an error", name, got)
 		}
 	}
 }
@@ -188,11 +188,11 @@ func TestListener(t *testing.T) {
 	} {
 		err := smtp.SendMail(l.Addr(), nil, "mailer-daemon@mx.example", []string{test.to}, []byte(test.text))
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: error is %v, want %q", test.name, err, test.want)
 		}
 		got := hear.take()
 		if (test.id == "") != (len(got) == 0) || (len(got) == 1 && (got[0].MessageID != test.id || !got[0].Permanent)) || len(got) > 1 {
-			t.Errorf("%s: %+v", test.name, got)
+			t.Errorf("%s: bounces are %+v, want a permanent one of %q or none without an id", test.name, got, test.id)
 		}
 	}
 	hear.err = errors.New("the database is away")

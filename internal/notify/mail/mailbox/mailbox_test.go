@@ -69,7 +69,7 @@ func TestBounds(t *testing.T) {
 	}
 	all, total := m.List("", 0)
 	if total != 10 || all[0].To != "user34@example.com" || all[9].To != "user25@example.com" {
-		t.Errorf("%d: %+v", total, all)
+		t.Errorf("%d messages: %+v, want 10, user34 to user25", total, all)
 	}
 	if files, _ := os.ReadDir(m.dir); len(files) != 10 {
 		t.Errorf("%d files", len(files))
@@ -216,7 +216,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, path := range []string{"/mailbox/view/99", "/mailbox/view/x", "/mailbox/view/-1", "/mailbox/view/99/html", "/mailbox/view/..%2f1", "/mailbox/messages/99"} {
 		if r := call(h, http.MethodGet, path); r.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %d", path, r.StatusCode)
+			t.Errorf("%s answers %d, want %d", path, r.StatusCode, http.StatusNotFound)
 		}
 	}
 }

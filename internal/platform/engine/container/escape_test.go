@@ -456,7 +456,7 @@ func TestLayerSpace(t *testing.T) {
 	}
 	for _, id := range []string{"b", "c"} {
 		if out, status := inside(t, e, id, `cat app/file app/sub/other`); status != 0 || out != "text\ntext" {
-			t.Errorf("%s: %d, %q", id, status, out)
+			t.Errorf("%s: exit status %d, output %q, want 0 and both files", id, status, out)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestInstalledMeanwhile(t *testing.T) {
 	start(t, e, idle("after"))
 	for _, id := range []string{"after", "before"} {
 		if out, status := inside(t, e, id, script); status != 0 || out != "installed" {
-			t.Errorf("%s: %s (%d)", id, out, status)
+			t.Errorf("%s: exit status %d, output %s, want 0 and installed", id, status, out)
 		}
 	}
 }

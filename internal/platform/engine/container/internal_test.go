@@ -77,7 +77,7 @@ func TestHostname(t *testing.T) {
 		"a": "a", "A.b_c-9": "A-b-c-9", strings.Repeat("x", 100): strings.Repeat("x", 63),
 	} {
 		if got := hostname(id); got != want {
-			t.Errorf("%s: %s", id, got)
+			t.Errorf("host name of %s is %s, want %s", id, got, want)
 		}
 	}
 }
@@ -99,12 +99,12 @@ func TestNumeric(t *testing.T) {
 		"localhost:80": "127.0.0.1:80 [::1]:80", ":80": "127.0.0.1:80 [::1]:80", "10.1.2.3:80": "10.1.2.3:80", "[::1]:80": "[::1]:80",
 	} {
 		if got, err := numeric(address); err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, %v", address, got, err)
+			t.Errorf("numeric form of %s is %v, %v, want %s", address, got, err, want)
 		}
 	}
 	for _, address := range []string{"", "x", "example.com:80", "localhost:http", "localhost:99999"} {
 		if got, err := numeric(address); err == nil {
-			t.Errorf("%q: %v", address, got)
+			t.Errorf("numeric form of %q is %v, want an error", address, got)
 		}
 	}
 }

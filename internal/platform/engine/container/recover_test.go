@@ -113,7 +113,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("%s does not run", i.ID)
 			}
 			if out, status := inside(t, e, i.ID, `cat app/file`); status != 0 || out != "text" {
-				t.Errorf("%s: %q, %d", i.ID, out, status)
+				t.Errorf("%s: output is %q, exit status %d, want text and 0", i.ID, out, status)
 			}
 			if round%2 == 0 {
 				if err := e.Remove(t.Context(), i.ID); err != nil {
@@ -237,7 +237,7 @@ func TestProbe(t *testing.T) {
 				t.Fatal("it made no directory")
 			}
 			if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s: %v", dir, err)
+				t.Errorf("looking for %s: error is %v, want %v", dir, err, os.ErrNotExist)
 			}
 			if left := leftovers(t, dir); len(left) > 0 {
 				t.Errorf("left over:\n%s", strings.Join(left, "\n"))

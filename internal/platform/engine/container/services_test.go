@@ -61,7 +61,7 @@ func TestServicesFromInside(t *testing.T) {
 		answer, err := io.ReadAll(resp.Body)
 		var object map[string]any
 		if err != nil || resp.StatusCode > http.StatusCreated || json.Unmarshal(answer, &object) != nil {
-			t.Fatalf("%s %s: %s, %s, %v", method, path, resp.Status, answer, err)
+			t.Fatalf("%s %s answers %s, %s, %v, want 200 or 201 and an object", method, path, resp.Status, answer, err)
 		}
 		return object
 	}

@@ -76,7 +76,7 @@ func TestDirLife(t *testing.T) {
 	for _, name := range []string{"instance.json", "control/spec.json"} {
 		info, err := os.Stat(filepath.Join(whole.Path(), name))
 		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			t.Errorf("mode of %s is %v, %v, want 0600", name, info.Mode(), err)
 		}
 	}
 	if ids := names(t, root); !slices.Equal(ids, []string{"whole"}) {
@@ -319,12 +319,12 @@ func TestUnpack(t *testing.T) {
 		"app/a": "1", "app/b": "2", "app/c": "2", "app/in": "2", "app/dir/x": "1", "app/dir/y": "3", "app/dir/z/w": "4", "locked/deep/file": "kept",
 	} {
 		if got, err := os.ReadFile(filepath.Join(d.Home(), name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s holds %q, %v, want %q", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"locked", "locked/deep", "locked/deep/file"} {
 		if info, err := os.Stat(filepath.Join(d.Home(), name)); err != nil || info.Mode()&0o222 != 0 {
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			t.Errorf("mode of %s is %v, %v, want read only", name, info.Mode(), err)
 		}
 	}
 	// Never through a link that leads out.

@@ -19,12 +19,12 @@ func TestParseStat(t *testing.T) {
 		s, err := parseStat([]byte(line))
 		if err != nil || s.PID != 42 || s.State != 'S' || s.Parent != 7 || s.Group != 8 || s.Session != 9 ||
 			s.Start != 987654 || s.CPU != 2*time.Second || s.Memory <= 0 {
-			t.Errorf("%s: %+v, %v", name, s, err)
+			t.Errorf("%s: process is %+v, %v, want the fields of 42", name, s, err)
 		}
 	}
 	for _, line := range []string{"", "42", "42 (sh", "42 (sh) S 1 2", "x (sh)" + rest, ") ("} {
 		if s, err := parseStat([]byte(line)); err == nil {
-			t.Errorf("%q: %+v", line, s)
+			t.Errorf("%q is %+v, want an error", line, s)
 		}
 	}
 }

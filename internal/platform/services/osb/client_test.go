@@ -146,7 +146,7 @@ func TestRetryAfter(t *testing.T) {
 			_, _ = w.Write([]byte(`{"state":"in progress"}`))
 		})
 		if a, err := c.Poll(t.Context(), b, instance, "", ""); err != nil || a.RetryAfter != want {
-			t.Errorf("%q: %v, %v", text, a, err)
+			t.Errorf("Retry-After %q gives %v, %v, want %v", text, a, err, want)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestNobody(t *testing.T) {
 	defer impatient.Close()
 	a, err := impatient.Deprovision(t.Context(), osb.Broker{URL: slow.URL, Name: "slow"}, instance, "")
 	if got := outcome(t, a, err); got != osb.Unknown || !strings.Contains(err.Error(), "timed out") {
-		t.Errorf("%s: %v", got, err)
+		t.Errorf("outcome is %s, %v, want %s with a timeout", got, err, osb.Unknown)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -251,7 +251,7 @@ func TestGuarded(t *testing.T) {
 		}
 		var e *osb.Error
 		if !c.called && (!errors.As(err, &e) || e.Outcome != osb.Unavailable || !strings.Contains(e.Message, "--allow-networks")) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error is %v, want %s and --allow-networks", name, err, osb.Unavailable)
 		}
 	}
 }
