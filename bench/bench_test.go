@@ -123,11 +123,11 @@ func TestReadAnswer(t *testing.T) {
 			t.Parallel()
 			r := bufio.NewReader(strings.NewReader(first + next))
 			if status, err := readAnswer(r); err != nil || status != http.StatusOK {
-				t.Fatal(status, err)
+				t.Fatalf("first status is %d, %v, want %d", status, err, http.StatusOK)
 			}
 			// The next response starts in the right position.
 			if status, err := readAnswer(r); err != nil || status != http.StatusNotFound {
-				t.Fatal(status, err)
+				t.Fatalf("second status is %d, %v, want %d", status, err, http.StatusNotFound)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestBestOf(t *testing.T) {
 	}
 	best, err := bestOf(t.Context(), 2, contender("a", 1, 3), contender("b", 7, 5))
 	if err != nil || best[0].PerSecond != 3 || best[1].PerSecond != 7 || strings.Join(order, "") != "abab" {
-		t.Error(best, order, err)
+		t.Errorf("best is %v, %v, in the order %v, want 3 and 7 in the order abab", best, err, order)
 	}
 }
 
@@ -195,10 +195,10 @@ func TestMedianAndWorst(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
 	if median, worst := medianAndWorst([]time.Duration{9 * ms, 1 * ms, 2 * ms}); median != 2 || worst != 9 {
-		t.Error(median, worst)
+		t.Errorf("median %v, worst %v, want 2 and 9", median, worst)
 	}
 	if median, worst := medianAndWorst(nil); median != 0 || worst != 0 {
-		t.Error(median, worst)
+		t.Errorf("median %v, worst %v of nothing, want 0 and 0", median, worst)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestParseMemory(t *testing.T) {
 	t.Parallel()
 	m, err := parseMemory("Name:\tingot\nVmHWM:\t    9000 kB\nVmRSS:\t    2000 kB\nRssAnon:\t    1500 kB\nRssFile:\t     500 kB\n")
 	if want := (memory{2.048, 1.536, 0.512}); err != nil || m != want {
-		t.Error(m, err)
+		t.Errorf("memory is %v, %v, want %v", m, err, want)
 	}
 	if _, err := parseMemory("Name:\tingot\n"); err == nil {
 		t.Error("what is missing was made up")

@@ -97,7 +97,7 @@ func TestProportionalMemory(t *testing.T) {
 	t.Parallel()
 	mb, err := parseProportional("00400000-7fff [rollup]\nRss:   4000 kB\nPss:   2000 kB\nPss_Anon:  10 kB\n")
 	if err != nil || math.Abs(mb-2.048) > 1e-9 {
-		t.Error(mb, err)
+		t.Errorf("memory is %v MB, %v, want 2.048", mb, err)
 	}
 	if _, err := parseProportional("00400000-7fff [rollup]\nRss:   4000 kB\n"); err == nil {
 		t.Error("what is missing was made up")

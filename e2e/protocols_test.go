@@ -155,7 +155,7 @@ func callHealth(t *testing.T, s *site, client grpc_health_v1.HealthClient) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Fatal(res, err)
+		t.Fatalf("check is %v, %v, want SERVING", res, err)
 	}
 	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(err) != codes.NotFound {
 		t.Errorf("an error of the app arrives as %v", err)
@@ -168,7 +168,7 @@ func callHealth(t *testing.T, s *site, client grpc_health_v1.HealthClient) {
 	for i := range 5 {
 		got, err := watch.Recv()
 		if err != nil || got.Status == before {
-			t.Fatal(i, got, err)
+			t.Fatalf("answer %d is %v, %v, want a status other than %v", i, got, err, before)
 		}
 		before = got.Status
 		s.get(t, "one", "/next?grpc").want(t, http.StatusOK)
@@ -257,7 +257,7 @@ func protocolEvents(t *testing.T, s *site) {
 				for i := 0; i < 3 && path == "/events"; i++ {
 					got, err := lines.ReadString('\n')
 					if _, blank := lines.ReadString('\n'); err != nil || blank != nil || got != fmt.Sprintf("data: %d\n", i) {
-						t.Fatal(got, err, blank)
+						t.Fatalf("line is %q, %v, want data: %d; the blank line: %v", got, err, i, blank)
 					}
 					s.get(t, "one", "/next").want(t, http.StatusOK)
 				}

@@ -124,7 +124,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 				t.Errorf("stdout is %q, want only the exit status %d", got, test.status)
 			}
 			if strings.Contains(i.transcript(), "started") {
-				t.Error(i.transcript())
+				t.Errorf("transcript is %s, want no start", i.transcript())
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func TestStopWhatIsStubborn(t *testing.T) {
 		t.Errorf("stdout is %q, want status 137 and the exceeded interval as last line", out)
 	}
 	if !strings.Contains(i.transcript(), "v0 exited status=137 signaled cancelled overdue") {
-		t.Error(i.transcript())
+		t.Errorf("transcript is %s, want an overdue exit with status 137", i.transcript())
 	}
 }
 
@@ -299,7 +299,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("exit is %+v, want status 143 and %q", got, want)
 		}
 		if !strings.Contains(i.transcript(), "v0 unhealthy ("+want+")") || strings.Contains(i.transcript(), "v0 healthy") {
-			t.Error(i.transcript())
+			t.Errorf("transcript is %s, want unhealthy with %q and never healthy", i.transcript(), want)
 		}
 	})
 	t.Run("another port", func(t *testing.T) {

@@ -362,10 +362,10 @@ func (w *world) check() {
 		}
 	}
 	if w.told["ended"] != 1 || w.told["started"] > 1 || w.told["healthy"] > w.told["started"] || w.counts[doGrace] > 1 {
-		w.t.Error(w.told)
+		w.t.Errorf("events are %v, want one end, at most one start and no health before it", w.told)
 	}
 	// Ready and not ready alternate, starting with ready.
 	if d := w.told["ready"] - w.told["not-ready"]; d < 0 || d > 1 || w.told["ready"] > 0 && w.told["healthy"] == 0 {
-		w.t.Error(w.told)
+		w.t.Errorf("events are %v, want ready and not ready in turn, after healthy", w.told)
 	}
 }

@@ -177,12 +177,12 @@ func bound(t *testing.T, c *client, instance, app string) login {
 	o, _ := offeringNamed(Postgres)
 	ids := map[string]any{"service_id": o.id, "plan_id": o.plans[0].id, "organization_guid": "o", "space_guid": "s"}
 	if status, answer, err := c.try("PUT", "/v2/service_instances/"+instance, ids); err != nil || status > 201 {
-		t.Fatal(status, answer, err)
+		t.Fatalf("provisioning: %d %v, %v, want 200 or 201", status, answer, err)
 	}
 	ids["bind_resource"] = map[string]any{"app_guid": app}
 	status, answer, err := c.try("PUT", "/v2/service_instances/"+instance+"/service_bindings/"+app, ids)
 	if err != nil || status > 201 {
-		t.Fatal(status, answer, err)
+		t.Fatalf("binding: %d %v, %v, want 200 or 201", status, answer, err)
 	}
 	values := answer["credentials"].(map[string]any)
 	l := login{uri: values["uri"].(string), user: values["username"].(string), database: values["database"].(string), port: int(values["port"].(float64))}

@@ -122,7 +122,7 @@ func TestNotificationsKilled(t *testing.T) {
 	}
 	s := first.backends[Notifications][0]
 	if err := s.bind(t.Context(), i, i.Bindings["b"], "secret"); err != nil || len(made.ids()) != 1 {
-		t.Fatal(made.ids(), err)
+		t.Fatalf("clients are %v, %v, want 1", made.ids(), err)
 	}
 	next := started(t, config)
 	look := time.NewTicker(5 * time.Millisecond)
@@ -146,10 +146,10 @@ func TestNotificationsFail(t *testing.T) {
 	c := clientOf(t, started(t, withNotifications(t, made)))
 	body := bindBodyOf(0, "a")
 	if status, answer, err := c.try(http.MethodPut, "/v2/service_instances/mail", body); err != nil || status != http.StatusCreated {
-		t.Fatal(status, answer, err)
+		t.Fatalf("provisioning: %d %v, %v, want %d", status, answer, err, http.StatusCreated)
 	}
 	if status, _, err := c.try(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body); err != nil || status != http.StatusInternalServerError {
-		t.Fatal(status, err)
+		t.Fatalf("binding: %d, %v, want %d", status, err, http.StatusInternalServerError)
 	}
 	if left := made.ids(); len(left) != 0 {
 		t.Errorf("left over: %v", left)

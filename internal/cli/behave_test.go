@@ -347,7 +347,7 @@ func TestCurl(t *testing.T) {
 		t.Errorf("code %d, want 22", code)
 	}
 	if w.api.calls[len(w.api.calls)-1] != http.MethodGet+" /v3/nothing" {
-		t.Error(w.api.calls)
+		t.Errorf("calls are %q, want GET /v3/nothing as the last", w.api.calls)
 	}
 }
 

@@ -213,7 +213,7 @@ func (f *faultySite) app(name string) (guid, pkg string) {
 	}
 	req, reqErr := http.NewRequestWithContext(f.Context(), http.MethodPost, f.api+"/v3/packages/"+pkg+"/upload", &body)
 	if err != nil || reqErr != nil {
-		f.Fatal(err, reqErr)
+		f.Fatalf("making the upload: form %v, request %v", err, reqErr)
 	}
 	req.Header.Set("Content-Type", form.FormDataContentType())
 	req.Header.Set("Authorization", "bearer "+f.token)

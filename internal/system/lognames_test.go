@@ -26,7 +26,7 @@ func TestEnvelopesFollowNames(t *testing.T) {
 	req.Header.Set("Authorization", "bearer "+token)
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatal(res, err)
+		t.Fatalf("answer is %v, %v, want 200", res, err)
 	}
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)

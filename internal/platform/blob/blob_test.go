@@ -330,7 +330,7 @@ func TestListSizeAndSweep(t *testing.T) {
 		var all []string
 		for item, err := range b.store.List(blob.Packages) {
 			if err != nil || item.Size != 5 || time.Since(item.Modified) > time.Hour*3 {
-				t.Fatal(item, err)
+				t.Fatalf("item is %v, %v, want a recent one of 5 bytes", item, err)
 			}
 			all = append(all, item.Key)
 		}

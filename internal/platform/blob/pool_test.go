@@ -134,7 +134,7 @@ func TestDamagedResource(t *testing.T) {
 		b.add(t, "me", files, 1)
 		all, err := filepath.Glob(filepath.Join(b.dir, "resources", "*"))
 		if err != nil || len(all) != 1 {
-			t.Fatal(all, err)
+			t.Fatalf("resources are %v, %v, want 1", all, err)
 		}
 		if err := spoil(all[0]); err != nil {
 			t.Fatal(err)

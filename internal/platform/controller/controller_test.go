@@ -472,7 +472,7 @@ func TestReadiness(t *testing.T) {
 	w.fake.event(id, initproto.EventBody{Event: initproto.EventNotReady, Reason: "port"})
 	w.await("it takes no requests", func() bool { return len(w.c.Backends("app", "web")) == 0 && !w.rows()[0].Ready })
 	if w.states() != "0RUNNING" {
-		t.Error(w.states())
+		t.Errorf("states are %q, want 0RUNNING", w.states())
 	}
 	w.fake.event(id, initproto.EventBody{Event: initproto.EventReady})
 	w.awaitRunning(1)

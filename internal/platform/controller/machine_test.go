@@ -341,7 +341,7 @@ func TestUnplaced(t *testing.T) {
 		s.feed(event{kind: evFailed, text: "port 9000 is taken"})
 		s.is(creating, platform.InstanceStarting)
 		if s.details != "port 9000 is taken" {
-			t.Error(s.details)
+			t.Errorf("details are %q, want port 9000 is taken", s.details)
 		}
 	}
 	s.feed(event{kind: evFailed, text: "port 9000 is taken"})

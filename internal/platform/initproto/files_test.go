@@ -35,7 +35,7 @@ func TestStateAndSpecFiles(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(dir, SpecFile))
 	if err != nil || info.Mode() != 0o600 {
-		t.Error(info.Mode(), err)
+		t.Errorf("mode is %v, %v, want 0600", info.Mode(), err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {

@@ -318,7 +318,7 @@ func TestWriterIsReopenedWithoutAnyRecord(t *testing.T) {
 	appendTo(t, filepath.Join(dir, segmentName(7)), "o 1 7 0 to")
 	w := openWriter(t, dir, WriterOptions{})
 	if w.Last() != 6 {
-		t.Fatal(w.Last())
+		t.Fatalf("last record is %d, want 6", w.Last())
 	}
 	write(t, w, 7, 8)
 	closeWriter(t, w)

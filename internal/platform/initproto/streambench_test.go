@@ -50,7 +50,7 @@ func FuzzReader(f *testing.F) {
 			return // there are no more numbers
 		}
 		if got, err := w.Append(Stdout, time.Now(), 0, []byte("more")); err != nil || got != seq+1 {
-			t.Fatal(got, err)
+			t.Fatalf("appended record %d, %v, want %d", got, err, seq+1)
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)

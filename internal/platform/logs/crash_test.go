@@ -81,7 +81,7 @@ func TestKill9(t *testing.T) {
 			var stream int
 			var seq uint64
 			if _, err := fmt.Sscan(lines.Text(), &stream, &seq); err != nil {
-				t.Fatal(lines.Text())
+				t.Fatalf("line is %q, want a stream and a number: %v", lines.Text(), err)
 			}
 			told[stream] = seq
 			if n == kill { // and read on what is in the pipe

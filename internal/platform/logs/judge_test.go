@@ -34,7 +34,7 @@ func TestRealClient(t *testing.T) {
 	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
 	got, err := c.Read(t.Context(), "a", time.Time{}, client.WithLimit(1000), client.WithDescending(), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
 	if err != nil || len(got) != 250 || got[0].GetTimestamp() != t0.UnixNano()+249 {
-		t.Fatal(len(got), err)
+		t.Fatalf("%d envelopes, %v, want 250, the newest first", len(got), err)
 	}
 	e := got[0]
 	if e.GetLog().GetType() != loggregator_v2.Log_ERR || e.GetInstanceId() != "1" || e.GetTags()["source_type"] != "APP/PROC/WEB" || e.GetLog().GetPayload()[0] != 249 {

@@ -62,7 +62,7 @@ func TestTornAnywhere(t *testing.T) {
 	whole := sample(t)
 	all, _, err := scan(whole)
 	if err != nil || len(all) != 12 {
-		t.Fatal(len(all), err)
+		t.Fatalf("%d records, %v, want 12", len(all), err)
 	}
 	dir := t.TempDir()
 	for n := range len(whole) {
@@ -78,7 +78,7 @@ func TestTornAnywhere(t *testing.T) {
 		}
 		s, err := Open(dir, Options{})
 		if err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("opening, cut at %d: %v", n, err)
 		}
 		before := int(s.Meta()["a"].Count)
 		positions := map[string]uint64{}
@@ -91,11 +91,11 @@ func TestTornAnywhere(t *testing.T) {
 			}
 		}
 		if err := s.Append(platform.LogLine{App: "a", Source: "API", Text: []byte("new")}); err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("appending, cut at %d: %v", n, err)
 		}
 		s.Stop()
 		if s, err = Open(dir, Options{}); err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("opening again, cut at %d: %v", n, err)
 		}
 		if got := int(s.Meta()["a"].Count); got != before+1 {
 			t.Fatalf("cut at %d: %d lines, then %d", n, before, got)
@@ -122,7 +122,7 @@ func TestStrangeSegments(t *testing.T) {
 	s.Stop()
 	numbers, err := segmentNumbers(filepath.Join(dir, "a"))
 	if err != nil || len(numbers) < 6 {
-		t.Fatal(numbers, err)
+		t.Fatalf("segments are %v, %v, want 6 or more", numbers, err)
 	}
 	path := func(n uint64) string { return s.newApp("a").path(n) }
 	if err := os.Truncate(path(numbers[1]), 1000); err != nil {

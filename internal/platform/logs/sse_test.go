@@ -66,12 +66,12 @@ func (d *desk) followAs(path, bearer, last string) *sse {
 	}
 	d.t.Cleanup(func() { answer.Body.Close() })
 	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != "text/event-stream; charset=utf-8" {
-		d.t.Fatal(answer.Status, kind)
+		d.t.Fatalf("answer is %s of type %q, want 200 with an event stream", answer.Status, kind)
 	}
 	s := &sse{t: d.t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
 	first, err := s.next()
 	if err != nil || first.comment != "connected" {
-		d.t.Fatal(first, err)
+		d.t.Fatalf("first event is %+v, %v, want connected", first, err)
 	}
 	s.begins = first.id
 	return s
@@ -264,7 +264,7 @@ func TestTailEnds(t *testing.T) {
 		e := deleted.event()
 		if e.name == "end" {
 			if e.data != `{"reason":"the app was deleted"}` {
-				t.Error(e.data)
+				t.Errorf("end is %s, want the deleted app as its reason", e.data)
 			}
 			break
 		}

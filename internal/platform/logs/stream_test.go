@@ -32,7 +32,7 @@ func (d *desk) sendEnvelopes(query, bearer string) *sse {
 	}
 	d.t.Cleanup(func() { answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
-		d.t.Fatal(answer.Status)
+		d.t.Fatalf("answer is %s %v, want 200 with an event stream", answer.Status, answer.Header)
 	}
 	return &sse{t: d.t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
 }
@@ -162,7 +162,7 @@ func TestShards(t *testing.T) {
 		n, ctx := 0, t.Context()
 		lines, dropped, err := h.Next(ctx)
 		if n += len(lines); err != nil || dropped != 0 {
-			t.Fatal(dropped, err)
+			t.Fatalf("%d dropped, %v, want none", dropped, err)
 		}
 		counts = append(counts, n)
 	}
@@ -189,14 +189,14 @@ func TestSlowStream(t *testing.T) {
 	}
 	lines, dropped, err := h.Next(t.Context())
 	if err != nil || len(lines) != 10 || dropped != 20 {
-		t.Fatal(len(lines), dropped, err)
+		t.Fatalf("%d lines, %d dropped, %v, want 10 and 20", len(lines), dropped, err)
 	}
 	if totals := d.store.Totals(); totals.Streams != 1 || totals.Dropped != 20 {
 		t.Errorf("totals are %+v, want 1 stream and 20 dropped", totals)
 	}
 	add(t, d.store, line("one", "s", 31, t0, "after"))
 	if lines, dropped, err := h.Next(t.Context()); err != nil || len(lines) != 1 || dropped != 0 || string(lines[0].Text) != "after" {
-		t.Error(len(lines), dropped, err)
+		t.Errorf("%d lines, %d dropped, %v, want only the line after", len(lines), dropped, err)
 	}
 }
 

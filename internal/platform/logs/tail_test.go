@@ -162,7 +162,7 @@ func TestTailOverDamage(t *testing.T) {
 	fill(t, s, "a", 0, 3000)
 	files, err := filepath.Glob(filepath.Join(dir, "a", "*.log"))
 	if err != nil || len(files) < 3 {
-		t.Fatal(files, err)
+		t.Fatalf("segments are %v, %v, want 3 or more", files, err)
 	}
 	b, err := os.ReadFile(files[1])
 	if err != nil {

@@ -176,7 +176,7 @@ func TestGolden(t *testing.T) {
 			case fails:
 				got = messages(err)
 			case err != nil:
-				t.Fatal(messages(err))
+				t.Fatalf("manifest is refused: %v", messages(err))
 			default:
 				got = f.apps()
 				f.stable(m)

@@ -50,7 +50,7 @@ func TestGRPC(t *testing.T) {
 	for range 3 {
 		res, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 		if err != nil || res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Fatal(res, err)
+			t.Fatalf("check is %v, %v, want SERVING", res, err)
 		}
 	}
 	if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "unknown"}); err == nil || !strings.Contains(err.Error(), "NotFound") {
@@ -66,7 +66,7 @@ func TestGRPC(t *testing.T) {
 	for i := range 6 {
 		res, err := watch.Recv()
 		if err != nil || res.Status != want {
-			t.Fatal(i, res, err)
+			t.Fatalf("answer %d is %v, %v, want %v", i, res, err, want)
 		}
 		want = grpc_health_v1.HealthCheckResponse_SERVING
 		if i%2 == 1 {
@@ -116,12 +116,12 @@ func TestHTTP2InBothDirections(t *testing.T) {
 	for i := range 50 {
 		send(t, write, "line %d\n", i)
 		if got, err := lines.ReadString('\n'); err != nil || got != fmt.Sprintf("HTTP/2.0 line %d\n", i) {
-			t.Fatal(got, err)
+			t.Fatalf("line is %q, %v, want HTTP/2.0 line %d", got, err, i)
 		}
 	}
 	write.Close()
 	if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) || res.Trailer.Get("X-Sum") != "50" {
-		t.Error(err, res.Trailer)
+		t.Errorf("end is %v with trailer %v, want %v and X-Sum: 50", err, res.Trailer, io.EOF)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestServerSentEvents(t *testing.T) {
 		lines := bufio.NewScanner(res.Body)
 		for i := range 20 {
 			if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) || !lines.Scan() {
-				t.Fatal(i, lines.Text(), lines.Err())
+				t.Fatalf("line is %q, %v, want data: %d", lines.Text(), lines.Err(), i)
 			}
 			if i < 19 {
 				next <- i + 1
@@ -304,7 +304,7 @@ func TestConnectionClose(t *testing.T) {
 	c, r := f.dial()
 	send(t, c, "GET /x HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n")
 	if res, body := answerTo(t, r, "GET"); body != "app /x" || !res.Close {
-		t.Error(res, body)
+		t.Errorf("answer is %v %q, want app /x and a closed connection", res, body)
 	}
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Error(err)
@@ -318,7 +318,7 @@ func TestConnectionClose(t *testing.T) {
 	for range 3 {
 		send(t, c, "GET / HTTP/1.1\r\nHost: closes.test\r\n\r\n")
 		if res, body := answerTo(t, r, "GET"); body != "bye" || res.Close {
-			t.Error(res, body)
+			t.Errorf("answer is %v %q, want bye and an open connection", res, body)
 		}
 	}
 }

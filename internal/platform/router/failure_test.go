@@ -305,7 +305,7 @@ func TestLargeAnswerInLittleMemory(t *testing.T) {
 		for read := int64(0); read < size; {
 			n, err := io.CopyN(io.Discard, res.Body, size/8)
 			if read += n; err != nil {
-				t.Fatal(read, err)
+				t.Fatalf("after %d bytes of %d: %v", read, size, err)
 			}
 			runtime.ReadMemStats(&now)
 			most = max(most, now.HeapAlloc)

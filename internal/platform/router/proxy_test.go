@@ -208,7 +208,7 @@ func TestClientCertificateHeaderIsRemoved(t *testing.T) {
 			r.Header.Set(k, v)
 		}
 		if res := f.do(r); res.StatusCode != http.StatusOK {
-			t.Fatal(res.StatusCode)
+			t.Fatalf("status is %d, want %d", res.StatusCode, http.StatusOK)
 		}
 		if got["X-Forwarded-Client-Cert"] != nil || got.Get("X-Forwarded-Client-Certificate") == "" {
 			t.Errorf("%s: the app gets %v", name, got)
@@ -242,7 +242,7 @@ func TestHeaders(t *testing.T) {
 	}
 	res := f.do(r)
 	if res.StatusCode != http.StatusOK || host != "app.test:99" {
-		t.Fatal(res.StatusCode, host)
+		t.Fatalf("status is %d, host %q, want 200 and app.test:99", res.StatusCode, host)
 	}
 	for name, want := range map[string]string{
 		"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",

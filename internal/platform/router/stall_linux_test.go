@@ -171,7 +171,7 @@ func TestClientStopsSending(t *testing.T) {
 	lines := bufio.NewReader(res.Body)
 	for _, word := range []string{"one\n", "two\n", "end\n"} {
 		if line, err := lines.ReadString('\n'); err != nil || line != word {
-			t.Fatal(line, err)
+			t.Fatalf("line is %q, %v, want %q", line, err, word)
 		}
 		if n := router.BreakOffStalled(f.proxy, future); n != 0 {
 			t.Error("a conversation was broken off")

@@ -339,7 +339,7 @@ func TestCancel(t *testing.T) {
 	<-log2.until("waiting")
 	cancel()
 	if s := <-second; !errors.Is(s.err, staging.ErrInterrupted) {
-		t.Fatal(s.err)
+		t.Fatalf("error is %v, want %v", s.err, staging.ErrInterrupted)
 	}
 	for range 2 {
 		if err := w.Cancel(context.Background(), "build"); err != nil {

@@ -154,7 +154,7 @@ func TestAway(t *testing.T) {
 	// A position that was cut short: rather twice than never.
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
+		t.Fatalf("positions are %v, %v, want 1", files, err)
 	}
 	if err := os.WriteFile(files[0], []byte(`{"app":"a","sent":19`), 0o600); err != nil {
 		t.Fatal(err)
