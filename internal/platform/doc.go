@@ -1,9 +1,10 @@
-// Package platform holds the nouns of the platform and their rules: apps, processes,
-// sidecars, droplets, routes, organizations, spaces, roles. Validation and
-// permission rules live here, and the interface of the store that keeps them.
-// There is no I/O in this package.
+// Package platform defines the types of the application platform and their rules:
+// apps, processes, sidecars, droplets, routes, services, organizations, spaces and
+// roles, what values they may have (CheckAppName and others), and who may do what
+// with them (permissions.go). It also defines Store, the interface of the database
+// that keeps them. There is no I/O in this package.
 //
-// Every part of the platform imports it.
+// Every other package of the platform imports it.
 //
 // Imports: base/fault.
 package platform

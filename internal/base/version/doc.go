@@ -1,4 +1,5 @@
-// Package version identifies the build.
+// Package version has the version of the build, which `ingot version`, the API and
+// the logs show.
 //
 // Imports: the standard library only.
 package version

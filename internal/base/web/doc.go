@@ -1,13 +1,14 @@
-// Package web is the foundation of every HTTP API of Ingot: the route table
-// with its authorization decisions, request ids, limits, panic recovery, and
-// the mapping of errors to responses.
+// Package web is the foundation of the HTTP APIs of Ingot (all but the bundled
+// broker, which uses a library of its own): the route table with its
+// authorization decisions, request ids, limits, panic recovery, and the mapping
+// of errors to responses.
 //
 //	Server ─▶ Pipeline (request id, recovery, access log) ─▶ Mux ─▶ route:
 //	          limits ─▶ Access decision ─▶ handler ─▶ error to body
 //
-// A route cannot be registered without an Access, and no other package may create
-// a router (package archtest checks this), so that no route lacks an authorization
-// decision.
+// A route cannot be registered without an Access, and no other package may
+// create a router (package archtest checks this), so that no route lacks an
+// authorization decision.
 //
 // It must not import any service.
 //

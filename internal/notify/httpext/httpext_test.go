@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"ingot/internal/notify"
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
-func world(t *testing.T) (*facetest.World, string) {
+func world(t *testing.T) (*apitest.World, string) {
 	t.Helper()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"Shop","notifications":{"news":{"description":"News of the shop"},"fire":{"description":"Fire","critical":true}}}`, 204, "")
 	return w, c
 }
 
 // fail lets the only waiting message fail.
-func fail(t *testing.T, w *facetest.World) int64 {
+func fail(t *testing.T, w *apitest.World) int64 {
 	t.Helper()
 	claimed, err := w.Store.Claim(t.Context(), "test", 10, time.Minute)
 	if err != nil || len(claimed) == 0 {
@@ -133,7 +133,7 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		}
 		return found["u-1"]
 	}
-	form := func(values ...string) facetest.Answer {
+	form := func(values ...string) apitest.Answer {
 		body := url.Values{}
 		for i := 0; i+1 < len(values); i += 2 {
 			body.Set(values[i], values[i+1])

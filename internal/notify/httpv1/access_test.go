@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
 var variable = regexp.MustCompile(`\{\w+\}`)
@@ -14,7 +14,7 @@ var variable = regexp.MustCompile(`\{\w+\}`)
 // that has every scope but those that are needed.
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	for version, routes := range w.Routes {
 		for _, r := range routes {
 			path := variable.ReplaceAllString(r.Pattern, "x")
@@ -27,7 +27,7 @@ func TestScopes(t *testing.T) {
 				t.Errorf("%s %s with a broken token: %s", r.Method, path, a.Message())
 			}
 			var others []string
-			for _, s := range append([]string{"notification_preferences.read", "notification_preferences.write"}, facetest.All...) {
+			for _, s := range append([]string{"notification_preferences.read", "notification_preferences.write"}, apitest.All...) {
 				needed := false
 				for _, n := range r.Scopes {
 					needed = needed || n == s
@@ -48,7 +48,7 @@ func TestScopes(t *testing.T) {
 
 func TestUnknownPathsAndMethods(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("c")
 	w.Expect(1, c, "GET", "/info/", "", 404, "")
 	w.Expect(1, c, "POST", "/users/a/b", "{}", 404, "")

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
 const goodRegistration = `{"source_name":"Shop","notifications":{"news":{"description":"News"},"fire":{"description":"Fire","critical":true}}}`
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 
@@ -53,7 +53,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-func statusAnd(a facetest.Answer) string {
+func statusAnd(a apitest.Answer) string {
 	return strings.TrimSpace(strings.Join([]string{itoa(a.Status), a.Message()}, " "))
 }
 
@@ -63,7 +63,7 @@ func itoa(n int) string {
 
 func TestKindsLeftOutAreDeleted(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	kinds := func() string {
 		var all map[string]struct{ Notifications map[string]any }
@@ -100,7 +100,7 @@ func TestKindsLeftOutAreDeleted(t *testing.T) {
 
 func TestCriticalNeedsItsScopeOnEveryRoute(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	plain := w.Client("shop", "notifications.manage", "notifications.write")
 	const refused = "UAA Scopes Error: Client does not have authority to register critical notifications."
 	w.Expect(1, plain, "PUT", "/notifications", goodRegistration, 422, refused)
@@ -116,7 +116,7 @@ func TestCriticalNeedsItsScopeOnEveryRoute(t *testing.T) {
 
 func TestUpdateKind(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 	for body, want := range map[string]string{

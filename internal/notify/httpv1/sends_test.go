@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"ingot/internal/notify"
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
-func registered(t *testing.T) (*facetest.World, string) {
+func registered(t *testing.T) (*apitest.World, string) {
 	t.Helper()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 	return w, c
@@ -140,7 +140,7 @@ func TestMessagesAreTheSenders(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w, c := registered(t)
-	send := func(bearer, path, body string) facetest.Answer {
+	send := func(bearer, path, body string) apitest.Answer {
 		return w.Call(1, bearer, "POST", path, body, "Idempotency-Key", "key-1", "X-Vcap-Request-Id", "r")
 	}
 	first := send(c, "/users/u", `{"kind_id":"news","text":"t"}`)
@@ -178,7 +178,7 @@ func TestAsyncSend(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	w := facetest.Limited(t, notify.Limits{Requests: 0.001, Burst: 2, Queue: 1})
+	w := apitest.Limited(t, notify.Limits{Requests: 0.001, Burst: 2, Queue: 1})
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 	w.Expect(1, c, "POST", "/users/u", `{"kind_id":"news","text":"t"}`, 200, "")

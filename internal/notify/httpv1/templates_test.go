@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"ingot/internal/notify"
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
-func create(t *testing.T, w *facetest.World, bearer, body string) string {
+func create(t *testing.T, w *apitest.World, bearer, body string) string {
 	t.Helper()
 	var made map[string]string
 	w.Expect(1, bearer, "POST", "/templates", body, 201, "").Into(&made)
@@ -20,7 +20,7 @@ func create(t *testing.T, w *facetest.World, bearer, body string) string {
 
 func TestTemplates(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	id := create(t, w, c, `{"name":"Big 🎉","subject":"S {{.Subject}}","text":"T {{.Text}}","html":"<b>{{.HTML}}</b>","metadata":{"a":[1]}}`)
 	plain := create(t, w, c, `{"name":"","html":null}`)
@@ -70,7 +70,7 @@ func TestTemplates(t *testing.T) {
 
 func TestDefaultTemplate(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	var shown map[string]any
 	w.Expect(1, c, "GET", "/default_template", "", 200, "").Into(&shown)
@@ -88,7 +88,7 @@ func TestDefaultTemplate(t *testing.T) {
 
 func TestAssociations(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 	id := create(t, w, c, `{"name":"n","html":"h"}`)
@@ -130,7 +130,7 @@ func TestAssociations(t *testing.T) {
 // administrator, who also changes the default.
 func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	rights := []string{"notification_templates.read", "notification_templates.write"}
 	shop, bank, admin := w.Client("shop", rights...), w.Client("bank", rights...), w.Client("operator", "notifications.admin")
 	const body = `{"name":"n","html":"h"}`

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
-	"ingot/internal/notify/facetest"
+	"ingot/internal/notify/apitest"
 )
 
 type resource struct {
@@ -24,20 +24,20 @@ type resource struct {
 	} `json:"_links"`
 }
 
-func make2(t *testing.T, w *facetest.World, bearer, path, body string) resource {
+func make2(t *testing.T, w *apitest.World, bearer, path, body string) resource {
 	t.Helper()
 	var made resource
 	w.Expect(2, bearer, "POST", path, body, 201, "").Into(&made)
 	return made
 }
 
-func status(a facetest.Answer) string {
+func status(a apitest.Answer) string {
 	return strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Message()))
 }
 
 func TestRoot(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	if a := w.Expect(2, "", "GET", "/info", "", 200, ""); strings.TrimSpace(a.Body) != `{"version":2}` {
 		t.Errorf("info: %s", a.Body)
 	}
@@ -50,7 +50,7 @@ func TestRoot(t *testing.T) {
 
 func TestSenders(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c, other := w.Client("shop"), w.Client("other")
 	s := make2(t, w, c, "/senders", `{"name":"shop","more":1}`)
 	if again := make2(t, w, c, "/senders", `{"name":"shop"}`); again.ID != s.ID {
@@ -91,7 +91,7 @@ func TestSenders(t *testing.T) {
 
 func TestCampaignTypes(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c, other, plain := w.Client("shop"), w.Client("other"), w.Client("shop", "notifications.write")
 	s := make2(t, w, c, "/senders", `{"name":"shop"}`)
 	types := "/senders/" + s.ID + "/campaign_types"
@@ -135,7 +135,7 @@ func TestCampaignTypes(t *testing.T) {
 
 func TestTemplates(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	c, other, plain := w.Client("shop"), w.Client("other"), w.Client("shop", "notifications.write")
 	made := make2(t, w, c, "/templates", `{"name":"n","text":"{{.Text}}"}`)
 	if made.Subject != "{{.Subject}}" || made.Links["self"].Href != "/templates/"+made.ID {
@@ -182,7 +182,7 @@ func TestTemplates(t *testing.T) {
 
 func TestCampaigns(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	w.Directory.People(2)
 	w.Directory.Members["space-1"] = []string{"user-00000", "user-00001"}
 	c, other, plain := w.Client("shop"), w.Client("other"), w.Client("shop", "notifications.write")
@@ -258,7 +258,7 @@ func TestCampaigns(t *testing.T) {
 
 func TestUnsubscribers(t *testing.T) {
 	t.Parallel()
-	w := facetest.New(t)
+	w := apitest.New(t)
 	w.Directory.People(1)
 	c := w.Client("shop")
 	s := make2(t, w, c, "/senders", `{"name":"shop"}`)

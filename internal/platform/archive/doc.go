@@ -6,12 +6,11 @@
 //   - Names. The names seen so far are kept as a tree (see tree.go). An entry is
 //     refused if its name is absolute, has "..", a NUL or (zip) a backslash, is too
 //     long or too deep, passes through a link or a file, or replaces one kind of entry
-//     by another. A file that comes twice is allowed: the later wins,
-//     as tar has it.
+//     by another. A file that comes twice is allowed: the last one wins, as in tar.
 //   - Links. A symbolic link may point to anything inside the root, through other
-//     links too, whatever the order of the entries. So they are judged when all
-//     names are known, and made on the disk last of all: nothing is ever written
-//     through a link. A hard link names an earlier file.
+//     links too, in any order of the entries. So links are checked once all names
+//     are known, and created last: nothing is ever written through a link. A hard
+//     link names an earlier file.
 //   - Sizes. Bytes are counted while they are inflated; what a header says is only
 //     used to refuse sooner. Names, nesting, inflated bytes, their ratio to the
 //     archive's size and the memory for a zip's directory are limited.
@@ -20,13 +19,13 @@
 //     was extracted can also be removed.
 //
 // Every refusal is a fault.Unprocessable that names the entry and the reason. An
-// error of the source (a reader that failed) is passed on as it is.
+// error of the source (a reader that failed) is returned unchanged.
 //
 // Extraction goes through os.Root, so that even a process that changes the
-// directory at the same time cannot redirect it outside. The directory must be empty, and after
-// an error it is empty again.
+// directory at the same time cannot redirect it outside. The directory must be
+// empty, and after an error it is empty again.
 //
-// It must not know which archives there are, or where they are kept.
+// It does not know which archives there are, or where they are stored.
 //
 // Imports: base/fault, github.com/klauspost/compress/flate,
 // github.com/klauspost/compress/gzip.

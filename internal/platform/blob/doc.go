@@ -5,10 +5,9 @@
 //
 // A blob is one file, DIR/<kind>/<key>: the content, then 72 bytes with its size
 // and checksums (see trailer.go). It is written to DIR/tmp, synced, and renamed;
-// so it is there whole or not at all, whatever breaks down when, and a reader
-// keeps what it opened when the key is written again or deleted. Tools that read
-// the content by its own marks (unzip, gunzip) can be used on the files; the latter
-// warns about what follows.
+// so after any crash it exists completely or not at all, and a reader keeps what
+// it opened when the key is written again or deleted. Tools that ignore trailing
+// data (unzip, gunzip) can be used on the files; gunzip warns about it.
 //
 // There is no index and nothing is kept in memory, so that several servers can
 // share a directory on one file system. What a crash leaves in DIR/tmp is removed
@@ -25,16 +24,15 @@
 // file.
 //
 // So every file in the pool belongs to a scope, and is matched and opened in that
-// scope only. The scope should be the user who uploads, by issuer and id (the request
-// to match names no space or app, so a space would not do, and people of one space
-// need not trust each other's laptops either). A collision can then only be used
-// against oneself. The price is that equal files of different people are kept
-// twice; the pool is bounded and drops what was not used for longest.
+// scope only. The scope should be the user who uploads, by issuer and id. It cannot
+// be a space, because the request to match names none. A collision can then only be
+// used against oneself. The price is that equal files of different users are stored
+// twice; the pool is bounded and removes the least recently used files.
 //
 // The pool is only a cache: its files are not synced when they are written, but
 // compared with their checksum when they are opened, and removed if they differ.
 //
-// It must not know who owns a blob, or which are to be kept.
+// It does not know who owns a blob, or which are still used: see package cleanup.
 //
 // Imports: base/fault.
 package blob

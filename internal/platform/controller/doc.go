@@ -1,6 +1,7 @@
-// Package controller keeps app instances in their desired state: every process of
-// a started app has the wanted number of instances of its current version, and the
-// routes lead to those that are ready.
+// Package controller keeps app instances in their desired state: every process
+// of a started app has the wanted number of instances of its current version,
+// and the routes lead to those that are ready. RoutePublisher fills the router's
+// table, and Tasks runs tasks.
 //
 //	store ──wanted──▶ pass ──▶ machine ──▶ rows, audit events   (one transaction)
 //	                   ▲                    route table           (before a signal)
@@ -11,12 +12,12 @@
 //	             └──── pump: records of an instance ──▶ logs
 //
 // One goroutine at a time works on an app, in a pass. A pass reads the desired
-// state, takes the queued events, asks the state machine of each instance slot (a
-// process and an index) for the actions that follow, writes the rows, and only
-// then acts. So at whatever moment the server dies, the rows tell the next one
-// what was in progress: an instance has a row before it is started, its row says
-// STOPPING before it is signalled, and a crash is counted and recorded in one
-// transaction.
+// state, takes the queued events, asks the state machine of each instance slot
+// (a process and an index) for the actions that follow, writes the rows, and
+// only then acts. So at whatever moment the server dies, the rows tell the next
+// one what was in progress: an instance has a row before it is started, its row
+// says STOPPING before it is signalled, and a crash is counted and recorded in
+// one transaction.
 //
 // The states of a slot, drawn in full in machine.go:
 //
@@ -34,15 +35,18 @@
 // Their records are read on from where the logs end, so that no line is missing
 // or duplicated.
 //
-// A RoutePublisher turns routes and destinations into entries of a route table. A
-// destination contributes only the instances that are running and ready and opened
-// its port when they were started: requests never reach another process. It reads
-// all routes once, at its start. After that, transactions announce the routes they
-// changed, and only those are read; a slow walk finds what was not announced.
+// A RoutePublisher turns routes and destinations into entries of a route table.
+// A destination contributes only the instances that are running and ready and
+// opened its port when they were started: requests never reach another process.
+// It reads all routes once, at its start. After that, transactions announce the
+// routes they changed, and only those are read; a slow walk finds what was not
+// announced.
 //
 // Tasks runs the tasks of apps: one-off instances, which end with their command,
-// are never restarted and have no routes. It shares the interfaces to store and
-// engine with the Controller, but no mutable state.
+// are never restarted and have no routes. Tasks finds them in the store when it
+// is kicked and from time to time, adopts those that run after a restart, reads
+// their records into the logs, and writes the result. It shares the interfaces
+// to store and engine with the Controller, but no mutable state.
 //
 // The package must not import engines, databases, logs, router or HTTP APIs: it
 // defines small interfaces for what it needs from them.

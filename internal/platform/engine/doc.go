@@ -11,7 +11,7 @@
 //
 // Package enginetest is the conformance suite of every engine.
 //
-// Engines are in the folders below and import nothing else of the platform but
+// Engines are in the folders below. Of the platform they import this package, local,
 // initproto and archive.
 //
 // Imports: base/background, platform/initproto.

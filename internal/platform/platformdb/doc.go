@@ -1,19 +1,19 @@
-// Package platformdb implements platform.Store on SQLite and PostgreSQL, and holds
-// the migrations for its tables.
+// Package platformdb implements platform.Store on SQLite and PostgreSQL, and
+// holds the migrations for its tables.
 //
-// Every noun is described by one table[T]: its columns, the fields a query may
+// Every type is described by one table[T]: its columns, the fields a query may
 // name, and who sees it. tenancy.go, routing.go, apps.go, artifacts.go and
-// operations.go hold the descriptors; column.go is how a field is stored,
-// query.go how a platform.Query becomes SQL, repo.go what is done with it,
-// derived.go the tables that exist for looking up only, and visibility.go the
-// rules of Cloud Foundry for readers. A field is every column that is not a
-// list, a map or a secret, and what a descriptor calls virtual.
+// operations.go hold the descriptors; column.go says how a field is stored,
+// query.go turns a platform.Query into SQL, repo.go runs it, derived.go has the
+// lookup tables, and visibility.go the rules for what a reader sees. A field is
+// every column that is not a list, a map or a secret, and what a descriptor
+// calls virtual.
 //
 // Where the contract of platform.Store leaves a choice, this package behaves so:
 //
 //   - Names of organizations, spaces, apps, domains, buildpacks and stacks, and
-//     hosts of routes, are compared with A to Z taken as a to z, also in queries
-//     and order. All other text is exact.
+//     hosts of routes, are compared with A to Z folded to lower case, also in
+//     queries and order. All other text is exact.
 //   - What is absent is the zero value: an empty text, 0, the zero time. It
 //     equals itself, comes before all others, and is what OpNull matches.
 //     A time that is not set is therefore before now.
@@ -29,12 +29,11 @@
 //   - After fault.Conflict the transaction is lost, as after any statement that
 //     failed: return from it.
 //   - Nothing is deleted but what was asked for: what belongs to it is the
-//     caller's to delete, in the same transaction. DeleteAll takes no notice of
-//     order and page.
-//   - An EnvGroup that was never set is empty. Flags and groups are updated now,
-//     whatever they say.
-//   - An unknown field, or a value that is not of its type, is a mistake of the
-//     program: an error without a code.
+//     caller's to delete, in the same transaction. DeleteAll ignores order and page.
+//   - An EnvGroup that was never set is empty. The store sets UpdatedAt of flags and
+//     groups.
+//   - An unknown field, or a value of another type, is a programming error: the
+//     error has no code.
 //
 // It must not import a driver, another store, or the API. Only system, bench and
 // tests import it.

@@ -1,12 +1,13 @@
-// Package services creates, updates and deletes service instances and bindings. It
-// stores each operation with a job, calls the broker, and polls it until the
-// operation is finished, across restarts of the server.
+// Package services creates, updates and deletes service instances and bindings
+// through service brokers, the bundled one and others. It stores each operation
+// with a job, calls the broker, and polls it until the operation is finished,
+// across restarts of the server.
 //
-// The rows of an operation (an instance "create in progress", and a job) are stored
-// in one transaction before the broker is called. A worker takes the job with a
-// lease, performs one step (a call or a poll), and stores the result together with
-// the next step. If the worker dies, its lease expires and the step is repeated:
-// calls of the Open Service Broker API are idempotent.
+// The rows of an operation (an instance "create in progress", and a job) are
+// stored in one transaction before the broker is called. A worker takes the job
+// with a lease, performs one step (a call or a poll), and stores the result
+// together with the next step. If the worker dies, its lease expires and the
+// step is repeated: calls of the Open Service Broker API are idempotent.
 //
 //	        ┌──────────done─────────▶ succeeded ◀─────────────┐
 //	        │                                                 │
@@ -19,8 +20,8 @@
 // A create whose outcome is unknown (a timeout, garbage, a poll that took too
 // long) fails, and a cleanup removes what the broker may have made.
 //
-// Package osb is the client of brokers, brokertest a broker for tests. The package
-// must not import the API or implementations of the store.
+// Package osb is the client of brokers, brokertest a broker for tests. The
+// package must not import the API or implementations of the store.
 //
 // Imports: base/background, base/fault, platform, platform/actions,
 // platform/services/osb, github.com/google/uuid,

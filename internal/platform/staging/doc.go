@@ -1,6 +1,7 @@
-// Package staging makes droplets of packages. It chooses buildpacks, runs
-// ingot-builder with them in an instance of an engine, and keeps what comes
-// out.
+// Package staging builds droplets from packages: it chooses buildpacks, runs
+// ingot-builder with them in an instance, and stores the droplet. Builds is the
+// queue: it takes builds from the store, also those that another server process
+// left, and writes their results.
 //
 //	package ─┐
 //	buildpacks ─┼─▶ instance, named like the build ──▶ droplet, build cache
@@ -16,17 +17,17 @@
 //	                      Stop, or the caller's context ends ─┴─▶ ErrInterrupted: the
 //	                      instance goes on, and Stage of the same build adopts it
 //
-// Java and sidecars: a Java virtual machine takes all the memory it is told of,
-// so a sidecar without a memory of its own has none. Staging fails then, see
+// Java and sidecars: a Java virtual machine uses all memory it is given, so a
+// sidecar without its own memory limit is left with none. Staging fails then, see
 // platform.CheckSidecars. A custom buildpack asks for the same by the line
 // "needs_sidecar_memory: true" in its manifest.yml, or in the
-// deps/INDEX/config.yml that it writes. Of any other buildpack that is given by
-// its URL nothing is known: staging warns, see platform.SidecarWarning.
+// deps/INDEX/config.yml that it writes. Nothing is known about other buildpacks
+// given by URL: staging warns, see platform.SidecarWarning.
 //
-// What comes from an application (the package, the droplet, result.json) is a
-// stranger's: archives pass through package archive, everything is bounded.
+// What an application produces (the package, the droplet, result.json) is
+// untrusted: archives are read with package archive, and everything is bounded.
 //
-// It must not import a face or a store.
+// It must not import the API or implementations of the store and of engines.
 //
 // Imports: base/background, base/fault, base/safedial, platform,
 // platform/actions, platform/archive, platform/blob, platform/engine,

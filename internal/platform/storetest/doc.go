@@ -1,7 +1,6 @@
-// Package storetest holds the suite that every platform.Store must pass, whatever it
-// keeps its data in. It is the contract of platform.Store in a form that can fail: what
-// is stored comes back whole, which fields a query may name, what a reader sees,
-// and that transactions are what they say.
+// Package storetest contains the tests that every implementation of platform.Store
+// must pass: data is returned unchanged, queries accept the documented fields, a
+// reader sees what the permissions allow, and transactions are atomic and isolated.
 //
 // The suite asks for an empty store for each of its parts and runs them all in
 // parallel. It sees a store only through the interface.

@@ -19,7 +19,7 @@
 // received, and that message is retried later; several such failures in a row open
 // a circuit breaker, and the other messages are postponed without another attempt.
 //
-// It must not import packages that make or store messages.
+// It must not import packages that decide what is sent, or the store.
 //
 // Imports: base/background, notify, notify/mail/compose,
 // github.com/sony/gobreaker/v2.

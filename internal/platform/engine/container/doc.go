@@ -33,8 +33,8 @@
 //	directory ─▶ disk, layers mounted ─▶ created ─▶ connected ─▶ committed ─▶ released
 //	└────────────────────── removed ──────────────────────────────────────┘ └ adopted
 //
-// The package must not import another engine, or anything of the platform but
-// package engine.
+// The package must not import another engine, or parts of the platform that use
+// engines.
 //
 // Imports: base/background, base/safedial, platform/engine,
 // platform/engine/local, platform/initproto, github.com/creack/pty,

@@ -19,8 +19,8 @@
 //
 // It needs Linux, because it finds processes through /proc.
 //
-// The package must not import another engine, or anything of the platform but
-// package engine.
+// The package must not import another engine, or parts of the platform that use
+// engines.
 //
 // Imports: base/background, base/fault, platform/engine, platform/engine/local,
 // platform/initproto, golang.org/x/sys/unix.

@@ -1,6 +1,6 @@
-// Package brokertest is a service broker for tests, in memory: its plans work
-// at once, later, never, slowly, or answer garbage, and a test can look at what
-// it has and put other answers in its mouth.
+// Package brokertest is a service broker for tests, in memory. Its plans succeed at
+// once, later, never or slowly, or answer garbage; a test can inspect its instances
+// and replace its answers.
 //
 // Imports: the standard library only.
 package brokertest

@@ -1,7 +1,6 @@
-// Package lifecycle makes a droplet of an application with buildpacks. It is
-// the whole of the program ingot-builder, which runs inside a staging instance,
-// and the words that it and the server exchange: Plan in, Result and an exit
-// status out.
+// Package lifecycle implements ingot-builder, the program that builds a droplet
+// with buildpacks inside a staging instance, and defines what it and the server
+// exchange: Plan in, Result and an exit status out.
 //
 // The home directory of a staging instance:
 //
@@ -21,13 +20,13 @@
 //	   └─────▶ compile, of a buildpack of the old kind ──────┘
 //	             223
 //
-// When no bin/detect takes the application, buildpacks with a bin/detect-last are
-// asked by that: our own word, for signs that mean something only if nothing else
-// was found. Buildpacks that are named need not detect it; what they say is shown.
+// If no bin/detect accepts the application, buildpacks get a second chance with
+// bin/detect-last, an Ingot extension for weak evidence. Explicitly named
+// buildpacks are used even if their detect fails; its output is shown.
 //
 // Everything it reads was written by the application or a buildpack, so files
-// are bounded; but it runs as the same user as they do and guards nothing from
-// them. The server has to judge what comes out.
+// are bounded; but it runs as the same user and cannot protect anything from them.
+// The server has to check the result.
 //
 // The program has to stay small and run in any root file system.
 //

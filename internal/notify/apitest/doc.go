@@ -1,4 +1,4 @@
-// Package facetest runs the notification service for tests of its HTTP APIs: the
+// Package apitest runs the notification service for tests of its HTTP APIs: the
 // real store and service, a directory of fake users, and no delivery. Every
 // response is validated against the service's own OpenAPI description.
 //
@@ -11,4 +11,4 @@
 // github.com/getkin/kin-openapi/routers,
 // github.com/getkin/kin-openapi/routers/legacy, github.com/go-jose/go-jose/v4,
 // github.com/go-jose/go-jose/v4/jwt.
-package facetest
+package apitest

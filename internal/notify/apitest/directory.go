@@ -1,4 +1,4 @@
-package facetest
+package apitest
 
 import (
 	"context"
