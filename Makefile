@@ -9,8 +9,8 @@ SHELL         := bash
 
 VERSION  := $(shell scripts/version)
 GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
-# The race detector also checks pointers in the SQLite library, which is C turned into
-# Go and nearly half of the time of tests: not there.
+# With -race the compiler also adds pointer checks. In the SQLite library, which is
+# translated from C, they took nearly half of the time of tests.
 RACE      = -race -gcflags=modernc.org/...=-d=checkptr=0
 ARGS     ?=
 FUZZTIME ?= 1s
