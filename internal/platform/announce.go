@@ -22,7 +22,7 @@ func (c *Changes) Add(more Changes) {
 	c.Names = c.Names || more.Names
 }
 
-// Sink is told of changes by a store.
+// Sink receives the changes that transactions of a store announce.
 type Sink interface {
 	// Changed is called after a transaction has committed, before Update returns
 	// to its caller, with what the transaction announced. A transaction that was

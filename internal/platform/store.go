@@ -2,7 +2,7 @@ package platform
 
 import "context"
 
-// Store stores the nouns. All access is through transactions: View reads one
+// Store stores the resources of the platform. All access is through transactions: View reads one
 // snapshot and cannot write; Update is serializable and atomic, and may run its
 // function more than once.
 //

@@ -103,3 +103,25 @@ func TestAnnounceAgain(t *testing.T) {
 		t.Errorf("got %+v, want %+v", to.told, want)
 	}
 }
+
+// faultySink panics.
+type faultySink struct{}
+
+func (faultySink) Changed(context.Context, platform.Changes) { panic("a fault in the sink") }
+
+// TestSinkPanics checks that a committed write succeeds even if its sink panics.
+func TestSinkPanics(t *testing.T) {
+	t.Parallel()
+	store := platformdb.New(dbtest.Migrated(t, db.SQLite, platformdb.Migrations))
+	store.Notify(faultySink{})
+	org := &platform.Organization{Name: "a"}
+	if err := store.Update(t.Context(), func(tx platform.Tx) error {
+		tx.Announce(platform.Changes{Names: true})
+		return tx.Organizations().Insert(org)
+	}); err != nil {
+		t.Errorf("the write returned %v, want success", err)
+	}
+	if err := store.View(t.Context(), func(tx platform.Tx) error { _, err := tx.Organizations().Get(org.GUID); return err }); err != nil {
+		t.Errorf("the organization cannot be read: %v", err)
+	}
+}

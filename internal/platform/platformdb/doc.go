@@ -38,5 +38,6 @@
 // It must not import a driver, another store, or the API. Only system, bench and
 // tests import it.
 //
-// Imports: base/db, base/fault, platform, github.com/google/uuid.
+// Imports: base/background, base/db, base/fault, platform,
+// github.com/google/uuid.
 package platformdb

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/platform"
 )
@@ -17,7 +18,7 @@ var files embed.FS
 // Migrations are the tables of this store.
 var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migrations")}
 
-// SealedColumns are those to seal anew when the server's key is exchanged.
+// SealedColumns are the columns to encrypt again when the server has a new key.
 var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
@@ -73,7 +74,8 @@ func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
 		changes.Lines = nil // the commit may have failed
 	}
 	if wanted && s.sink != nil && (len(changes.Lines)+len(changes.Routes) > 0 || changes.Names) {
-		s.sink.Changed(ctx, changes)
+		// It is committed: a failure of the sink must not look like one of the write.
+		background.Safely("announce changes", func() { s.sink.Changed(ctx, changes) })
 	}
 	return err
 }
