@@ -97,10 +97,8 @@ func (u *unpacker) entry(name, target string, h *tar.Header, body io.Reader) err
 	if u.names++; u.names > maxNames {
 		return agentproto.Errorf(agentproto.TooLarge, "more than %d files", maxNames)
 	}
-	if dir := filepath.Dir(name); dir != "." {
-		if err := u.root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := u.parent(filepath.Dir(name)); err != nil {
+		return err
 	}
 	mode := h.FileInfo().Mode().Perm()
 	switch h.Typeflag {
@@ -128,6 +126,23 @@ func (u *unpacker) entry(name, target string, h *tar.Header, body io.Reader) err
 		return nil
 	}
 	return agentproto.Errorf(agentproto.Malformed, "an entry of type %q", h.Typeflag)
+}
+
+// parent makes a directory and those above it. A file of an earlier archive is replaced.
+func (u *unpacker) parent(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	err := u.root.MkdirAll(dir, 0o755)
+	if err == nil {
+		return nil
+	}
+	for above := dir; above != "."; above = filepath.Dir(above) {
+		if info, missing := u.root.Lstat(above); missing == nil && info.Mode().IsRegular() {
+			return errors.Join(u.root.Remove(above), u.root.MkdirAll(dir, 0o755))
+		}
+	}
+	return err
 }
 
 // clear removes what is in the way.
