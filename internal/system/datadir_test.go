@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/base/version"
 )
 
@@ -87,9 +88,7 @@ func TestDataDirVersion(t *testing.T) {
 				if err := json.Unmarshal(text, &found); err != nil || found != (versionFile{version.DataFormat, version.Version}) {
 					t.Errorf("version file is %s, %v, want this version", text, err)
 				}
-				if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
-					t.Errorf("mode %v", info.Mode())
-				}
+				testkit.CheckMode(t, dir, 0o700)
 				return
 			}
 			for _, word := range tc.refused {
