@@ -19,8 +19,8 @@ import (
 func newAlerts(b *frontend, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
 	return alerts.New(alerts.Config{
 		Store: r.store, File: dir.file("herald.json"), Log: log,
-		Lines: func(_ context.Context, app string, n int) ([]string, error) {
-			entries, err := r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
+		Lines: func(ctx context.Context, app string, n int) ([]string, error) {
+			entries, err := r.logs.Read(ctx, app, logs.ReadQuery{Limit: n, Descending: true})
 			slices.Reverse(entries)
 			lines := make([]string, len(entries))
 			for i, e := range entries {

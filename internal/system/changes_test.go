@@ -11,6 +11,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
 )
@@ -29,7 +30,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	to, err := logs.Open(t.TempDir(), logs.Options{})
+	to, err := logfiles.Open(t.TempDir(), logfiles.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("created", true)
-		lines, err := to.Read(app.GUID, logs.ReadQuery{})
+		lines, err := to.Read(t.Context(), app.GUID, logs.ReadQuery{})
 		if err != nil || len(lines) != 1 || lines[0].Source != "API" || lines[0].Time.IsZero() {
 			t.Errorf("%s: the app's log is %+v, %v; want one line of the API", name, lines, err)
 		}
