@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logdb"
@@ -22,12 +23,12 @@ var LogStores = []string{logStoreAuto, logStoreFiles, logStorePostgres}
 
 // openLogs opens the log store of --log-store. auto means PostgreSQL where several servers
 // share the instances of apps, so that each finds the lines of all, otherwise files.
-func openLogs(ctx context.Context, dir *dataDir, d *db.DB, c Config) (logs.Store, error) {
+func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, c Config) (logs.Store, error) {
 	shared := c.Engine == "kubernetes" && d.Dialect() == db.Postgres
 	if c.LogStore == logStorePostgres || c.LogStore == logStoreAuto && shared {
 		return logdb.Open(ctx, d, logdb.Options{Log: c.Log})
 	}
-	return logfiles.Open(dir.file("logs"), logfiles.Options{Log: c.Log})
+	return logfiles.Open(dir.File("logs"), logfiles.Options{Log: c.Log})
 }
 
 func (c Config) checkLogStore() error {

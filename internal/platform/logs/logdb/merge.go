@@ -24,6 +24,8 @@ const (
 	maxStreams = 1000
 	// mergeBytes is how much is merged at a time, before compression.
 	mergeBytes = 8 << 20
+	// measureEvery is how often the sizes of all logs are added up.
+	measureEvery = time.Minute
 	// housekeeping is the key of the advisory lock that one server has at a time.
 	housekeeping int64 = 0x696e676f74_02
 )
@@ -89,7 +91,10 @@ func (s *Store) maintain(ctx context.Context, now bool) error {
 	if err := s.deleteObjects(ctx); err != nil {
 		return err
 	}
-	return s.measure(ctx)
+	if len(slots) > 0 || now || time.Now().UnixNano()-s.measured.Load() > int64(measureEvery) {
+		return s.measure(ctx)
+	}
+	return nil
 }
 
 func (s *Store) slots(ctx context.Context, query string) (slots []int64, err error) {
@@ -420,6 +425,7 @@ func (s *Store) measure(ctx context.Context) error {
 		}
 		s.bytes.Store(runs + chunks)
 		s.apps.Store(apps)
+		s.measured.Store(time.Now().UnixNano())
 		return nil
 	})
 }

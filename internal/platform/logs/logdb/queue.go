@@ -163,7 +163,7 @@ func (s *Store) flushSoon() {
 
 // flushNow lets the flusher store what is queued of an app without delay, and waits for it.
 // Lines of Tell can be read then.
-func (s *Store) flushNow(app string) {
+func (s *Store) flushNow(ctx context.Context, app string) {
 	w := &write{since: time.Now(), done: make(chan error, 1)}
 	q := &s.queue
 	q.mu.Lock()
@@ -183,7 +183,10 @@ func (s *Store) flushNow(app string) {
 	default:
 	}
 	q.mu.Unlock()
-	<-w.done // even if it failed: then there is nothing more to read
+	select {
+	case <-w.done: // even if it failed: then there is nothing more to read
+	case <-ctx.Done():
+	}
 }
 
 // take removes the next batch from the queue, and what else the next flush does. ok is false

@@ -121,7 +121,7 @@ func (s *Store) Read(ctx context.Context, app string, q logs.ReadQuery) ([]platf
 	if !q.HasLines() {
 		return nil, nil
 	}
-	s.flushNow(app)
+	s.flushNow(ctx, app)
 	select {
 	case s.reads <- struct{}{}:
 	case <-ctx.Done():
@@ -269,7 +269,7 @@ func (s *Store) Forget(stream string) {
 
 // DeleteApp implements logs.Store.
 func (s *Store) DeleteApp(app string) error {
-	s.flushNow(app)
+	s.flushNow(s.work, app)
 	err := s.db.UpdateLocking(s.work, func(tx *db.Tx) error {
 		// The row of the app is first: flushes and merges lock it too.
 		n, err := tx.Exec("DELETE FROM log_apps WHERE app = ?", app)

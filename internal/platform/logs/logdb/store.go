@@ -121,12 +121,13 @@ type Store struct {
 	reads   chan struct{}
 	readers logs.Readers
 	feed    feed
-	lost    atomic.Uint64
-	// listening is set while notifications of other servers are received.
-	listening atomic.Bool
+	queue   queue
+
+	listening atomic.Bool // notifications of other servers are received
+	lost      atomic.Uint64
 	apps      atomic.Int64
 	bytes     atomic.Int64
-	queue     queue
+	measured  atomic.Int64 // when apps and bytes were counted, in nanoseconds since 1970
 
 	// State of the flusher, of which there is at most one.
 	flushed time.Time         // when the last flush started

@@ -42,7 +42,7 @@ func (s *Store) Tail(app string, from logs.Start) (logs.Tail, error) {
 	}
 	s.tails[app][t] = struct{}{} // before it looks, so that it misses no notification
 	s.mu.Unlock()
-	s.flushNow(app)
+	s.flushNow(s.work, app)
 	err := s.db.View(s.work, func(tx *db.Tx) error { return t.begin(tx, from) })
 	if s.stopped() {
 		err = logs.ErrStopped
