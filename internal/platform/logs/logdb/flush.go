@@ -265,12 +265,12 @@ func (s *Store) enter(tx *db.Tx, fenced []string) (slot int64, refused []string,
 func lockApps(tx *db.Tx, apps []string) (map[string]uint64, error) {
 	for {
 		next := make(map[string]uint64, len(apps))
-		_, err := db.All(tx, func(row db.Scanner) (struct{}, error) {
+		err := each(tx, func(row db.Scanner) error {
 			var app string
-			var n int64
+			var n uint64
 			err := row.Scan(&app, &n)
-			next[app] = uint64(n)
-			return struct{}{}, err
+			next[app] = n
+			return err
 		}, "SELECT app, next FROM log_apps WHERE app = ANY(?) ORDER BY app FOR NO KEY UPDATE", db.Raw{V: apps})
 		if err != nil || len(next) == len(apps) {
 			return next, err
@@ -286,12 +286,12 @@ func readMarks(tx *db.Tx, streams []string) (map[string]mark, error) {
 	if len(streams) == 0 {
 		return all, nil
 	}
-	_, err := db.All(tx, func(row db.Scanner) (struct{}, error) {
+	err := each(tx, func(row db.Scanner) error {
 		var name string
 		var m mark
 		err := row.Scan(&name, &m.app, &m.seq, &m.last, &m.lost)
 		all[name] = m
-		return struct{}{}, err
+		return err
 	}, "SELECT stream, app, seq, last, lost FROM log_streams WHERE stream = ANY(?)", db.Raw{V: streams})
 	return all, err
 }

@@ -134,14 +134,13 @@ func (s *Store) feedApp(ctx context.Context, app string, next map[string]uint64)
 func (s *Store) nextLines(ctx context.Context) (all map[string]uint64, err error) {
 	err = s.db.View(ctx, func(tx *db.Tx) error {
 		all = map[string]uint64{}
-		_, err := db.All(tx, func(row db.Scanner) (struct{}, error) {
+		return each(tx, func(row db.Scanner) error {
 			var app string
 			var n uint64
 			err := row.Scan(&app, &n)
 			all[app] = n
-			return struct{}{}, err
+			return err
 		}, "SELECT app, next FROM log_apps")
-		return err
 	})
 	return all, err
 }

@@ -99,7 +99,7 @@ func (s *Store) maintain(ctx context.Context, now bool) error {
 
 func (s *Store) slots(ctx context.Context, query string) (slots []int64, err error) {
 	err = s.db.View(ctx, func(tx *db.Tx) error {
-		slots, err = db.All(tx, func(row db.Scanner) (n int64, err error) { return n, row.Scan(&n) }, query)
+		slots, err = db.All(tx, value[int64], query)
 		return err
 	})
 	return slots, err
@@ -173,6 +173,12 @@ type share struct {
 	raw int64
 }
 
+func scanShare(row db.Scanner) (share, error) {
+	var s share
+	err := row.Scan(&s.app, &s.raw)
+	return s, err
+}
+
 // merge makes runs of the chunks in a closed partition.
 func (s *Store) merge(tx *db.Tx, slot int64) error {
 	var open, merged bool
@@ -183,8 +189,7 @@ func (s *Store) merge(tx *db.Tx, slot int64) error {
 	if err != nil {
 		return err
 	}
-	shares, err := db.All(tx, func(row db.Scanner) (a share, err error) { return a, row.Scan(&a.app, &a.raw) },
-		"SELECT app, CAST(SUM(raw) AS BIGINT) FROM log_chunks WHERE slot = ? GROUP BY app ORDER BY app", slot)
+	shares, err := db.All(tx, scanShare, "SELECT app, CAST(SUM(raw) AS BIGINT) FROM log_chunks WHERE slot = ? GROUP BY app ORDER BY app", slot)
 	if err != nil {
 		return err
 	}
@@ -242,8 +247,7 @@ const partColumns = "app, first, count, min_time, max_time, raw, data"
 // time.
 func (m *merger) merge(apps []string) error {
 	// DeleteApp waits until these runs can be seen, and a flush does not.
-	apps, err := db.All(m.tx, func(row db.Scanner) (app string, err error) { return app, row.Scan(&app) },
-		"SELECT app FROM log_apps WHERE app = ANY(?) ORDER BY app FOR KEY SHARE", db.Raw{V: apps})
+	apps, err := db.All(m.tx, value[string], "SELECT app FROM log_apps WHERE app = ANY(?) ORDER BY app FOR KEY SHARE", db.Raw{V: apps})
 	if err != nil {
 		return err
 	}

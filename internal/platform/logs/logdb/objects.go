@@ -27,7 +27,7 @@ func (s *Store) deleteObjects(ctx context.Context) error {
 	}
 	var unused []string
 	err := s.db.View(ctx, func(tx *db.Tx) (err error) {
-		unused, err = db.All(tx, func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
+		unused, err = db.All(tx, value[string],
 			"SELECT object FROM log_objects WHERE since < CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT) - ? ORDER BY since LIMIT 1000", int64(s.options.ObjectGrace))
 		return err
 	})

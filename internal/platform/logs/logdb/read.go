@@ -37,6 +37,19 @@ func scanPiece(row db.Scanner) (piece, error) {
 	return p, err
 }
 
+// value scans a row of one column.
+func value[T any](row db.Scanner) (T, error) {
+	var v T
+	err := row.Scan(&v)
+	return v, err
+}
+
+// each calls fn for each row of a query.
+func each(tx *db.Tx, fn func(row db.Scanner) error, query string, args ...any) error {
+	_, err := db.All(tx, func(row db.Scanner) (struct{}, error) { return struct{}{}, fn(row) }, query, args...)
+	return err
+}
+
 // load reads and decompresses pieces of an app. Those that cannot be read are nil.
 func (s *Store) load(tx *db.Tx, app string, pieces []piece) ([]*[]byte, error) {
 	var runs, chunks []int64
@@ -50,29 +63,29 @@ func (s *Store) load(tx *db.Tx, app string, pieces []piece) ([]*[]byte, error) {
 		}
 	}
 	out := make([]*[]byte, len(pieces))
-	add := func(row db.Scanner) (struct{}, error) {
+	add := func(row db.Scanner) error {
 		var first int64
 		var data []byte
 		var object *string
 		if err := row.Scan(&first, &data, &object); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		i := at[first]
 		b, err := s.unpack(tx.Context(), data, object, pieces[i].raw)
 		if err != nil {
 			s.options.Log.Warn("log lines cannot be read", "app", app, "first", first, "error", err)
-			return struct{}{}, nil
+			return nil
 		}
 		out[i] = b
-		return struct{}{}, nil
+		return nil
 	}
 	if len(runs) > 0 {
-		if _, err := db.All(tx, add, "SELECT first, data, object FROM log_runs WHERE app = ? AND first = ANY(?)", app, db.Raw{V: runs}); err != nil {
+		if err := each(tx, add, "SELECT first, data, object FROM log_runs WHERE app = ? AND first = ANY(?)", app, db.Raw{V: runs}); err != nil {
 			return nil, err
 		}
 	}
 	if len(chunks) > 0 {
-		if _, err := db.All(tx, add, "SELECT first, data, CAST(NULL AS TEXT) FROM log_chunks WHERE app = ? AND first = ANY(?)", app, db.Raw{V: chunks}); err != nil {
+		if err := each(tx, add, "SELECT first, data, CAST(NULL AS TEXT) FROM log_chunks WHERE app = ? AND first = ANY(?)", app, db.Raw{V: chunks}); err != nil {
 			return nil, err
 		}
 	}
@@ -188,13 +201,13 @@ func (s *Store) Meta(ctx context.Context) (map[string]logs.Meta, error) {
 	var out map[string]logs.Meta
 	err := s.db.View(ctx, func(tx *db.Tx) error {
 		out = map[string]logs.Meta{}
-		_, err := db.All(tx, func(row db.Scanner) (struct{}, error) {
+		return each(tx, func(row db.Scanner) error {
 			var app string
 			var m logs.Meta
 			var next, first uint64
 			var oldest, newest int64
 			if err := row.Scan(&app, &next, &m.Lost, &first, &oldest, &newest, &m.Bytes); err != nil {
-				return struct{}{}, err
+				return err
 			}
 			if first > 0 {
 				m.Count, m.Oldest, m.Newest = next-first, time.Unix(0, oldest).UTC(), time.Unix(0, newest).UTC()
@@ -203,12 +216,11 @@ func (s *Store) Meta(ctx context.Context) (map[string]logs.Meta, error) {
 			if next > 1 || m.Lost > 0 {
 				out[app] = m
 			}
-			return struct{}{}, nil
+			return nil
 		}, `SELECT log_apps.app, log_apps.next, log_apps.lost, COALESCE(p.first, 0), COALESCE(p.oldest, 0), COALESCE(p.newest, 0), COALESCE(p.raw, 0)
 			FROM log_apps LEFT JOIN (
 				SELECT app, MIN(first) AS first, MIN(min_time) AS oldest, MAX(max_time) AS newest, CAST(SUM(raw) AS BIGINT) AS raw FROM `+allPieces+` GROUP BY app
 			) AS p ON p.app = log_apps.app`)
-		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the metadata of logs: %w", err)
