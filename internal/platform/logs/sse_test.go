@@ -285,7 +285,7 @@ func TestTailEnds(t *testing.T) {
 		t.Errorf("event is %+v, want the end of the stream", e)
 	}
 	<-stopped
-	if n := metric(t, d.store, "ingot_log_tails"); n != 0 {
+	if n := metrics(t, d.store)["ingot_log_tails"]; n != 0 {
 		t.Errorf("%v tails are left, want none", n)
 	}
 }
@@ -335,7 +335,7 @@ func TestTailRefusals(t *testing.T) {
 	s.body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for metric(t, d.store, "ingot_log_tails") > 0 && ctx.Err() == nil {
+	for metrics(t, d.store)["ingot_log_tails"] > 0 && ctx.Err() == nil {
 		<-time.After(time.Millisecond) // until the server sees that the reader left
 	}
 	if ctx.Err() != nil {

@@ -192,7 +192,7 @@ func TestSlowStream(t *testing.T) {
 	if err != nil || len(lines) != 10 || dropped != 20 {
 		t.Fatalf("%d lines, %d dropped, %v, want 10 and 20", len(lines), dropped, err)
 	}
-	streams, lost := metric(t, d.store, "ingot_log_streams"), metric(t, d.store, "ingot_log_stream_lines_dropped_total")
+	streams, lost := metrics(t, d.store)["ingot_log_streams"], metrics(t, d.store)["ingot_log_stream_lines_dropped_total"]
 	if streams != 1 || lost != 20 {
 		t.Errorf("%v streams with %v dropped lines are counted, want 1 and 20", streams, lost)
 	}

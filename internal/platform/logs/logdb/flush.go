@@ -355,7 +355,8 @@ func (s *Store) finish(tx *db.Tx, b *batch, payload string) error {
 	if payload == "" {
 		return nil
 	}
-	return notify(tx, payload)
+	_, err := tx.Exec("SELECT pg_notify(?, ?)", channel, payload)
+	return err
 }
 
 // remember takes over the state after a flush, and wakes readers.
@@ -423,9 +424,4 @@ func encodePayload(server string, news map[string]uint64) string {
 		}
 	}
 	return b.String()
-}
-
-func notify(tx *db.Tx, payload string) error {
-	_, err := tx.Exec("SELECT pg_notify(?, ?)", channel, payload)
-	return err
 }

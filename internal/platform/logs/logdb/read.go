@@ -297,7 +297,7 @@ func (s *Store) DeleteApp(app string) error {
 				return err
 			}
 		}
-		return notify(tx, encodePayload(s.server, map[string]uint64{app: 0}))
+		return nil
 	})
 	switch {
 	case s.stopped():
@@ -309,5 +309,8 @@ func (s *Store) DeleteApp(app string) error {
 	delete(s.queue.owed, app)
 	s.queue.mu.Unlock()
 	s.arrived(app, 0)
+	if err := s.db.Notify(s.work, channel, encodePayload(s.server, map[string]uint64{app: 0})); err != nil {
+		s.options.Log.Warn("other servers were not notified of a deleted log; they notice it later", "error", err)
+	}
 	return nil
 }

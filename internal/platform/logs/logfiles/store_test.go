@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/logs/logstest"
@@ -87,9 +88,7 @@ func TestShareOnDisk(t *testing.T) {
 			t.Fatalf("%d bytes on disk, the share is %d", size, share)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder: %v, %v, want mode 0700", info, err)
-	}
+	testkit.CheckMode(t, filepath.Join(dir, "a"), 0o700)
 }
 
 // All apps together stay within the limit of the disk, at any time.
