@@ -17,6 +17,8 @@ type host struct {
 	first    bool // ingot-init is the first process of a pid namespace
 	noGroups bool // the system does not allow dropping groups
 	oom      oomCounter
+	// protected means that other processes of the user cannot access this one.
+	protected bool
 }
 
 func newHost(spec initproto.Spec) (*host, error) {
@@ -86,6 +88,7 @@ func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFail
 		}
 		return 0, failed(m, err)
 	}
+	h.exposeChild(pid)
 	go newStream(o, initproto.Stdout, ends[0]).run()
 	go newStream(o, initproto.Stderr, ends[1]).run()
 	return pid, nil

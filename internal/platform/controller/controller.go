@@ -75,8 +75,6 @@ type Config struct {
 
 	// Cell names this machine in log lines and events.
 	Cell string
-	// Host is this machine's address in the environment of instances.
-	Host string
 	// Path is the PATH of instances.
 	Path string
 	// User and Group run the members; 2000 if zero.
@@ -119,7 +117,6 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	text(&c.Cell, "cell-1")
-	text(&c.Host, "127.0.0.1")
 	text(&c.Path, defaultPath)
 	number(&c.User, vcapID)
 	number(&c.Group, c.User)

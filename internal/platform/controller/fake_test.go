@@ -42,6 +42,7 @@ type fakeInstance struct {
 	spec    engine.Spec
 	records []initproto.Record
 	seq     uint64
+	acked   engine.Position
 	gone    bool
 	change  chan struct{} // closed with the next change
 }
@@ -303,6 +304,11 @@ func (s *fakeStream) Next() (initproto.Record, error) {
 			return initproto.Record{}, s.ctx.Err()
 		}
 	}
+}
+
+func (s *fakeStream) Ack(upTo engine.Position) error {
+	s.e.set(func() { s.in.acked = max(s.in.acked, upTo) })
+	return nil
 }
 
 func (s *fakeStream) Close() error { return nil }

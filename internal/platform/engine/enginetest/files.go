@@ -25,8 +25,8 @@ var fileCases = []testCase{
 	{name: "KilledFirst", test: killedFirst},
 	{name: "LostForMemory", needs: isolated, test: lostForMemory},
 	{name: "Placement", test: placement},
-	{name: "Processes", needs: isolated, test: processes},
-	{name: "Disk", needs: isolated, test: disk},
+	{name: "Processes", needs: func(d engine.Description) bool { return d.HardProcesses }, test: processes},
+	{name: "Disk", needs: func(d engine.Description) bool { return d.HardDisk }, test: disk},
 	{name: "Apart", needs: isolated, test: apart},
 }
 
