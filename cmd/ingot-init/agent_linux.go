@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 
 	"ingot/internal/platform/agentserver"
@@ -13,6 +12,12 @@ import (
 
 // runAgent runs an instance that a server launches over the network.
 func runAgent(home string) (status int, err error) {
+	// The files of a protected process belong to root: this one is opened before.
+	score, err := os.OpenFile(oomScore, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer score.Close()
 	if err := agentserver.Protect(); err != nil {
 		return 0, err
 	}
@@ -37,7 +42,7 @@ func runAgent(home string) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.host.protected = true
+	s.host.score = score
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT) // not only when it runs
 	launch.Accept(s)
 	status = s.run()
@@ -110,20 +115,13 @@ func (h *host) exec(m initproto.Member, files [3]*os.File, terminal bool) (pid i
 	}
 	sys := h.attributes()
 	sys.Setctty = terminal // its file descriptor 0
+	restore := h.expose()
 	pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
 		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: sys,
 	})
+	restore()
 	if err != nil {
 		return 0, &os.PathError{Op: "exec", Path: m.Args[0], Err: err}
 	}
-	h.exposeChild(pid)
 	return pid, nil
-}
-
-// exposeChild makes a new child the first candidate of the OOM killer, where expose cannot:
-// the files of a protected process belong to root.
-func (h *host) exposeChild(pid int) {
-	if h.protected {
-		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(killFirst), 0) // the kernel then chooses by size alone
-	}
 }

@@ -17,8 +17,7 @@ type host struct {
 	first    bool // ingot-init is the first process of a pid namespace
 	noGroups bool // the system does not allow dropping groups
 	oom      oomCounter
-	// protected means that other processes of the user cannot access this one.
-	protected bool
+	score    *os.File // oomScore, if it has to be kept open
 }
 
 func newHost(spec initproto.Spec) (*host, error) {
@@ -88,7 +87,6 @@ func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFail
 		}
 		return 0, failed(m, err)
 	}
-	h.exposeChild(pid)
 	go newStream(o, initproto.Stdout, ends[0]).run()
 	go newStream(o, initproto.Stderr, ends[1]).run()
 	return pid, nil

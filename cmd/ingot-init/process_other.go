@@ -16,8 +16,6 @@ func (h *host) tie(*syscall.SysProcAttr) {}
 
 func (h *host) expose() (restore func()) { return func() {} }
 
-func (h *host) exposeChild(int) {}
-
 func (h *host) childless() bool { return true }
 
 func (h *host) killAll(members []int) {

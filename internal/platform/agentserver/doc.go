@@ -2,7 +2,7 @@
 // an installation, on the address of an instance.
 //
 //	Listen ──▶ waiting ──Launch──▶ running ──ended──▶ lingering ──▶ gone
-//	              └────────nobody launched it in time────────────────▲
+//	              └──────no launch in time, or told to leave─────────▲
 //
 // Everything of the app arrives with the launch: its members, their environment, its
 // files. The records that ingot-init writes are kept in a ring until a server has stored
@@ -24,5 +24,6 @@
 // It does not start processes: ingot-init does (Instance), because it reaps them. It needs
 // Linux.
 //
-// Imports: base/background, platform/agentproto, platform/homedir, platform/initproto.
+// Imports: base/background, platform/agentproto, platform/homedir,
+// platform/initproto.
 package agentserver

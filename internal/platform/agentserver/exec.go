@@ -179,7 +179,7 @@ func (e *execution) feed() {
 		_ = e.in.Close() // the process may have exited
 		return
 	}
-	_, _ = io.Copy(io.Discard, e.stdin) // nobody reads it, but the client may go on
+	_, _ = io.Copy(io.Discard, e.stdin) // no process reads it, but the client may go on
 }
 
 // tellExit sends the exit status. When both outputs have ended too, the client has a moment
