@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
@@ -159,26 +160,11 @@ func (s *suite) get(t *testing.T, id string) engine.Instance {
 func (s *suite) awaitGone(t *testing.T, id string) engine.Instance {
 	t.Helper()
 	var i engine.Instance
-	await(t, "the instance still runs", func() bool {
+	testkit.Eventually(t, "the instance does not run any more", func() bool {
 		i = s.get(t, id)
 		return !i.Running
 	})
 	return i
-}
-
-// await polls for a condition without a record.
-func await(t *testing.T, complaint string, so func() bool) {
-	t.Helper()
-	ctx := within(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal(complaint)
-		}
-	}
 }
 
 // follower reads an instance's records and checks that none is missing.
