@@ -32,7 +32,7 @@ containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench
+modules = . samples e2e bench packaging/podsecurity
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -96,6 +96,7 @@ test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
 test-unit: build ## run unit and integration tests with the race detector (ARGS="-run Name")
 	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $(packages))
 	$(call run,go test $(RACE) $(ARGS) $(containers))
+	$(call run,go -C packaging/podsecurity test $(ARGS) ./...)
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
 

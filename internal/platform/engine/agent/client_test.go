@@ -57,14 +57,14 @@ func TestLaunch(t *testing.T) {
 	if err != nil || facts.Home != w.home || facts.UID != os.Getuid() {
 		t.Fatalf("facts %+v, %v, want home %s and user %d", facts, err, w.home, os.Getuid())
 	}
-	if b, err := os.ReadFile(filepath.Join(w.home, "app/file")); string(b) != "content" {
+	if b, err := os.ReadFile(filepath.Join(w.home, "app", "file")); string(b) != "content" {
 		t.Errorf("the file has %q, %v", b, err)
 	}
 	// A launch that is sent again changes nothing.
 	if _, err := w.Launch(within(t), launch(archive("file", "other"))); !errors.Is(err, agent.ErrLaunched) {
 		t.Errorf("a second launch: %v, want %v", err, agent.ErrLaunched)
 	}
-	if b, _ := os.ReadFile(filepath.Join(w.home, "app/file")); string(b) != "content" {
+	if b, _ := os.ReadFile(filepath.Join(w.home, "app", "file")); string(b) != "content" {
 		t.Errorf("the second launch changed the file to %q", b)
 	}
 	if state, launched, err := w.State(within(t)); !launched || err != nil || state.Phase != initproto.Starting {
@@ -197,7 +197,7 @@ func TestConcurrentLaunch(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Errorf("the first launch: %v", err)
 	}
-	if b, _ := os.ReadFile(filepath.Join(w.home, "app/file")); string(b) != "first" {
+	if b, _ := os.ReadFile(filepath.Join(w.home, "app", "file")); string(b) != "first" {
 		t.Errorf("the file has %q, want that of the first launch", b)
 	}
 }
@@ -331,7 +331,7 @@ func TestSilentStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { c.Close() })
 	}
 	if _, _, err := w.State(within(t)); err != nil {
 		t.Errorf("a server while strangers hold connections: %v", err)

@@ -197,7 +197,7 @@ func TestDial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		t.Cleanup(func() { l.Close() })
 		go func() {
 			c, err := l.Accept()
 			if err != nil {
@@ -211,7 +211,7 @@ func TestDial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { c.Close() })
 		text := strings.Repeat("hello ", 50_000)
 		go func() {
 			_, _ = io.WriteString(c, text)
