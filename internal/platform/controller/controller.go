@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -403,6 +404,17 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	}
 	c.Kick(appGUID)
 	return nil
+}
+
+// Displaced replaces an instance that has to leave its machine, or whose machine was lost.
+// It does not count as a crash.
+func (c *Controller) Displaced(id, reason string) {
+	for _, a := range c.allApps() {
+		if slices.Contains(a.instances(), id) {
+			c.tell(a, id, event{kind: evDisplaced, text: reason})
+			return
+		}
+	}
 }
 
 // newGUID returns an instance id in Diego's form: a random UUID without its last eight

@@ -30,6 +30,7 @@ type fakeEngine struct {
 	hold     chan struct{}              // Start waits for it, or its context
 	onSignal func(in engine.Instance)   // before it is told
 	beside   bool                       // instances of other versions may share a slot
+	together bool                       // all may
 	noRemove func() error               // why Remove fails
 	noGet    func() error               // why Get fails
 	onStart  func(ctx context.Context)  // before anything else
@@ -90,7 +91,7 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 		return nil
 	}
 	for _, other := range e.instances {
-		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" &&
+		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" && !e.together &&
 			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
 			e.t.Errorf("%s and %s are in one slot at the same time", other.ID, s.ID)
 		}
