@@ -283,7 +283,7 @@ func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error)
 	ctx := context.WithoutCancel(r.Context())
 	err := a.store.Update(ctx, func(tx platform.Tx) error { return a.platform.PackageUploadFailed(tx, pkg.GUID, cause) })
 	if err != nil {
-		a.log.WarnContext(ctx, "a failed package could not be marked", "error", err)
+		a.log.WarnContext(ctx, "the state of a failed package could not be stored", "error", err)
 	}
 	return cause
 }

@@ -129,7 +129,7 @@ func (u *upload) take(part *multipart.Part) error {
 	case "resources":
 		text, err := io.ReadAll(io.LimitReader(part, maxResources+1))
 		if err == nil && len(text) > maxResources {
-			err = fault.New(fault.TooLarge, "The list of resources is larger than the %d MB that are allowed", maxResources>>20)
+			err = fault.New(fault.TooLarge, "The list of resources is larger than the limit of %d MB", maxResources>>20)
 		}
 		u.resources = string(text)
 		return err
@@ -144,7 +144,7 @@ func (a *API) uploadFault(err error) error {
 	var known *fault.Error
 	switch {
 	case errors.Is(err, errTooMuch), errors.As(err, &drained):
-		return fault.New(fault.TooLarge, "The upload is larger than the %d MB that are allowed. Nothing was stored; a .cfignore file keeps what the app does not need out of the next one.", a.maxUpload>>20)
+		return fault.New(fault.TooLarge, "The upload is larger than the limit of %d MB and was not stored. List files that the app does not need in a .cfignore file.", a.maxUpload>>20)
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, io.ErrUnexpectedEOF):

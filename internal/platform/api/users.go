@@ -40,7 +40,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("usernames") {
 		found, err := a.directory.UsersByName(r.Context(), listing.SplitValues(q.Get("usernames")), origins(q.Get("origins")))
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+			return fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so users cannot be looked up.")
 		}
 		guids := []string{}
 		for _, u := range found {
@@ -144,7 +144,7 @@ func (a *API) names(ctx context.Context, guids ...string) map[string]DirectoryUs
 	}
 	found, err := a.directory.UsersByID(ctx, guids)
 	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "users are shown without names: the authorization server could not be asked", "error", err)
+		a.log.WarnContext(ctx, "users are shown without names: the authorization server is not available", "error", err)
 	}
 	return found
 }
@@ -159,7 +159,7 @@ func (a *API) directoryUser(ctx context.Context, name string, origin *string) (D
 	found, err := a.directory.UsersByName(ctx, []string{name}, wanted)
 	switch {
 	case err != nil:
-		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so users cannot be looked up.")
 	case len(found) == 0 && origin != nil && *origin != "":
 		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "' and origin '" + *origin + "'.")
 	case len(found) == 0:

@@ -17,7 +17,7 @@ func (s *Services) DeleteOffering(tx platform.Tx, by actions.Actor, o *platform.
 		return err
 	}
 	if len(instances) > 0 && !purge {
-		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without asking the broker.", len(instances), o.Name)
+		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without calling the broker.", len(instances), o.Name)
 	}
 	for _, i := range instances {
 		if err := s.PurgeInstance(tx, by, i); err != nil {

@@ -161,7 +161,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Unprocessable):
 		// The instance or binding was deleted meanwhile, for example by purging.
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
-			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "What this was about has been removed meanwhile.")))
+			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "The resource was deleted meanwhile.")))
 			return nil
 		})
 	case err != nil:
@@ -277,7 +277,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 			return s.recordEnd(tx, &next, at, platform.OperationSucceeded, description)
 		case failed:
 			if failure == nil { // it took too long
-				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in the time that it has.")
+				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in time.")
 			}
 			finish(mine, platform.JobFailed, s.jobError(ctx, failure))
 			if v.orphan {

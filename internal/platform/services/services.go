@@ -231,7 +231,7 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 	for {
 		next, err := s.takeDue(ctx, spawn)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Error("the jobs of services could not be read", "error", err)
+			s.Log.Error("service jobs could not be read", "error", err)
 		}
 		wait := s.Interval
 		if d := next.Sub(s.Now()); !next.IsZero() && d < wait {
@@ -321,7 +321,7 @@ func (s *Services) run(ctx context.Context, guid string) {
 	job, err := s.claim(ctx, guid)
 	if err != nil {
 		if !errors.Is(err, errLost) && !fault.Is(err, fault.NotFound) && ctx.Err() == nil {
-			s.Log.Error("a job of services could not be taken", "job", guid, "error", err)
+			s.Log.Error("a service job could not be claimed", "job", guid, "error", err)
 		}
 		return
 	}
@@ -336,7 +336,7 @@ func (s *Services) run(ctx context.Context, guid string) {
 	case ctx.Err() != nil:
 		s.release(ctx, job)
 	case err != nil:
-		s.Log.Error("a job of services could not go on", "job", guid, "operation", job.Operation, "error", err)
+		s.Log.Error("a service job could not continue", "job", guid, "operation", job.Operation, "error", err)
 		s.release(ctx, job)
 	}
 	s.wake(guid)
@@ -355,7 +355,7 @@ func (s *Services) release(ctx context.Context, job *platform.Job) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errLost) {
-		s.Log.Warn("a job of services waits for its lease to end", "job", job.GUID, "error", err)
+		s.Log.Warn("a service job waits for its lease to expire", "job", job.GUID, "error", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *Services) Unshare(tx platform.Tx, by actions.Actor, i *platform.Service
 		return nil, err
 	}
 	if len(bound) > 0 && last {
-		return nil, fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space are still there. Try again when their removal is done.", len(bound))
+		return nil, fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space still exist. Try again when they are deleted.", len(bound))
 	}
 	for _, b := range bound {
 		job, err := s.Unbind(tx, by, b)

@@ -231,7 +231,7 @@ func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 	size := kept.Size()
 	kept.Close() //nolint:errcheck // only read from
 	if err != nil {
-		b.config.Log.WarnContext(ctx, "the build cache is broken and is dropped", "app", b.req.App.GUID, "error", err)
+		b.config.Log.WarnContext(ctx, "the build cache is damaged and was deleted", "app", b.req.App.GUID, "error", err)
 		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // this build replaces it anyway
 		return engine.Archive{}, false
 	}
@@ -280,7 +280,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	}
 	raw, err := readResult(meta.Bytes())
 	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "What the build says of its result cannot be used: " + err.Error(), Err: err}
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
 	}
 	result := fromBuilder(raw)
 	result.Stack = b.req.Lifecycle.Stack
@@ -331,7 +331,7 @@ func (b *build) keepCache(ctx context.Context) {
 		say(b.req.Log, "The build artifacts cache is larger than %s and is not kept", sizeText(b.config.MaxCache))
 		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // the build is correct without a cache
 	case ctx.Err() == nil:
-		b.config.Log.WarnContext(ctx, "the build cache was not kept", "app", b.req.App.GUID, "error", err)
+		b.config.Log.WarnContext(ctx, "the build cache was not stored", "app", b.req.App.GUID, "error", err)
 	}
 }
 
@@ -349,7 +349,7 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limi
 	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
 	cancel()
-	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
+	_ = pr.CloseWithError(errors.New("the reader was closed")) // never fails
 	<-done
 	return info, err
 }
@@ -431,7 +431,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fault.New(fault.TooLarge, "What the build made is too large")
+		return 0, fault.New(fault.TooLarge, "The result of the build is too large")
 	}
 	return b.w.Write(p)
 }

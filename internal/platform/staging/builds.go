@@ -154,7 +154,7 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		// The app was deleted with its builds meanwhile, or a newer build replaced this one.
 		_ = b.Stager.Cancel(ctx, guid)
 	default:
-		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
+		b.Log.ErrorContext(ctx, "a build could not be staged", "build", guid, "error", err)
 		text := StagingError + " - The build failed for a reason that is not the app's; the server's log says more."
 		b.failed(ctx, guid, text, text)
 	}
@@ -162,7 +162,7 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 
 // errNotWanted means that a build is no longer being staged: a newer one has
 // replaced it.
-var errNotWanted = errors.New("the build is not wanted any more")
+var errNotWanted = errors.New("the build was replaced by a newer one")
 
 // stage creates the droplet of a build.
 func (b *Builds) stage(ctx context.Context, guid string) error {
@@ -309,7 +309,7 @@ func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 		})
 	})
 	if err != nil && ctx.Err() == nil {
-		b.Log.ErrorContext(ctx, "a failed build could not be marked", "build", guid, "error", err)
+		b.Log.ErrorContext(ctx, "the state of a failed build could not be stored", "build", guid, "error", err)
 	}
 }
 

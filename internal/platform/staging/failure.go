@@ -73,7 +73,7 @@ func explain(err error, doing string) error {
 		}
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}
-	return &Failure{Reason: StagingError, Message: doing + " failed for a reason of the platform's own, which is in the operator's log; try again", Err: err}
+	return &Failure{Reason: StagingError, Message: doing + " failed because of an error of the platform, which is in the operator's log; try again", Err: err}
 }
 
 // outcome describes the end of the instance.

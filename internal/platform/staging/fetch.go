@@ -63,7 +63,7 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 	}, nil
 }
 
-var errPrivate = errors.New("its address is one of this machine or of a private network, which this server does not fetch from")
+var errPrivate = errors.New("it has an address of this machine or of a private network, from which this server does not fetch")
 
 // permitted reports whether a buildpack may be fetched from an address. Without this
 // check every user who can push could reach internal targets, such as the server's
@@ -138,7 +138,7 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	}
 	ref := u.Fragment
 	if strings.HasPrefix(ref, "-") {
-		return nil, "", fmt.Errorf("%q is no branch or tag", ref)
+		return nil, "", fmt.Errorf("%q is not a branch or tag", ref)
 	}
 	pin, err := s.pin(ctx, u)
 	if err != nil {

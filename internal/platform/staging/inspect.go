@@ -65,7 +65,7 @@ func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, e
 }
 
 func bad(format string, args ...any) *fault.Error {
-	return fault.New(fault.Unprocessable, "This is no droplet: "+format, args...)
+	return fault.New(fault.Unprocessable, "The file is not a droplet: "+format, args...)
 }
 
 func small(r io.Reader, name string) ([]byte, error) {

@@ -78,7 +78,7 @@ func (r Result) Apply(d *platform.Droplet) {
 
 // ErrInterrupted means that the build continues in its instance: call Stage again,
 // also after a restart.
-var ErrInterrupted = errors.New("staging was interrupted and goes on by itself")
+var ErrInterrupted = errors.New("staging was interrupted and continues in its instance")
 
 // Blobs is the part of blob.Store that is used.
 type Blobs interface {

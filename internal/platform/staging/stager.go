@@ -188,7 +188,7 @@ func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(
 		return nil, nil, ErrInterrupted
 	}
 	if _, busy := s.builds[guid]; busy {
-		return nil, nil, fault.New(fault.Conflict, "The build %s is being staged already", guid)
+		return nil, nil, fault.New(fault.Conflict, "The build %s is already being staged", guid)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := background.OnDone(s.work, "staging stop", func() { cancel(ErrInterrupted) })
@@ -222,7 +222,7 @@ func (s *Stager) Cancel(ctx context.Context, buildGUID string) error {
 		return err
 	}
 	if i.Labels[LabelKind] != KindValue {
-		return fault.New(fault.NotFound, "There is no build %s", buildGUID)
+		return fault.New(fault.NotFound, "The build %s does not exist", buildGUID)
 	}
 	return s.config.Engine.Remove(ctx, buildGUID)
 }
@@ -286,7 +286,7 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	if errors.As(err, &panicked) {
 		// The panic may have left an instance behind, and would happen again.
 		background.Safely("build", func() { b.remove(ctx) })
-		err = &Failure{Reason: StagingError, Message: "The build ended because of a defect of the platform; the server's log says more", Err: err}
+		err = &Failure{Reason: StagingError, Message: "The build failed because of a defect of the platform; the server's log has the details", Err: err}
 	}
 	if errors.Is(err, ErrInterrupted) {
 		return Result{}, ErrInterrupted

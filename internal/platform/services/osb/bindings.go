@@ -94,7 +94,7 @@ func (r *reply) binding(b Broker) (*Binding, error) {
 		return nil, r.garbage(b, err)
 	}
 	if u := said.RouteServiceURL; u != "" && !strings.HasPrefix(u, "https://") {
-		return nil, r.garbage(b, errors.New("route_service_url is no https address"))
+		return nil, r.garbage(b, errors.New("route_service_url is not an https URL"))
 	}
 	return &Binding{
 		Answer: Answer{Outcome: Done}, Credentials: said.Credentials, SyslogDrainURL: said.SyslogDrainURL,

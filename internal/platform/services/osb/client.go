@@ -178,7 +178,7 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 		return nil, ctx.Err()
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
-			Message: fmt.Sprintf("The service broker '%s' did not answer several times in a row and is given some rest. Try again in a moment.", b.Name)}
+			Message: fmt.Sprintf("The service broker '%s' has not responded several times in a row and is not called for a moment. Try again later.", b.Name)}
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		outcome := Unknown
 		if neverSent(err) {
@@ -287,7 +287,7 @@ func decode(text []byte, to any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something behind the JSON object")
+		return errors.New("unexpected data after the JSON object")
 	}
 	return nil
 }

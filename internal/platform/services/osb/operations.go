@@ -172,9 +172,9 @@ func (c *Client) poll(ctx context.Context, b Broker, path string, i Instance, op
 	case "succeeded":
 		out.Outcome = Done
 	case "failed":
-		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: orElse(out.Description, "The service broker failed and does not say why.")}
+		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: orElse(out.Description, "The service broker reported a failure without a reason.")}
 	default:
-		return nil, r.garbage(b, fmt.Errorf("the state %q is none", clean(said.State)))
+		return nil, r.garbage(b, fmt.Errorf("unknown state %q", clean(said.State)))
 	}
 	return out, nil
 }

@@ -56,7 +56,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // failure returns the error for a response that is not a success. outcome is that of
-// responses which do not tell whether the request was performed.
+// responses from which it does not follow whether the request was performed.
 func (r *reply) failure(b Broker) *Error {
 	var said struct {
 		Error       string `json:"error"`
@@ -81,7 +81,7 @@ func (r *reply) failure(b Broker) *Error {
 		return &Error{Outcome: Refused, Status: r.status, Title: "MaintenanceInfoConflict",
 			Message: "The maintenance information of the plan has changed. Ask an administrator to update the broker's catalog, then try again."}
 	case r.status == http.StatusConflict:
-		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " + orElse(words, "there is one of this id already that differs")}
+		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " + orElse(words, "one with this id and other attributes already exists")}
 	case r.status == http.StatusGone:
 		return &Error{Outcome: Gone, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: "Service broker error: " + orElse(words, "it does not exist any more")}
 	case r.status >= 400 && r.status < 500:
