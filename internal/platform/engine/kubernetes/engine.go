@@ -230,8 +230,12 @@ func (e *Engine) find(ctx context.Context, id string) (*pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, launched, err := e.state(ctx, p, time.Hour); err != nil || !launched {
-		return nil, errors.Join(err, engine.ErrNotFound)
+	p, _, launched, err := e.state(ctx, p, time.Hour)
+	switch {
+	case err != nil:
+		return nil, err
+	case !launched:
+		return nil, engine.ErrNotFound
 	}
 	return p, nil
 }
