@@ -17,6 +17,8 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
+	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -32,13 +34,17 @@ type Config struct {
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
-	seams            seams
+	// Kubernetes is used with the engine kubernetes.
+	Kubernetes kubernetes.Config
+	seams      seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means the directory of the running program.
 	Programs string
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// LogStore is where the log lines of apps are kept: files, postgres or auto.
+	LogStore string
 	MailConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
@@ -80,9 +86,6 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Engines are the values of Config.Engine.
-var Engines = []string{"auto", "container", "process"}
-
 // DefaultConfig returns the configuration of `ingot up` without flags.
 func DefaultConfig() Config {
 	return Config{
@@ -91,7 +94,9 @@ func DefaultConfig() Config {
 		SSHListen:           "127.0.0.1:2222",
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
-		Engine:              "auto",
+		Engine:              choice.Auto,
+		LogStore:            logStoreAuto,
+		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
@@ -107,9 +112,10 @@ func (c Config) Validate() error {
 		{"ssh-listen", checkAddress(c.SSHListen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
-		{"engine", oneOf(c.Engine, Engines)},
+		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"log-store", c.checkLogStore()},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
@@ -118,6 +124,9 @@ func (c Config) Validate() error {
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
 		{"disk-reserve", notNegative(c.DiskReserve)},
+	}
+	if flag, err := c.Kubernetes.Validate(); err != nil && c.Engine == "kubernetes" {
+		checks = append(checks, check{flag, err})
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }

@@ -1,0 +1,211 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/version"
+)
+
+// Dir is a locked data directory. The lock belongs to the open file, so it is
+// released when the process exits for any reason. The file itself is never removed,
+// because removing it would be a race.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// Open creates the directory if it does not exist, locks it, and checks
+// that this version supports its format.
+func Open(path string, log *slog.Logger) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w; choose another with --data-dir", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	// The directory may have other uses, so its mode is not changed.
+	if perm := info.Mode().Perm(); perm&0o066 != 0 {
+		log.Warn("other users of this machine can read the data directory; run chmod 700 to prevent this",
+			"data_dir", path, "mode", fmt.Sprintf("%04o", perm))
+	}
+	lock, err := acquire(path)
+	if err != nil {
+		return nil, err
+	}
+	return opened(path, lock)
+}
+
+// opened returns the directory if this version supports its format; otherwise it
+// releases the lock.
+func opened(path string, lock *os.File) (*Dir, error) {
+	d := &Dir{path: path, lock: lock}
+	if err := d.checkVersion(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func acquire(path string) (*os.File, error) {
+	f, pid, err := tryLock(path)
+	if errors.Is(err, errHeld) {
+		who := ""
+		if pid > 0 {
+			who = fmt.Sprintf(" (pid %d)", pid)
+		}
+		return nil, fmt.Errorf("another ingot%s is already using %s; stop it or choose another --data-dir", who, path)
+	}
+	return f, err
+}
+
+const lockName = "lock"
+
+var errHeld = errors.New("held by another ingot")
+
+// tryLock locks the directory and writes the pid of this process to the lock file.
+// If another process holds the lock it returns errHeld, with that pid if known.
+func tryLock(path string) (_ *os.File, pid int, err error) {
+	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("data directory: %w", err)
+	}
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		pid = holder(f)
+		_ = f.Close() // nothing was written
+		return nil, pid, errHeld
+	}
+	if err == nil {
+		// Overwritten in place without truncating, so that it needs no new block
+		// on a full disk.
+		_, err = f.WriteAt(fmt.Appendf(nil, "%-30d\n", os.Getpid()), 0)
+	}
+	if err != nil {
+		_ = f.Close() // it failed already
+		return nil, 0, fmt.Errorf("data directory: lock: %w", err)
+	}
+	return f, 0, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// holder returns the pid in the lock file; 0 if there is none.
+func holder(f *os.File) int {
+	text, err := io.ReadAll(io.LimitReader(f, 32))
+	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || convErr != nil || pid <= 1 {
+		return 0
+	}
+	return pid
+}
+
+// File returns the path of a file in the directory.
+func (d *Dir) File(name ...string) string {
+	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// Share copies a program to a directory where apps of other users can run it,
+// because they may not have access to its own directory, and returns its path there.
+func (d *Dir) Share(program string) (string, error) {
+	if program == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	dir := d.File("programs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // regardless of the umask
+		return "", err
+	}
+	at := filepath.Join(dir, filepath.Base(program))
+	if old, err := os.ReadFile(at); err == nil && bytes.Equal(old, text) {
+		return at, nil
+	}
+	return at, writeFile(at, text, 0o755)
+}
+
+// AllowTraversal allows apps that run as other users, which needs root, to open
+// their files below the data directory. Other files have modes of their own.
+func (d *Dir) AllowTraversal() error {
+	info, err := os.Stat(d.path)
+	if err == nil && os.Geteuid() == 0 {
+		err = os.Chmod(d.path, info.Mode().Perm()|0o011)
+	}
+	return err
+}
+
+// Close releases the lock.
+func (d *Dir) Close() {
+	_ = d.lock.Truncate(0)
+	_ = d.lock.Close()
+}
+
+const versionName = "version.json"
+
+// versionFile is DIR/version.json.
+type versionFile struct {
+	Format int    `json:"format"`
+	Ingot  string `json:"ingot"` // the version that wrote it, for information
+}
+
+func (d *Dir) checkVersion() error {
+	path := d.File(versionName)
+	ours := versionFile{Format: version.DataFormat, Ingot: version.Version}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.WriteJSON(versionName, ours, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var found versionFile
+	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {
+		return fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another --data-dir", path)
+	}
+	if found.Format > version.DataFormat {
+		return fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format %d: "+
+			"run that version or a newer one, or choose another --data-dir. Nothing was changed",
+			d.path, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
+	}
+	if found == ours {
+		return nil
+	}
+	return d.WriteJSON(versionName, ours, 0o600)
+}
+
+// Scratch returns an empty directory for temporary files. It removes what a server
+// that was killed left there.
+func (d *Dir) Scratch() (string, error) {
+	dir := d.File("scratch")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	return dir, nil
+}
