@@ -64,6 +64,9 @@ func (s *suite) spec(t *testing.T, members ...initproto.Member) engine.Spec {
 	}
 }
 
+// Program returns an archive with the suite's program, bin/member, for tests of one engine.
+func Program() engine.Archive { return programArchive() }
+
 // programArchive returns an archive with the suite's program in bin/, which instances
 // share.
 func programArchive() engine.Archive {

@@ -24,6 +24,7 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 	"ingot/internal/platform/initproto"
 )
 
@@ -166,7 +167,7 @@ func TestBelow(t *testing.T) {
 		"..": "!", "../a": "!", "a/../../b": "!", "{{home}}x": "!", "{{home}}/..": "!", "/": "!",
 		"/home/vcapx": "!", "/home/vcap/..": "!", "/etc/passwd": "!", "/home/vcap/../x": "!",
 	} {
-		got, err := local.Below(path, "/home/vcap")
+		got, err := homedir.Below(path, "/home/vcap")
 		if err != nil {
 			got = "!"
 		}
