@@ -301,7 +301,7 @@ func TestSignals(t *testing.T) {
 	signals, ended := make(chan os.Signal, 2), make(chan int, 1)
 	p := &process{signals: signals, exit: func(code int) { ended <- code }}
 	c, err := (&process{getenv: env(), uid: 1000, err: io.Discard, args: []string{"up"}}).config(upOptions{
-		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: ":0", Domain: "localhost", Engine: "auto",
+		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: ":0", Domain: "localhost", Engine: "auto", LogStore: "auto",
 		PasswordGrant: "on", logOptions: logOptions{LogLevel: "info", LogFormat: "json"},
 	})
 	if err != nil {
