@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -53,7 +54,9 @@ type Engine struct {
 	owner   string // uid of the ConfigMap that owns them
 	pods    *pods
 	creates *rate.Limiter
-	ids     local.Keyed
+	// separate means that Pods ask for a user namespace.
+	separate atomic.Bool
+	ids      local.Keyed
 
 	// open is cancelled by Close, and with it every stream and every Exec.
 	open context.Context //nolint:containedctx // the lifetime of the engine, not of a call
@@ -75,17 +78,15 @@ type Engine struct {
 var _ engine.Engine = (*Engine)(nil)
 
 // New connects to the cluster and lists its Pods.
-func New(ctx context.Context, o Options) (_ *Engine, err error) {
+func New(ctx context.Context, o Options) (*Engine, error) {
 	e, err := prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = e.Close() // nothing was started
-		}
-	}()
-	return e, e.connect(ctx)
+	if err := e.connect(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // prepare creates an engine without calling the cluster.
@@ -123,6 +124,7 @@ func prepare(o Options) (*Engine, error) {
 	if e.client, err = dynamic.NewForConfigAndClient(config, e.http); err != nil {
 		return nil, err
 	}
+	e.separate.Store(o.UserNamespaces == UserNamespacesOn)
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), labelInstall+"="+e.install, e.log)
 	e.pods.changed = e.podChanged
@@ -228,8 +230,12 @@ func (e *Engine) find(ctx context.Context, id string) (*pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, launched, err := e.state(ctx, p, time.Hour); err != nil || !launched {
-		return nil, errors.Join(err, engine.ErrNotFound)
+	p, _, launched, err := e.state(ctx, p, time.Hour)
+	switch {
+	case err != nil:
+		return nil, err
+	case !launched:
+		return nil, engine.ErrNotFound
 	}
 	return p, nil
 }
