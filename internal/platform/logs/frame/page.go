@@ -17,8 +17,9 @@ const PageBytes = 2 << 20
 // maxPooled is the largest buffer that is reused.
 const maxPooled = 2 << 20
 
-// Page collects the lines of one query by time, from pieces of a log. The caller adds the
-// pieces in the order of Overlapping, until Done.
+// Page collects the lines of one query by time, from pieces of a log: segments, chunks or
+// runs. The caller adds the pieces in the order of their first time, or their last time if
+// the newest lines are wanted, until Done.
 type Page struct {
 	query logs.ReadQuery
 	lines []Line // in ascending order, even if the newest are wanted
@@ -78,22 +79,20 @@ func PutBuffer(b *[]byte) {
 	}
 }
 
-// Overlapping returns the pieces that may have lines of the query, in the order in which
-// they must be read. It changes pieces. span returns the number of lines of a piece and its
-// first and last time.
-func Overlapping[T any](p *Page, pieces []T, span func(T) Segment) []T {
-	q := p.query
-	pieces = slices.DeleteFunc(pieces, func(t T) bool {
-		s := span(t)
+// Overlapping returns the segments that may have lines of the query, in the order in which
+// they must be read. It changes all.
+func (p *Page) Overlapping(all []Segment) []Segment {
+	q := &p.query
+	all = slices.DeleteFunc(all, func(s Segment) bool {
 		return s.Count == 0 || s.Max < q.Start || s.Min >= q.End
 	})
-	slices.SortStableFunc(pieces, func(x, y T) int {
+	slices.SortStableFunc(all, func(x, y Segment) int {
 		if q.Descending {
-			return cmp.Compare(span(y).Max, span(x).Max)
+			return cmp.Compare(y.Max, x.Max)
 		}
-		return cmp.Compare(span(x).Min, span(y).Min)
+		return cmp.Compare(x.Min, y.Min)
 	})
-	return pieces
+	return all
 }
 
 func compareLines(x, y Line) int {
@@ -181,7 +180,7 @@ func (p *Page) Lines(app string) []platform.LogLine {
 	text := make([]byte, 0, total)
 	out := make([]platform.LogLine, n)
 	for i := range out {
-		text, out[i] = p.lines[i].copyTo(text, app)
+		text = p.lines[i].copyTo(&out[i], text, app)
 	}
 	return out
 }
@@ -192,14 +191,15 @@ func (p *Page) index(at int64) int {
 	return i
 }
 
-// copyTo returns the line with a text that is appended to text.
-func (l *Line) copyTo(text []byte, app string) ([]byte, platform.LogLine) {
+// copyTo sets a line whose text it appends to text.
+func (l *Line) copyTo(into *platform.LogLine, text []byte, app string) []byte {
 	from := len(text)
 	text = append(text, l.Text...)
-	return text, platform.LogLine{
+	*into = platform.LogLine{
 		App: app, Time: time.Unix(0, l.At).UTC(), Source: l.Origin.Source, Instance: l.Origin.Instance, Stderr: l.Stderr,
 		Text: text[from:len(text):len(text)], Tags: l.Origin.Tags, Stream: l.Origin.Stream, Seq: l.Seq,
 	}
+	return text
 }
 
 // Cursor reads lines in the order of arrival, for a tail.
@@ -238,9 +238,8 @@ func (c *Cursor) Take(app string, buf []byte, middle bool) (b logs.Batch, used i
 		if len(b.Entries) == 0 {
 			b.First, text = number, make([]byte, 0, min(len(buf), logs.BatchBytes))
 		}
-		var one platform.LogLine
-		text, one = l.copyTo(text, app)
-		b.Entries = append(b.Entries, one)
+		b.Entries = append(b.Entries, platform.LogLine{})
+		text = l.copyTo(&b.Entries[len(b.Entries)-1], text, app)
 	}
 	used, s.Buf = s.Off, nil
 	if len(b.Entries) == 0 {

@@ -35,7 +35,7 @@ func (a *appLog) read(q logs.ReadQuery) ([]platform.LogLine, error) {
 	a.mu.RLock()
 	all := append(slices.Clone(a.sealed), a.active)
 	a.mu.RUnlock()
-	for _, seg := range frame.Overlapping(page, all, func(s frame.Segment) frame.Segment { return s }) {
+	for _, seg := range page.Overlapping(all) {
 		if page.Done(seg) {
 			break
 		}
