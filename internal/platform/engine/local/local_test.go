@@ -23,6 +23,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 	"ingot/internal/platform/initproto"
 )
 
@@ -168,7 +169,7 @@ func TestBelow(t *testing.T) {
 		"..": "!", "../a": "!", "a/../../b": "!", "{{home}}x": "!", "{{home}}/..": "!", "/": "!",
 		"/home/vcapx": "!", "/home/vcap/..": "!", "/etc/passwd": "!", "/home/vcap/../x": "!",
 	} {
-		got, err := local.Below(path, "/home/vcap")
+		got, err := homedir.Below(path, "/home/vcap")
 		if err != nil {
 			got = "!"
 		}
