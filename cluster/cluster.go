@@ -87,9 +87,9 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	if err := c.prepare(ctx, o.nodes); err != nil {
 		return c, err
 	}
-	if err := together(
-		func() error { return c.startNodes(ctx, o.nodes) },
-		func() error { return c.startStores(ctx) },
+	if err := together(ctx,
+		func(ctx context.Context) error { return c.startNodes(ctx, o.nodes) },
+		c.startStores,
 	); err != nil {
 		return c, err
 	}
@@ -195,18 +195,18 @@ func (c *cluster) makePKI() error {
 
 // startNodes starts the control plane and the nodes.
 func (c *cluster) startNodes(ctx context.Context, nodes int) error {
-	steps := []func() error{func() error { return c.startControlPlane(ctx) }}
+	steps := []func(context.Context) error{c.startControlPlane}
 	for i := range nodes {
-		steps = append(steps, func() error { return c.startRuntime(ctx, c.node(i)) })
+		steps = append(steps, func(ctx context.Context) error { return c.startRuntime(ctx, c.node(i)) })
 	}
-	if err := together(steps...); err != nil {
+	if err := together(ctx, steps...); err != nil {
 		return err
 	}
 	steps = nil
 	for i := range nodes {
-		steps = append(steps, func() error { return c.startKubelet(ctx, c.node(i)) })
+		steps = append(steps, func(ctx context.Context) error { return c.startKubelet(ctx, c.node(i)) })
 	}
-	return together(steps...)
+	return together(ctx, steps...)
 }
 
 func (c *cluster) startControlPlane(ctx context.Context) error {
@@ -412,13 +412,19 @@ func freePorts(n int) ([]string, error) {
 	return all, nil
 }
 
-// together runs functions concurrently and returns all errors.
-func together(all ...func() error) error {
-	failed := make([]error, len(all))
+// together runs functions concurrently. The first error cancels the others and is
+// returned.
+func together(ctx context.Context, all ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var running sync.WaitGroup
-	for i, f := range all {
-		running.Go(func() { failed[i] = f() })
+	for _, f := range all {
+		running.Go(func() {
+			if err := f(ctx); err != nil {
+				cancel(err)
+			}
+		})
 	}
 	running.Wait()
-	return errors.Join(failed...)
+	return context.Cause(ctx)
 }
