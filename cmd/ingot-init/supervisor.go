@@ -93,6 +93,7 @@ func (s *supervisor) run() int {
 		s.timeout = time.AfterFunc(s.spec.Timeout, func() { s.events <- event{kind: evTimeout} })
 	}
 	s.handle(event{kind: evBegin})
+	shedLater()
 	for s.machine.state != ended {
 		var sweep <-chan time.Time
 		if s.sweep != nil {

@@ -19,22 +19,9 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/broker/check"
 )
-
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(90 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 90 s: %s", what)
-		}
-	}
-}
 
 func kill(t testing.TB, pid int) {
 	t.Helper()

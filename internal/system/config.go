@@ -18,6 +18,7 @@ import (
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -33,7 +34,9 @@ type Config struct {
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
-	seams            seams
+	// Kubernetes is used with the engine kubernetes.
+	Kubernetes kubernetes.Config
+	seams      seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means the directory of the running program.
 	Programs string
@@ -90,6 +93,7 @@ func DefaultConfig() Config {
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
 		Engine:              choice.Auto,
+		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
@@ -116,6 +120,9 @@ func (c Config) Validate() error {
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
 		{"disk-reserve", notNegative(c.DiskReserve)},
+	}
+	if flag, err := c.Kubernetes.Validate(); err != nil && c.Engine == "kubernetes" {
+		checks = append(checks, check{flag, err})
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }

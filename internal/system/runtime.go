@@ -88,7 +88,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Log: c.Log}); err != nil {
+	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
+		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), Log: c.Log,
+	}); err != nil {
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
@@ -140,7 +142,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log),
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }
 

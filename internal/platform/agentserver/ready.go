@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"ingot/internal/base/background"
 )
@@ -82,14 +83,16 @@ func (p *readyPort) control(f func(fd int) error) error {
 	return result
 }
 
-// accept accepts and closes connections until the socket does not listen any more. They are
-// reset, so that none keeps the port busy.
+// accept accepts connections until the socket does not listen any more, and closes them.
 func (p *readyPort) accept() {
+	var probes background.WaitGroup
+	defer probes.Wait()
+	slots := make(chan struct{}, maxProbes)
 	for {
 		var n int
 		var err error
 		outer := p.raw.Read(func(fd uintptr) bool {
-			n, _, err = syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC)
+			n, _, err = syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
 			return !errors.Is(err, syscall.EAGAIN)
 		})
 		switch {
@@ -98,9 +101,30 @@ func (p *readyPort) accept() {
 		case err != nil: // the connection was lost, or too many files are open
 			continue
 		}
+		// Closing resets the connection: one that waits for its last packets would keep the
+		// port busy, so that it could not listen again.
 		_ = syscall.SetsockoptLinger(n, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
-		_ = syscall.Close(n)
+		f := os.NewFile(uintptr(n), "probe")
+		slots <- struct{}{}
+		probes.Go("readiness", func() {
+			defer func() { <-slots }()
+			answer(f)
+		})
 	}
+}
+
+const (
+	maxProbes = 16
+	probeTime = time.Second
+)
+
+// answer waits until the client closes the connection, because a client that is reset at
+// once may take it for a refusal.
+func answer(f *os.File) {
+	if f.SetReadDeadline(time.Now().Add(probeTime)) == nil {
+		_, _ = f.Read(make([]byte, 1))
+	}
+	_ = f.Close() // nothing was written to it
 }
 
 func (p *readyPort) close() error { return errors.Join(p.set(false), p.f.Close()) }

@@ -188,8 +188,10 @@ func (a *Agent) AwaitLaunch(stop <-chan os.Signal) *Launch {
 		case l := <-a.launches:
 			return l
 		case <-stop:
+			a.giveUp()
 			return nil
 		case <-a.leave:
+			a.giveUp()
 			return nil
 		case <-late:
 			if a.giveUp() {

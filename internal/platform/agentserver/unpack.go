@@ -52,7 +52,8 @@ func unpack(root *os.Root, target string, r io.Reader, limit int64) error {
 		if !filepath.IsLocal(h.Name) || strings.ContainsRune(h.Name, 0) {
 			return agentproto.Errorf(agentproto.Malformed, "%q: not below the home directory", h.Name)
 		}
-		if err := u.entry(filepath.Join(target, h.Name), target, h, archive); err != nil {
+		name := filepath.Join(target, h.Name) //nolint:gosec // it is local, and os.Root checks it
+		if err := u.entry(name, target, h, archive); err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
 	}
@@ -97,10 +98,8 @@ func (u *unpacker) entry(name, target string, h *tar.Header, body io.Reader) err
 	if u.names++; u.names > maxNames {
 		return agentproto.Errorf(agentproto.TooLarge, "more than %d files", maxNames)
 	}
-	if dir := filepath.Dir(name); dir != "." {
-		if err := u.root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := u.parent(filepath.Dir(name)); err != nil {
+		return err
 	}
 	mode := h.FileInfo().Mode().Perm()
 	switch h.Typeflag {
@@ -123,11 +122,28 @@ func (u *unpacker) entry(name, target string, h *tar.Header, body io.Reader) err
 		if err := u.clear(name); err != nil {
 			return err
 		}
-		return u.root.Link(filepath.Join(target, h.Linkname), name)
+		return u.root.Link(filepath.Join(target, h.Linkname), name) //nolint:gosec // the same
 	case tar.TypeXGlobalHeader:
 		return nil
 	}
 	return agentproto.Errorf(agentproto.Malformed, "an entry of type %q", h.Typeflag)
+}
+
+// parent makes a directory and those above it. A file of an earlier archive is replaced.
+func (u *unpacker) parent(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	err := u.root.MkdirAll(dir, 0o755)
+	if err == nil {
+		return nil
+	}
+	for above := dir; above != "."; above = filepath.Dir(above) {
+		if info, missing := u.root.Lstat(above); missing == nil && info.Mode().IsRegular() {
+			return errors.Join(u.root.Remove(above), u.root.MkdirAll(dir, 0o755))
+		}
+	}
+	return err
 }
 
 // clear removes what is in the way.

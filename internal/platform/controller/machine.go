@@ -530,7 +530,7 @@ func (r rules) passed(s *slot) []action {
 }
 
 // displaced stops an instance that has to leave its machine, which is no crash. The pass
-// starts another in its place at once.
+// starts a replacement at once.
 func (r rules) displaced(s *slot, e event) []action {
 	switch s.state {
 	case starting, running:

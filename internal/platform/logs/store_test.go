@@ -19,6 +19,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
@@ -132,9 +133,7 @@ func TestEntriesSurvive(t *testing.T) {
 	if got := texts(read(t, s, "a", logs.ReadQuery{Descending: true, Limit: 1})); !slices.Equal(got, []string{"three"}) {
 		t.Errorf("newest %q", got)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder: %v %v", info.Mode(), err)
-	}
+	testkit.CheckMode(t, filepath.Join(dir, "a"), 0o700)
 }
 
 func TestReadRanges(t *testing.T) {

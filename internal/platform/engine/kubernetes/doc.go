@@ -14,7 +14,7 @@
 //	    environment, command and files of the app are sent to the agent.
 //	  - Records are read from the agent. After an end that no server saw, the rest is read
 //	    from the Pod's log once.
-//	  - A Pod that somebody else deletes or evicts is displaced: Options.Displaced is
+//	  - A Pod that is deleted or evicted by others is displaced: Options.Displaced is
 //	    called, and Get says so.
 //	  - An error of the API server is an error, never the absence of an instance.
 //
@@ -24,5 +24,14 @@
 // or the typed clients and informers of client-go, which would make the program 25 MB
 // larger.
 //
-// Imports: base/background, base/fault, platform/agentproto, platform/engine, platform/engine/agent, platform/engine/local, platform/initproto.
+// Imports: base/background, base/fault, platform/agentproto, platform/engine,
+// platform/engine/agent, platform/engine/local, platform/initproto,
+// github.com/go-logr/logr, github.com/google/uuid, golang.org/x/time/rate,
+// k8s.io/apimachinery/pkg/api/errors, k8s.io/apimachinery/pkg/apis/meta/v1,
+// k8s.io/apimachinery/pkg/apis/meta/v1/unstructured,
+// k8s.io/apimachinery/pkg/runtime, k8s.io/apimachinery/pkg/runtime/schema,
+// k8s.io/apimachinery/pkg/types, k8s.io/apimachinery/pkg/watch,
+// k8s.io/client-go/dynamic, k8s.io/client-go/rest,
+// k8s.io/client-go/tools/cache, k8s.io/client-go/tools/clientcmd,
+// k8s.io/klog/v2.
 package kubernetes

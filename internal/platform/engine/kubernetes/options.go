@@ -90,6 +90,9 @@ type Options struct {
 	ForceAfter time.Duration // until a Pod on an unreachable node is deleted by force
 }
 
+// SFTPInside is the path of the sftp server in the stack image.
+const SFTPInside = "/ingot/ingot-sftp"
+
 const (
 	home              = "/home/vcap"
 	defaultForceAfter = time.Minute

@@ -88,7 +88,7 @@ func kindOf(labels map[string]string) string {
 // checkID rejects an id that cannot be part of a Pod's name and a label's value.
 func checkID(id string) error {
 	if len(id) > 60 || !dnsName.MatchString(id) {
-		return fmt.Errorf("instance id %q: only lower-case letters, digits and '-' are allowed, at most 60", id)
+		return fmt.Errorf("instance id %q: only lower-case ASCII alphanumerics and '-' are allowed, at most 60", id)
 	}
 	return nil
 }
@@ -346,7 +346,7 @@ func (p *pod) labels() map[string]string {
 
 func (p *pod) limits() engine.Limits {
 	var l engine.Limits
-	_ = json.Unmarshal([]byte(p.Annotations[annotationLimits]), &l) // zero if somebody changed it
+	_ = json.Unmarshal([]byte(p.Annotations[annotationLimits]), &l) // zero if it was edited
 	return l
 }
 

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/initproto"
 )
 
@@ -39,7 +41,7 @@ func (e *Engine) Records(ctx context.Context, id string, after engine.Position) 
 	s.ctx, cancel = context.WithCancel(ctx)
 	stop := background.OnDone(e.open, "records of an instance", cancel)
 	s.cancel = func() { stop(); cancel() }
-	if err := s.connect(); err != nil {
+	if err := s.connect(time.Now()); err != nil {
 		s.cancel()
 		if errors.Is(err, io.EOF) {
 			err = engine.ErrNotFound // deleted meanwhile
@@ -58,7 +60,7 @@ type stream struct {
 	last   uint64
 
 	mu     sync.Mutex // for Close and Ack
-	agent  engine.Stream
+	source engine.Stream
 	closed bool
 
 	rest *podLog // the Pod's log, once it has ended
@@ -82,7 +84,11 @@ func (s *stream) Next() (initproto.Record, error) {
 		}
 		// The connection broke: the network, or the end of the Pod.
 		s.disconnect()
-		if err := s.connect(); err != nil {
+		heard := time.Now()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			heard = heard.Add(-agentproto.Silence)
+		}
+		if err := s.connect(heard); err != nil {
 			if why := s.why(); why != nil {
 				err = why
 			}
@@ -96,7 +102,7 @@ func (s *stream) next() (initproto.Record, error) {
 		return s.rest.next()
 	}
 	s.mu.Lock()
-	current := s.agent
+	current := s.source
 	s.mu.Unlock()
 	if current == nil {
 		return initproto.Record{}, os.ErrClosed
@@ -121,10 +127,10 @@ func (s *stream) why() error {
 }
 
 // connect opens the agent's stream, or the log of a Pod that has ended. It tries until the
-// agent was silent for too long. It returns io.EOF if the Pod does not exist any more.
-func (s *stream) connect() error {
+// agent was silent for too long since it was heard. It returns io.EOF if the Pod does not
+// exist any more.
+func (s *stream) connect(heard time.Time) error {
 	e := s.engine
-	began := time.Now()
 	for {
 		err := s.tryConnect()
 		if err == nil || errors.Is(err, io.EOF) || s.why() != nil {
@@ -133,7 +139,7 @@ func (s *stream) connect() error {
 			}
 			return err
 		}
-		if silence := time.Since(began); silence > e.options.Silence || e.look(s.pod).silent {
+		if time.Since(heard) > e.options.Silence || errors.Is(err, agent.ErrWrongAgent) || e.look(s.pod).silent {
 			e.silent(s.pod)
 			return fmt.Errorf("the agent of instance %s does not answer: %w", s.pod.id(), err)
 		}
@@ -168,7 +174,12 @@ func (s *stream) tryConnect() error {
 	if err != nil {
 		return err
 	}
-	// The context is that of the whole stream.
+	// A node that is cut off does not refuse a connection, and a stream has no time limit.
+	short, cancel := context.WithTimeout(s.ctx, agentTime)
+	defer cancel()
+	if _, _, err := c.State(short); err != nil {
+		return err
+	}
 	stream, err := c.Records(s.ctx, engine.Position(s.last))
 	if err != nil {
 		return err
@@ -178,15 +189,15 @@ func (s *stream) tryConnect() error {
 	if s.closed {
 		return errors.Join(os.ErrClosed, stream.Close())
 	}
-	s.agent = stream
+	s.source = stream
 	e.learn(s.pod, func(k *known) { k.followed++ })
 	return nil
 }
 
 func (s *stream) disconnect() {
 	s.mu.Lock()
-	current := s.agent
-	s.agent = nil
+	current := s.source
+	s.source = nil
 	s.mu.Unlock()
 	if current == nil {
 		return
@@ -198,7 +209,7 @@ func (s *stream) disconnect() {
 // Ack tells the agent which records are stored.
 func (s *stream) Ack(p engine.Position) error {
 	s.mu.Lock()
-	current := s.agent
+	current := s.source
 	s.mu.Unlock()
 	if current == nil {
 		return nil // the Pod has ended, and nothing waits

@@ -15,7 +15,6 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/homedir"
 )
 
 const (
@@ -44,11 +43,6 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	}
 	if err := s.Launch.Validate(); err != nil {
 		return fmt.Errorf("instance %s: %w", s.ID, err)
-	}
-	for _, a := range s.Files {
-		if _, err := homedir.Below(a.Target, home); err != nil {
-			return fmt.Errorf("instance %s: %w", s.ID, err)
-		}
 	}
 	if err := e.startable(); err != nil {
 		return err

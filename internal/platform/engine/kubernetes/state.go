@@ -165,8 +165,8 @@ func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in 
 	return in, launched, err
 }
 
-// state returns the state of a Pod's instance. A Pod that nobody launched yet is not an
-// instance: whoever creates it launches it, or it ends by itself.
+// state returns the state of a Pod's instance. A Pod that was not launched yet
+// is not an instance: the server that created it launches it, or it ends by itself.
 func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (s initproto.State, launched bool, err error) {
 	k := e.look(p)
 	switch {

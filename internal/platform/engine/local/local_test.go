@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/homedir"
@@ -75,10 +76,7 @@ func TestDirLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"instance.json", "control/spec.json"} {
-		info, err := os.Stat(filepath.Join(whole.Path(), name))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("mode of %s is %v, %v, want 0600", name, info.Mode(), err)
-		}
+		testkit.CheckMode(t, filepath.Join(whole.Path(), name), 0o600)
 	}
 	if ids := names(t, root); !slices.Equal(ids, []string{"whole"}) {
 		t.Errorf("List: %v", ids)
@@ -325,7 +323,7 @@ func TestUnpack(t *testing.T) {
 	}
 	for _, name := range []string{"locked", "locked/deep", "locked/deep/file"} {
 		if info, err := os.Stat(filepath.Join(d.Home(), name)); err != nil || info.Mode()&0o222 != 0 {
-			t.Errorf("mode of %s is %v, %v, want read only", name, info.Mode(), err)
+			t.Errorf("%s is %+v, %v, want it read-only", name, info, err)
 		}
 	}
 	// Never through a link that leads out.

@@ -210,6 +210,13 @@ func (c *Cluster) Evict(pod, reason, message string) {
 	}
 }
 
+// Remove deletes a Pod by force, as an operator does.
+func (c *Cluster) Remove(pod string) {
+	if o, ok := c.store.get("pods", pod); ok {
+		c.delete(o, 0)
+	}
+}
+
 // Exceed ends a Pod that used more of its disk than its limit, as the kubelet does.
 func (c *Cluster) Exceed(pod, message string) {
 	c.end(pod, func(one *container) { one.evicted = message })

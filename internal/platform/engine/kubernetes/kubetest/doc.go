@@ -11,5 +11,5 @@
 // answer, nodes disappear, Pods are evicted, do not fit, or have no image. It enforces
 // a Role and records which permissions were used.
 //
-// Imports: base/background, platform/engine/local.
+// Imports: base/background, platform/engine/local, github.com/google/uuid.
 package kubetest

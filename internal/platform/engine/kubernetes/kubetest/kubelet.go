@@ -93,7 +93,7 @@ func (c *Cluster) kubelet(one *container, o object) {
 	oom, evicted, lost := one.oom, one.evicted, c.lost[one.node]
 	c.mu.Unlock()
 	if lost {
-		return // nobody reports it
+		return // no kubelet reports it
 	}
 	code := one.cmd.ProcessState.ExitCode()
 	if ws, ok := one.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
