@@ -64,7 +64,7 @@ var settings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic
 
 // shared are the directories outside of its own that a node uses, deepest first.
 var shared = []string{
-	"/var/lib/kubelet/device-plugins", "/var/lib/kubelet", "/var/log/containers", "/var/lib/cni/results", "/var/lib/cni", "/run/containerd/s", "/run/containerd",
+	"/var/lib/kubelet/device-plugins", "/var/lib/kubelet", "/var/log/containers", "/var/lib/cni/results", "/var/lib/cni", "/run/containerd/s", "/run/containerd/runc/k8s.io", "/run/containerd/runc", "/run/containerd",
 }
 
 // remember notes how this machine was before the cluster.
