@@ -12,10 +12,10 @@ VERSION  := $(shell scripts/version)
 # same way, so that each package is compiled once.
 PLAIN     = CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath"
 GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
-# The SQLite library, which is translated from C, is compiled without the race
-# detector: it took most of the time of tests, and has locks of its own. The linters
-# include what `go vet` checks.
-RACE      = -race -gcflags=modernc.org/...=-race=false -vet=off
+# The SQLite library, which is translated from C and has locks of its own, and the
+# hash of passwords are compiled without the race detector: they took much of the time
+# of tests. The linters include what `go vet` checks.
+RACE      = -race -gcflags=modernc.org/...=-race=false -gcflags=golang.org/x/crypto/argon2=-race=false -vet=off
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -26,13 +26,14 @@ run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 with_postgres = go run ./internal/base/db/dbtest/pgserver --
 
 # Every package of the product except the container engine, whose tests start
-# hundreds of containers and run alone.
-packages   = $$(go list ./... | grep -v '^ingot/internal/platform/engine/container')
+# hundreds of containers and run alone, and the rules of the tree, which only read the
+# source and need no race detector.
+packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/engine/container)')
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench cluster stack
+modules = . samples e2e bench packaging/podsecurity cluster stack
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -125,8 +126,10 @@ tests:
 
 test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
 test-unit: build ## run unit and integration tests with the race detector (ARGS="-run Name")
+	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
 	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $(packages))
 	$(call run,go test $(RACE) $(ARGS) $(containers))
+	$(call run,go -C packaging/podsecurity test $(ARGS) ./...)
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)

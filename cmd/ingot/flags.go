@@ -48,6 +48,7 @@ type upOptions struct {
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
+	LogStore            string `long:"log-store" env:"INGOT_LOG_STORE" value-name:"auto|files|postgres" description:"Where log lines of apps are kept: in files of the data directory, or in the PostgreSQL of --database-url, where several servers share them; auto selects files, and PostgreSQL with the engine kubernetes"`
 	kubernetesOptions
 	mailOptions
 	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"External UAA-compatible authorization server (default: the built-in one)"`
@@ -190,7 +191,7 @@ func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	known := map[string]string{
 		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
-		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine, "log-store": c.LogStore,
 		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
 		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
 		"messages-kept": c.MessagesKept.String(), "password-grant": "on", "log-level": "info", "log-format": "auto",
@@ -237,7 +238,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

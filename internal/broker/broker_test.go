@@ -19,7 +19,6 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
-	"ingot/internal/base/testkit"
 	"ingot/internal/broker/check"
 )
 

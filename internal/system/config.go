@@ -43,6 +43,8 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// LogStore is where the log lines of apps are kept: files, postgres or auto.
+	LogStore string
 	MailConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
@@ -93,6 +95,7 @@ func DefaultConfig() Config {
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
 		Engine:              choice.Auto,
+		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
@@ -112,6 +115,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"log-store", c.checkLogStore()},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},

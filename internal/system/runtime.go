@@ -37,7 +37,7 @@ type runtime struct {
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     *blob.Store
-	logs      *logs.Store
+	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
 	watched   engine.Engine // the same, with calls that always return
@@ -82,7 +82,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	if r.blobs, err = blob.Open(dir.File("blobs")); err != nil {
 		return nil, err
 	}
-	if r.logs, err = logs.Open(dir.File("logs"), logs.Options{Log: c.Log}); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, c); err != nil {
 		return nil, err
 	}
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
@@ -183,9 +183,9 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
 	}
-	out := map[string]api.InstanceUsage{}
+	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
 	}
 	return out
 }

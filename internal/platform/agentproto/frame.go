@@ -84,6 +84,9 @@ func ReadFrame(r io.Reader, buf []byte, limit int) (Type, []byte, error) {
 // Conn sends and receives frames. Several goroutines may send; one may receive.
 type Conn struct {
 	net.Conn
+	// Patience limits how long the peer may take to accept a frame.
+	Patience time.Duration
+
 	in []byte
 
 	mu  sync.Mutex
@@ -91,14 +94,14 @@ type Conn struct {
 }
 
 // NewConn returns a Conn on a connection.
-func NewConn(c net.Conn) *Conn { return &Conn{Conn: c} }
+func NewConn(c net.Conn) *Conn { return &Conn{Conn: c, Patience: Patience} }
 
 // Send sends a frame. It fails if the peer does not accept it within Patience.
 func (c *Conn) Send(t Type, payload ...[]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out = AppendFrame(c.out[:0], t, payload...)
-	if err := c.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(c.Patience)); err != nil {
 		return err
 	}
 	_, err := c.Write(c.out)

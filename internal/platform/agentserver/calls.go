@@ -70,7 +70,7 @@ func (a *Agent) serveRecords(c *agentproto.Conn) error {
 	if err := a.wasLaunched(); err != nil {
 		return err
 	}
-	if err := c.SetReadDeadline(time.Now().Add(agentproto.Patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.Patience)); err != nil {
 		return err
 	}
 	payload, err := c.Expect(agentproto.Ack, 8)
@@ -110,7 +110,7 @@ func (a *Agent) serveRecords(c *agentproto.Conn) error {
 func (a *Agent) sendRecords(c *agentproto.Conn, after uint64, gone <-chan struct{}) error {
 	cursor := a.ring.read(after)
 	defer cursor.close()
-	beat := time.NewTicker(agentproto.Beat)
+	beat := time.NewTicker(a.c.Beat)
 	defer beat.Stop()
 	for {
 		if err := sendAvailable(c, cursor); err != nil {

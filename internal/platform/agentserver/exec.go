@@ -192,7 +192,7 @@ func (e *execution) tellExit(exited <-chan int, outputs *sync.WaitGroup) {
 		return
 	}
 	outputs.Wait()
-	_ = e.c.SetReadDeadline(time.Now().Add(agentproto.Patience))
+	_ = e.c.SetReadDeadline(time.Now().Add(e.c.Patience))
 }
 
 // handle handles a frame of the client.

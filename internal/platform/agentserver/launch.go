@@ -133,7 +133,7 @@ type frames struct {
 }
 
 func (f *frames) receive() (agentproto.Type, []byte, error) {
-	deadline := time.Now().Add(agentproto.Patience)
+	deadline := time.Now().Add(f.c.Patience)
 	if deadline.After(f.until) {
 		deadline = f.until
 	}

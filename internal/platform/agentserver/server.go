@@ -35,6 +35,21 @@ type Config struct {
 	// LaunchTime is how long the agent waits for a launch; 5 minutes. Linger is how long it
 	// waits after the end for acknowledgements, if the launch does not say so; 15 minutes.
 	LaunchTime, Linger time.Duration
+	// Patience and Beat are those of the protocol if they are zero.
+	Patience, Beat time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, otherwise time.Duration) {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+	or(&c.LaunchTime, defaultLaunchTime)
+	or(&c.Linger, defaultLinger)
+	or(&c.Patience, agentproto.Patience)
+	or(&c.Beat, agentproto.Beat)
+	return c
 }
 
 const (
@@ -129,12 +144,7 @@ const (
 
 // Listen starts an agent that waits for its launch.
 func Listen(c Config) (*Agent, error) {
-	if c.LaunchTime == 0 {
-		c.LaunchTime = defaultLaunchTime
-	}
-	if c.Linger == 0 {
-		c.Linger = defaultLinger
-	}
+	c = c.withDefaults()
 	secure, err := agentproto.ServerConfig(c.Seed, c.CA)
 	if err != nil {
 		return nil, err
@@ -323,6 +333,7 @@ func (a *Agent) greet(raw net.Conn) (*agentproto.Conn, agentproto.Purpose, error
 		return nil, 0, err
 	}
 	conn := agentproto.NewConn(secured)
+	conn.Patience = a.c.Patience
 	purpose, err := agentproto.Welcome(conn, a.c.Instance)
 	if err != nil {
 		drain(raw)
@@ -364,7 +375,7 @@ func (a *Agent) handle(c *agentproto.Conn, p agentproto.Purpose) error {
 
 // receive receives a document of a request.
 func receive(c *agentproto.Conn, limit int, v any) error {
-	if err := c.SetReadDeadline(time.Now().Add(agentproto.Patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.Patience)); err != nil {
 		return err
 	}
 	if err := c.ExpectJSON(agentproto.Document, limit, v); err != nil {

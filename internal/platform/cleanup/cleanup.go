@@ -42,7 +42,7 @@ type trimmer interface {
 type Config struct {
 	Store platform.Store
 	Blobs *blob.Store
-	Logs  *logs.Store
+	Logs  logs.Store
 	// Engine is asked to remove unpacked archives if it is a trimmer.
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
@@ -123,7 +123,11 @@ func (c *Cleaner) sweepFiles(ctx context.Context, tx platform.Tx) error {
 			return err
 		}
 	}
-	for app, meta := range c.Logs.Meta() {
+	all, err := c.Logs.Meta(ctx)
+	if err != nil {
+		return err
+	}
+	for app, meta := range all {
 		if _, err := tx.Apps().Get(app); fault.Is(err, fault.NotFound) && c.Now().Sub(meta.Newest) > logsKept {
 			_ = c.Logs.DeleteApp(app) // tried again by the next sweep
 		}

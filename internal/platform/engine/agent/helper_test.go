@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -60,8 +61,35 @@ func (o *output) String() string {
 
 type fakeInstance struct{ stopped chan bool }
 
-func (f *fakeInstance) Exec(initproto.Member, [3]*os.File, bool, func(int)) (func(syscall.Signal), error) {
-	return nil, errors.New("the fake instance runs nothing")
+// Exec starts a process of this test.
+func (f *fakeInstance) Exec(m initproto.Member, files [3]*os.File, terminal bool, exited func(int)) (func(syscall.Signal), error) {
+	cmd := exec.Command(m.Args[0], m.Args[1:]...)
+	cmd.Env, cmd.Dir = m.Env, m.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: terminal}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	over := false
+	go func() {
+		state, _ := cmd.Process.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		status := state.ExitCode()
+		if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			status = 128 + int(ws.Signal())
+		}
+		exited(status)
+	}()
+	return func(sig syscall.Signal) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			_ = syscall.Kill(-cmd.Process.Pid, sig)
+		}
+	}, nil
 }
 
 func (f *fakeInstance) Stop(kill bool) { f.stopped <- kill }

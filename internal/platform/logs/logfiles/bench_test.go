@@ -1,4 +1,4 @@
-package logs_test
+package logfiles_test
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
 )
 
 var text = []byte(strings.Repeat("a log line of usual length ", 4))
@@ -19,7 +21,7 @@ var text = []byte(strings.Repeat("a log line of usual length ", 4))
 func batchOf(app, stream string, n int) []platform.LogLine {
 	batch := make([]platform.LogLine, n)
 	for i := range batch {
-		batch[i] = platform.LogLine{App: app, Time: t0, Source: "APP/PROC/WEB", Instance: "0", Text: text, Stream: stream}
+		batch[i] = platform.LogLine{App: app, Time: logstest.T0, Source: "APP/PROC/WEB", Instance: "0", Text: text, Stream: stream}
 	}
 	return batch
 }
@@ -28,7 +30,7 @@ func batchOf(app, stream string, n int) []platform.LogLine {
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{1, 10, 100, 1000} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			s := open(b, b.TempDir(), logs.Options{})
+			s := open(b, b.TempDir(), logfiles.Options{})
 			batch := batchOf("a", "s", size)
 			seq := uint64(0)
 			b.SetBytes(int64(size * len(text)))
@@ -36,7 +38,7 @@ func BenchmarkAppend(b *testing.B) {
 			for b.Loop() {
 				for i := range batch {
 					seq++
-					batch[i].Seq, batch[i].Time = seq, t0.Add(time.Duration(seq))
+					batch[i].Seq, batch[i].Time = seq, logstest.T0.Add(time.Duration(seq))
 				}
 				if err := s.Append(batch...); err != nil {
 					b.Fatal(err)
@@ -50,9 +52,9 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkAppendApps writes to 1000 apps from all cores, with fewer open files
 // than apps.
 func BenchmarkAppendApps(b *testing.B) {
-	s := open(b, b.TempDir(), logs.Options{PerAppBytes: 1 << 20})
+	s := open(b, b.TempDir(), logfiles.Options{PerAppBytes: 1 << 20})
 	for n := range 1000 {
-		add(b, s, platform.LogLine{App: "app-" + strconv.Itoa(n), Text: text})
+		logstest.Add(b, s, platform.LogLine{App: "app-" + strconv.Itoa(n), Text: text})
 	}
 	var n, lines atomic.Uint64
 	b.ResetTimer()
@@ -73,26 +75,26 @@ func BenchmarkAppendApps(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	s := open(b, b.TempDir(), logs.Options{})
+	s := open(b, b.TempDir(), logfiles.Options{})
 	for i := range 700 {
 		batch := batchOf("a", "s", 100)
 		for j := range batch {
 			n := i*100 + j
-			batch[j].Seq, batch[j].Time = uint64(n+1), t0.Add(time.Duration(n)*time.Millisecond)
+			batch[j].Seq, batch[j].Time = uint64(n+1), logstest.T0.Add(time.Duration(n)*time.Millisecond)
 		}
-		add(b, s, batch...)
+		logstest.Add(b, s, batch...)
 	}
-	newest := s.Meta()["a"].Newest.UnixNano()
+	newest := logstest.Meta(b, s, "a").Newest.UnixNano()
 	for name, q := range map[string]logs.ReadQuery{
 		"oldest1000": {Start: math.MinInt64, Limit: 1000},
 		"newest1000": {Start: math.MinInt64, Limit: 1000, Descending: true},
 		"poll":       {Start: newest + 1, Limit: 100},
-		"middle1000": {Start: t0.Add(35 * time.Second).UnixNano(), Limit: 1000},
+		"middle1000": {Start: logstest.T0.Add(35 * time.Second).UnixNano(), Limit: 1000},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.Read("a", q); err != nil {
+				if _, err := s.Read(b.Context(), "a", q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -104,7 +106,7 @@ func BenchmarkRead(b *testing.B) {
 // and reports what an idle app costs.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
-	o := logs.Options{PerAppBytes: 1 << 20}
+	o := logfiles.Options{PerAppBytes: 1 << 20}
 	s := open(b, dir, o)
 	for n := range 1000 {
 		app := fmt.Sprintf("app-%d", n)
@@ -113,7 +115,7 @@ func BenchmarkOpen(b *testing.B) {
 			for j := range batch {
 				batch[j].Seq = uint64(i*1000 + j + 1)
 			}
-			add(b, s, batch...)
+			logstest.Add(b, s, batch...)
 		}
 	}
 	s.Stop()
@@ -123,7 +125,7 @@ func BenchmarkOpen(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		b.StartTimer()
-		s, err := logs.Open(dir, o)
+		s, err := logfiles.Open(dir, o)
 		if err != nil {
 			b.Fatal(err)
 		}

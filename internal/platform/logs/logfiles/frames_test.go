@@ -1,4 +1,4 @@
-package logs
+package logfiles
 
 import (
 	"bytes"
@@ -10,7 +10,18 @@ import (
 	"time"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/frame"
 )
+
+func metaOfA(t *testing.T, s *Store) logs.Meta {
+	t.Helper()
+	all, err := s.Meta(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all["a"]
+}
 
 func sample(t testing.TB) []byte {
 	t.Helper()
@@ -38,21 +49,21 @@ func sample(t testing.TB) []byte {
 	return b
 }
 
-func scan(b []byte) (lines []line, off int, err error) {
-	s := scanner{buf: b}
+func scan(b []byte) (lines []frame.Line, off int, err error) {
+	s := frame.Scanner{Buf: b}
 	for {
-		var l line
-		more, err := s.next(&l)
+		var l frame.Line
+		more, err := s.Next(&l)
 		if !more {
-			return lines, s.off, err
+			return lines, s.Off, err
 		}
 		lines = append(lines, l)
 	}
 }
 
-func same(a, b line) bool {
-	return a.at == b.at && a.order == b.order && a.seq == b.seq && a.stderr == b.stderr && bytes.Equal(a.text, b.text) &&
-		a.origin.stream == b.origin.stream && a.origin.source == b.origin.source
+func same(a, b frame.Line) bool {
+	return a.At == b.At && a.Order == b.Order && a.Seq == b.Seq && a.Stderr == b.Stderr && bytes.Equal(a.Text, b.Text) &&
+		a.Origin.Stream == b.Origin.Stream && a.Origin.Source == b.Origin.Source
 }
 
 // Whatever a file is cut to, a store opens it, has a prefix of the lines with
@@ -80,10 +91,10 @@ func TestTornAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("opening, cut at %d: %v", n, err)
 		}
-		before := int(s.Meta()["a"].Count)
+		before := int(metaOfA(t, s).Count)
 		positions := map[string]uint64{}
 		for _, l := range all[:before] {
-			positions[l.origin.stream] = max(positions[l.origin.stream], l.seq)
+			positions[l.Origin.Stream] = max(positions[l.Origin.Stream], l.Seq)
 		}
 		for _, name := range []string{"s0", "s1", "s2"} {
 			if s.Position(name) != positions[name] {
@@ -97,7 +108,7 @@ func TestTornAnywhere(t *testing.T) {
 		if s, err = Open(dir, Options{}); err != nil {
 			t.Fatalf("opening again, cut at %d: %v", n, err)
 		}
-		if got := int(s.Meta()["a"].Count); got != before+1 {
+		if got := int(metaOfA(t, s).Count); got != before+1 {
 			t.Fatalf("cut at %d: %d lines, then %d", n, before, got)
 		}
 		s.Stop()
@@ -149,7 +160,7 @@ func TestStrangeSegments(t *testing.T) {
 	if s.Position("s") != 800 {
 		t.Errorf("position %d", s.Position("s"))
 	}
-	m := s.Meta()["a"]
+	m := metaOfA(t, s)
 	if m.Expired == 0 || m.Count+m.Expired >= 800 {
 		t.Errorf("meta %+v", m)
 	}
@@ -157,7 +168,7 @@ func TestStrangeSegments(t *testing.T) {
 	start := int64(math.MinInt64)
 	n := 0
 	for {
-		page, err := s.Read("a", ReadQuery{Start: start, Limit: 1000})
+		page, err := s.Read(t.Context(), "a", logs.ReadQuery{Start: start, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,10 +192,12 @@ func TestStrangeSegments(t *testing.T) {
 // Segments of the version before, which had no losses, are understood.
 func TestHeaderBefore(t *testing.T) {
 	t.Parallel()
-	b := []byte{kindHeader, withoutLosses, 3 /* expired */, 1 /* stream */, 1, 's', 9, 4, 1 /* segment */, 1, 4, 3, 2, 6}
-	h, ok := parseHeader(b)
-	if !ok || h.expired != 3 || h.lost != 0 || h.streams[0] != (streamMark{"s", 9, 2, 0}) || h.segments[0] != (segment{1, 2, 3, 1, 3}) {
-		t.Errorf("header is %+v, valid %v, want 3 expired, none lost, one stream and one segment", h, ok)
+	b := []byte{'h', 1 /* version */, 3 /* expired */, 1 /* stream */, 1, 's', 9, 4, 1 /* segment */, 1, 4, 3, 2, 6}
+	s := frame.Scanner{Buf: frame.AppendFrame(nil, b)}
+	_, err := s.Next(new(frame.Line))
+	h := s.Header
+	if err != nil || h.Expired != 3 || h.Lost != 0 || h.Streams[0] != (frame.StreamMark{Name: "s", Seq: 9, Last: 2}) || h.Segments[0] != (frame.Segment{Number: 1, Size: 2, Count: 3, Min: 1, Max: 3}) {
+		t.Errorf("header is %+v, %v, want 3 expired, none lost, one stream and one segment", h, err)
 	}
 }
 
@@ -193,7 +206,9 @@ func FuzzSegment(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte{})
-	f.Add(appendFrame(nil, appendHeader(nil, &header{expired: 3, streams: []streamMark{{"s", 1, 2, 4}}, segments: []segment{{1, 2, 3, 4, 5}}})))
+	f.Add(frame.AppendFrame(nil, frame.AppendHeader(nil, &frame.Header{
+		Expired: 3, Streams: []frame.StreamMark{{Name: "s", Seq: 1, Last: 2, Lost: 4}}, Segments: []frame.Segment{{Number: 1, Size: 2, Count: 3, Min: 4, Max: 5}},
+	})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		lines, off, err := scan(b)
 		if off > len(b) || (err == nil) != (off == len(b)) {

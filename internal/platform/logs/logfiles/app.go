@@ -1,19 +1,18 @@
-package logs
+package logfiles
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/frame"
 )
 
 // appLog is the log of one app. Its lock is held during writes, so that a busy app delays
@@ -24,30 +23,25 @@ type appLog struct {
 	dir   string
 
 	mu       sync.RWMutex
-	gone     bool      // deleted or stopped: look it up again
-	reason   error     // why it is gone
-	sealed   []segment // oldest first
-	active   segment   // number 0: there is none
-	next     uint64    // number of the next segment
-	broken   bool      // the active segment may end in a partial frame
+	gone     bool            // deleted or stopped: look it up again
+	reason   error           // why it is gone
+	sealed   []frame.Segment // oldest first
+	active   frame.Segment   // number 0: there is none
+	next     uint64          // number of the next segment
+	broken   bool            // the active segment may end in a partial frame
 	expired  uint64
 	lost     uint64 // lost lines
 	owed     uint64 // lost lines that are not in the log yet
 	streams  map[string]*stream
 	own      stream // of the lines without a stream
-	tails    map[*Tail]struct{}
+	tails    map[*tail]struct{}
 	lastUsed time.Time
 	old      atomic.Int64 // bytes in sealed segments
 
 	// State of the writer, while the active segment is open.
 	file    *os.File
-	origins map[originKey]int
-	recent  *origin // origin of the previous line, and its number
-	number  int
-	before  int64
+	encoder frame.Encoder
 }
-
-type originKey struct{ stream, source, instance, tags string }
 
 // stream is the position of one stream of records.
 type stream struct {
@@ -68,9 +62,9 @@ type stream struct {
 type chunk struct {
 	buf     []byte
 	scratch []byte
-	seg     segment // number, min, max and count with the lines of the chunk
-	fresh   bool    // it starts the segment
-	first   int     // index of its first entry
+	seg     frame.Segment // number, min, max and count with the lines of the chunk
+	fresh   bool          // it starts the segment
+	first   int           // index of its first entry
 	lost    uint64
 	touched []*stream
 	told    []platform.LogLine // for hoses, once it is written
@@ -124,7 +118,7 @@ func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (r
 // debt returns the line that reports lines that could not be written.
 func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
 	return platform.LogLine{
-		App: a.guid, Time: now, Source: SourceLogs, Instance: "0", Stderr: true, Lost: n,
+		App: a.guid, Time: now, Source: logs.SourceLogs, Instance: "0", Stderr: true, Lost: n,
 		Text: fmt.Appendf(nil, "%d lines about this app were lost: they could not be written to its log", n),
 	}
 }
@@ -132,7 +126,7 @@ func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
 // appendLocked returns how many entries were processed, without the first entry of a failed
 // write and those after it.
 func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Time) (written int, problems []error) {
-	latest := now.Add(maxSkew)
+	latest := now.Add(logs.MaxSkew)
 	limit := a.store.segmentLimit()
 	for i := range entries {
 		e := &entries[i]
@@ -144,7 +138,7 @@ func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Tim
 		if st != &a.own && e.Seq <= st.nextSeq {
 			continue // already stored
 		}
-		if len(c.buf) > 0 && c.seg.size+int64(len(c.buf)) >= limit {
+		if len(c.buf) > 0 && c.seg.Size+int64(len(c.buf)) >= limit {
 			if err := a.flush(c); err != nil {
 				return c.first, append(problems, err)
 			}
@@ -178,12 +172,8 @@ func (a *appLog) appendLocked(c *chunk, entries []platform.LogLine, now time.Tim
 
 // streamOf returns the stream of e and checks the origin of e.
 func (a *appLog) streamOf(e *platform.LogLine) (*stream, error) {
-	tags := 0
-	for k, v := range e.Tags {
-		tags += len(k) + len(v)
-	}
-	if len(e.Stream) > 256 || len(e.Source) > 512 || len(e.Instance) > 64 || tags > 16<<10 {
-		return nil, fmt.Errorf("app %s: source, instance, stream or tags of a log line are too long", a.guid)
+	if err := frame.Check(e); err != nil {
+		return nil, err
 	}
 	if e.Stream == "" {
 		return &a.own, nil
@@ -191,15 +181,15 @@ func (a *appLog) streamOf(e *platform.LogLine) (*stream, error) {
 	if st, ok := a.streams[e.Stream]; ok {
 		return st, nil
 	}
-	return a.addStream(streamMark{name: e.Stream})
+	return a.addStream(frame.StreamMark{Name: e.Stream})
 }
 
-func (a *appLog) addStream(m streamMark) (*stream, error) {
-	st := &stream{name: m.name, app: a, last: m.last, nextSeq: m.seq, nextLast: m.last}
-	st.seq.Store(m.seq)
-	st.lost.Store(m.lost)
-	if other, loaded := a.store.streams.LoadOrStore(m.name, st); loaded {
-		return nil, fmt.Errorf("stream %s belongs to app %s, not to %s", m.name, other.(*stream).app.guid, a.guid)
+func (a *appLog) addStream(m frame.StreamMark) (*stream, error) {
+	st := &stream{name: m.Name, app: a, last: m.Last, nextSeq: m.Seq, nextLast: m.Last}
+	st.seq.Store(m.Seq)
+	st.lost.Store(m.Lost)
+	if other, loaded := a.store.streams.LoadOrStore(m.Name, st); loaded {
+		return nil, fmt.Errorf("stream %s belongs to app %s, not to %s", m.Name, other.(*stream).app.guid, a.guid)
 	}
 	if len(a.streams) >= a.store.maxStreams {
 		a.forgetOldest()
@@ -207,7 +197,7 @@ func (a *appLog) addStream(m streamMark) (*stream, error) {
 	if a.streams == nil {
 		a.streams = map[string]*stream{}
 	}
-	a.streams[m.name] = st
+	a.streams[m.Name] = st
 	return st, nil
 }
 
@@ -229,24 +219,24 @@ func (a *appLog) forgetOldest() {
 // none.
 func (a *appLog) begin(c *chunk, limit int64) {
 	c.seg = a.active
-	if a.active.number == 0 || a.active.size >= limit || a.broken {
+	if a.active.Number == 0 || a.active.Size >= limit || a.broken {
 		a.seal(limit)
 		c.fresh = true
-		c.seg = segment{number: a.next}
-		h := header{expired: a.expired, lost: a.lost, segments: a.sealed}
+		c.seg = frame.Segment{Number: a.next}
+		h := frame.Header{Expired: a.expired, Lost: a.lost, Segments: a.sealed}
 		for _, st := range a.streams {
-			h.streams = append(h.streams, streamMark{st.name, st.seq.Load(), st.last, st.lost.Load()})
+			h.Streams = append(h.Streams, frame.StreamMark{Name: st.name, Seq: st.seq.Load(), Last: st.last, Lost: st.lost.Load()})
 		}
 		if a.own.last != 0 {
-			h.streams = append(h.streams, streamMark{"", 0, a.own.last, a.own.lost.Load()})
+			h.Streams = append(h.Streams, frame.StreamMark{Last: a.own.last, Lost: a.own.lost.Load()})
 		}
-		c.scratch = appendHeader(c.scratch[:0], &h)
-		c.buf = appendFrame(c.buf, c.scratch)
+		c.scratch = frame.AppendHeader(c.scratch[:0], &h)
+		c.buf = frame.AppendFrame(c.buf, c.scratch)
 	}
 	if c.fresh || a.file == nil {
-		a.origins, a.recent, a.before = map[originKey]int{}, nil, 0
+		a.encoder.Reset()
 		if !c.fresh {
-			c.buf = appendFrame(c.buf, []byte{kindReset})
+			c.buf = frame.AppendReset(c.buf)
 		}
 	}
 }
@@ -255,14 +245,14 @@ func (a *appLog) begin(c *chunk, limit int64) {
 // for the next segment.
 func (a *appLog) seal(next int64) {
 	a.closeFile()
-	if a.active.count > 0 {
+	if a.active.Count > 0 {
 		a.sealed = append(a.sealed, a.active)
-		a.old.Add(a.active.size)
-	} else if a.active.number != 0 {
-		_ = os.Remove(a.path(a.active.number))
-		a.store.disk.Add(-a.active.size)
+		a.old.Add(a.active.Size)
+	} else if a.active.Number != 0 {
+		_ = os.Remove(a.path(a.active.Number))
+		a.store.disk.Add(-a.active.Size)
 	}
-	a.active, a.broken = segment{}, false
+	a.active, a.broken = frame.Segment{}, false
 	for len(a.sealed) > 0 && a.old.Load()+next > a.store.options.PerAppBytes {
 		a.dropOldest()
 	}
@@ -272,55 +262,25 @@ func (a *appLog) seal(next int64) {
 func (a *appLog) dropOldest() {
 	s := a.sealed[0]
 	a.sealed = slices.Delete(a.sealed, 0, 1)
-	a.expired += s.count
-	a.old.Add(-s.size)
-	a.store.disk.Add(-s.size)
-	if err := os.Remove(a.path(s.number)); err != nil {
+	a.expired += s.Count
+	a.old.Add(-s.Size)
+	a.store.disk.Add(-s.Size)
+	if err := os.Remove(a.path(s.Number)); err != nil {
 		a.store.options.Log.Warn("removing an old log segment failed", "error", err)
 	}
 }
 
 func (a *appLog) encode(c *chunk, e *platform.LogLine, at int64) {
-	if a.recent == nil || a.recent.stream != e.Stream || a.recent.source != e.Source ||
-		a.recent.instance != e.Instance || !maps.Equal(a.recent.tags, e.Tags) {
-		a.recent = &origin{e.Stream, e.Source, e.Instance, maps.Clone(e.Tags)}
-		key := originKey{e.Stream, e.Source, e.Instance, tagsKey(e.Tags)}
-		number, known := a.origins[key]
-		if !known {
-			number = len(a.origins)
-			a.origins[key] = number
-			c.scratch = appendOrigin(c.scratch[:0], a.recent)
-			c.buf = appendFrame(c.buf, c.scratch)
-		}
-		a.number = number
+	var text []byte
+	var tags map[string]string
+	c.buf, text, tags = a.encoder.Append(c.buf, e, at, &c.scratch)
+	c.lost += e.Lost
+	c.seg.Add(at)
+	if a.store.readers.Hoses() > 0 {
+		one := *e
+		one.App, one.Time, one.Text, one.Tags, one.Lost = a.guid, time.Unix(0, at).UTC(), slices.Clone(text), tags, 0
+		c.told = append(c.told, one)
 	}
-	text := e.Text
-	if len(text) > maxText {
-		note := fmt.Sprintf(" … (%d bytes cut)", len(text)-maxText)
-		text = append(slices.Clone(text[:maxText]), note...)
-	}
-	if e.Lost > 0 {
-		c.scratch = appendLoss(c.scratch[:0], e.Stream, e.Lost)
-		c.buf = appendFrame(c.buf, c.scratch)
-		c.lost += e.Lost
-	}
-	c.scratch = appendLine(c.scratch[:0], e.Stderr, a.number, at-a.before, e.Seq, text)
-	c.buf = appendFrame(c.buf, c.scratch)
-	a.note(c, e, at, text)
-	a.before = at
-	c.seg.add(at)
-}
-
-func tagsKey(tags map[string]string) string {
-	if len(tags) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		b.WriteString(strconv.Quote(k))
-		b.WriteString(strconv.Quote(tags[k]))
-	}
-	return b.String()
 }
 
 // flush writes the chunk. If it fails, the state is as before the chunk.
@@ -341,15 +301,15 @@ func (a *appLog) flush(c *chunk) error {
 		c.reset()
 		return fmt.Errorf("write the log of app %s: %w", a.guid, err)
 	}
-	c.seg.size += int64(len(c.buf))
-	a.active, a.next = c.seg, c.seg.number+1
+	c.seg.Size += int64(len(c.buf))
+	a.active, a.next = c.seg, c.seg.Number+1
 	a.lost += c.lost
 	a.store.lost.Add(c.lost)
 	a.store.disk.Add(int64(len(c.buf)))
 	for t := range a.tails {
 		t.signal()
 	}
-	a.store.hoses.offer(c.told)
+	a.store.readers.Offer(c.told)
 	c.reset()
 	return nil
 }
@@ -363,7 +323,7 @@ func (a *appLog) write(c *chunk) error {
 				return err
 			}
 		}
-		f, err := os.OpenFile(a.path(c.seg.number), flags, 0o600)
+		f, err := os.OpenFile(a.path(c.seg.Number), flags, 0o600)
 		if err != nil {
 			if c.fresh && errors.Is(err, os.ErrExist) {
 				a.next++ // not written by this store: leave it alone
@@ -379,9 +339,9 @@ func (a *appLog) write(c *chunk) error {
 	}
 	switch {
 	case c.fresh:
-		_ = os.Remove(a.path(c.seg.number))
+		_ = os.Remove(a.path(c.seg.Number))
 	case n > 0:
-		if cut := a.file.Truncate(c.seg.size); cut != nil {
+		if cut := a.file.Truncate(c.seg.Size); cut != nil {
 			a.broken = true // readers stop there, and the next line starts a new segment
 		}
 	}
@@ -395,7 +355,8 @@ func (a *appLog) closeFile() {
 	if err := a.file.Close(); err != nil {
 		a.store.options.Log.Warn("closing a log segment failed", "error", err)
 	}
-	a.file, a.origins, a.recent = nil, nil, nil
+	a.file = nil
+	a.encoder.Drop()
 	a.store.open.Add(-1)
 }
 

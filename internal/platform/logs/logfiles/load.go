@@ -1,10 +1,12 @@
-package logs
+package logfiles
 
 import (
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ingot/internal/platform/logs/frame"
 )
 
 // load reads the app's folder. It returns false if that is empty.
@@ -32,101 +34,101 @@ func (a *appLog) load() (bool, error) {
 	return false, nil
 }
 
-func (a *appLog) loadNewest(number uint64) (*header, error) {
+func (a *appLog) loadNewest(number uint64) (*frame.Header, error) {
 	buf, err := os.ReadFile(a.path(number))
 	if err != nil {
 		return nil, err
 	}
-	s := scanner{buf: buf}
-	seg := segment{number: number}
-	marks := map[string]*streamMark{}
-	take := func(h *header) {
-		for i := range h.streams {
-			marks[h.streams[i].name] = &h.streams[i]
+	s := frame.Scanner{Buf: buf}
+	seg := frame.Segment{Number: number}
+	marks := map[string]*frame.StreamMark{}
+	take := func(h *frame.Header) {
+		for i := range h.Streams {
+			marks[h.Streams[i].Name] = &h.Streams[i]
 		}
 	}
-	mark := func(name string) *streamMark {
+	mark := func(name string) *frame.StreamMark {
 		m := marks[name]
 		if m == nil {
-			m = &streamMark{name: name}
+			m = &frame.StreamMark{Name: name}
 			marks[name] = m
 		}
 		return m
 	}
 	taken := false
-	var later []streamMark // losses, until the header has been processed
-	s.loss = func(name string, n uint64) {
-		later = append(later, streamMark{name: name, lost: n})
+	var later []frame.StreamMark // losses, until the header has been processed
+	s.Loss = func(name string, n uint64) {
+		later = append(later, frame.StreamMark{Name: name, Lost: n})
 	}
-	var l line
+	var l frame.Line
 	for {
-		more, err := s.next(&l)
-		if s.header != nil && !taken {
-			take(s.header)
-			a.lost, taken = s.header.lost, true
+		more, err := s.Next(&l)
+		if s.Header != nil && !taken {
+			take(s.Header)
+			a.lost, taken = s.Header.Lost, true
 		}
 		for _, loss := range later {
-			mark(loss.name).lost += loss.lost
-			a.lost += loss.lost
+			mark(loss.Name).Lost += loss.Lost
+			a.lost += loss.Lost
 		}
 		later = later[:0]
 		if !more {
-			if err != nil && s.header != nil {
-				a.store.options.Log.Info("truncated a damaged log segment", "file", a.path(number), "bytes", len(buf)-s.off)
-				if err := os.Truncate(a.path(number), int64(s.off)); err != nil {
+			if err != nil && s.Header != nil {
+				a.store.options.Log.Info("truncated a damaged log segment", "file", a.path(number), "bytes", len(buf)-s.Off)
+				if err := os.Truncate(a.path(number), int64(s.Off)); err != nil {
 					return nil, err
 				}
 			}
 			break
 		}
-		seg.add(l.at)
-		m := mark(l.origin.stream)
-		m.seq, m.last = max(m.seq, l.seq), max(m.last, l.at)
+		seg.Add(l.At)
+		m := mark(l.Origin.Stream)
+		m.Seq, m.Last = max(m.Seq, l.Seq), max(m.Last, l.At)
 	}
-	if s.header == nil {
+	if s.Header == nil {
 		return nil, nil //nolint:nilnil // nothing to load is not an error
 	}
-	seg.size = int64(s.off)
+	seg.Size = int64(s.Off)
 	a.active, a.next = seg, number+1
-	a.expired = s.header.expired
-	a.store.disk.Add(seg.size)
+	a.expired = s.Header.Expired
+	a.store.disk.Add(seg.Size)
 	for _, m := range marks {
-		if m.name == "" {
-			a.own.last, a.own.nextLast = m.last, m.last
-			a.own.lost.Store(m.lost)
+		if m.Name == "" {
+			a.own.last, a.own.nextLast = m.Last, m.Last
+			a.own.lost.Store(m.Lost)
 			continue
 		}
 		if _, err := a.addStream(*m); err != nil {
 			a.store.options.Log.Warn("log stream belongs to two apps", "error", err)
 		}
 	}
-	return s.header, nil
+	return s.Header, nil
 }
 
 // loadSealed loads the older segments: from the header those that it lists, from the file
 // those that differ from it. Segments that it does not list had been dropped.
-func (a *appLog) loadSealed(h *header, numbers []uint64) error {
-	for _, s := range h.segments {
-		i, there := slices.BinarySearch(numbers, s.number)
+func (a *appLog) loadSealed(h *frame.Header, numbers []uint64) error {
+	for _, s := range h.Segments {
+		i, there := slices.BinarySearch(numbers, s.Number)
 		if !there {
-			a.expired += s.count
+			a.expired += s.Count
 			continue
 		}
 		numbers = slices.Delete(numbers, i, i+1)
-		info, err := os.Stat(a.path(s.number))
+		info, err := os.Stat(a.path(s.Number))
 		if err != nil {
 			return err
 		}
-		if info.Size() != s.size {
-			buf, err := os.ReadFile(a.path(s.number))
+		if info.Size() != s.Size {
+			buf, err := os.ReadFile(a.path(s.Number))
 			if err != nil {
 				return err
 			}
-			s = measure(s.number, buf)
+			s = measure(s.Number, buf)
 		}
 		a.sealed = append(a.sealed, s)
-		a.old.Add(s.size)
-		a.store.disk.Add(s.size)
+		a.old.Add(s.Size)
+		a.store.disk.Add(s.Size)
 	}
 	for _, left := range numbers {
 		if err := os.Remove(a.path(left)); err != nil {
@@ -137,16 +139,16 @@ func (a *appLog) loadSealed(h *header, numbers []uint64) error {
 }
 
 // measure reads a whole segment, up to the first damage.
-func measure(number uint64, buf []byte) segment {
-	sc := scanner{buf: buf}
-	seg := segment{number: number}
-	var l line
+func measure(number uint64, buf []byte) frame.Segment {
+	sc := frame.Scanner{Buf: buf}
+	seg := frame.Segment{Number: number}
+	var l frame.Line
 	for {
-		if more, _ := sc.next(&l); !more {
-			seg.size = int64(sc.off)
+		if more, _ := sc.Next(&l); !more {
+			seg.Size = int64(sc.Off)
 			return seg
 		}
-		seg.add(l.at)
+		seg.Add(l.At)
 	}
 }
 

@@ -1,4 +1,4 @@
-package logs_test
+package logfiles_test
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
 )
 
 // onlySoak is the beginning of the long forms of tests.
@@ -26,7 +28,7 @@ func onlySoak(t *testing.T) {
 
 // feed writes lines of one process at a rate, in batches as a pump has them,
 // and returns how many it wrote.
-func feed(t testing.TB, s *logs.Store, app string, rate int, d time.Duration) (lines int) {
+func feed(t testing.TB, s *logfiles.Store, app string, rate int, d time.Duration) (lines int) {
 	const beat = 10 * time.Millisecond
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -70,11 +72,11 @@ func TestSoakTenBusyApps(t *testing.T) { //nolint:paralleltest // it wants the m
 func tenBusyApps(t *testing.T, d time.Duration) {
 	t.Helper()
 	const apps, rate = 10, 5000
-	s := open(t, t.TempDir(), logs.Options{})
+	s := open(t, t.TempDir(), logfiles.Options{})
 	var writers, readers sync.WaitGroup
 	for n := range apps {
 		app := "app-" + strconv.Itoa(n)
-		tail := startTail(t, s, app, logs.After(0))
+		tail := logstest.Tail(t, s, app, logs.After(0))
 		total := uint64(float64(rate) * d.Seconds())
 		writers.Go(func() {
 			if lines := feed(t, s, app, rate, d); uint64(lines) != total {
@@ -105,7 +107,7 @@ func tenBusyApps(t *testing.T, d time.Duration) {
 	for n := range apps {
 		app := "app-" + strconv.Itoa(n)
 		total := uint64(float64(rate) * d.Seconds())
-		recent := read(t, s, app, logs.ReadQuery{Limit: 1000, Descending: true})
+		recent := logstest.Read(t, s, app, logs.ReadQuery{Limit: 1000, Descending: true})
 		slices.Reverse(recent)
 		if len(recent) != 1000 || recent[999].Seq != total {
 			t.Fatalf("%s: %d recent lines, the last is %d", app, len(recent), recent[len(recent)-1].Seq)
@@ -115,7 +117,7 @@ func tenBusyApps(t *testing.T, d time.Duration) {
 				t.Fatalf("%s: recent line %d is %d %s", app, i, e.Seq, e.Text)
 			}
 		}
-		if m := s.Meta()[app]; m.Count+m.Expired != total || m.Lost != 0 {
+		if m := logstest.Meta(t, s, app); m.Count+m.Expired != total || m.Lost != 0 {
 			t.Errorf("%s: meta is %+v, want %d lines in all and none lost", app, m, total)
 		}
 	}
@@ -125,7 +127,7 @@ func tenBusyApps(t *testing.T, d time.Duration) {
 // read: all lines of the quiet one come, in order, with nothing missed.
 func TestNoisyNeighbour(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), logs.Options{PerAppBytes: 1 << 20, TotalBytes: 2 << 20})
+	s := open(t, t.TempDir(), logfiles.Options{PerAppBytes: 1 << 20, TotalBytes: 2 << 20})
 	ctx, cancel := context.WithCancel(t.Context())
 	var noise sync.WaitGroup
 	for n := range 4 {
@@ -143,16 +145,16 @@ func TestNoisyNeighbour(t *testing.T) {
 			}
 		})
 	}
-	tail := startTail(t, s, "quiet", logs.After(0))
+	tail := logstest.Tail(t, s, "quiet", logs.After(0))
 	for i := range 300 {
-		add(t, s, line("quiet", "q", uint64(i+1), time.Now(), strconv.Itoa(i)))
-		if b := next(t, tail); b.Missed != 0 || len(b.Entries) != 1 || string(b.Entries[0].Text) != strconv.Itoa(i) {
+		logstest.Add(t, s, logstest.Line("quiet", "q", uint64(i+1), time.Now(), strconv.Itoa(i)))
+		if b := logstest.Next(t, tail); b.Missed != 0 || len(b.Entries) != 1 || string(b.Entries[0].Text) != strconv.Itoa(i) {
 			t.Fatalf("%+v, want %d", b, i)
 		}
 	}
 	cancel()
 	noise.Wait()
-	if m := s.Meta()["quiet"]; m.Count != 300 || m.Expired != 0 {
+	if m := logstest.Meta(t, s, "quiet"); m.Count != 300 || m.Expired != 0 {
 		t.Errorf("meta is %+v, want 300 lines and none expired", m)
 	}
 	if n := s.Totals().Bytes; n > 2<<20 {
@@ -163,19 +165,19 @@ func TestNoisyNeighbour(t *testing.T) {
 // A thousand apps that write all they can stay inside the bounds of disk and
 // memory, and each keeps its newest lines. These are fewer, and so are the bounds.
 func TestThousandNoisyApps(t *testing.T) { //nolint:paralleltest // the heap is measured, which must be its own
-	noisyApps(t, 200, 8, logs.Options{PerAppBytes: 1 << 20, TotalBytes: 16 << 20, OpenFiles: 64})
+	noisyApps(t, 200, 8, logfiles.Options{PerAppBytes: 1 << 20, TotalBytes: 16 << 20, OpenFiles: 64})
 }
 
 // TestSoakThousandNoisyApps writes many times what fits.
 func TestSoakThousandNoisyApps(t *testing.T) { //nolint:paralleltest // as above
 	onlySoak(t)
-	noisyApps(t, 1000, 100, logs.Options{TotalBytes: 512 << 20})
+	noisyApps(t, 1000, 100, logfiles.Options{TotalBytes: 512 << 20})
 }
 
 // noisyHeap is what a store may hold in memory for a thousand apps.
 const noisyHeap = 64 << 20
 
-func noisyApps(t *testing.T, apps, rounds int, o logs.Options) {
+func noisyApps(t *testing.T, apps, rounds int, o logfiles.Options) {
 	t.Helper()
 	dir := t.TempDir()
 	s := open(t, dir, o)
@@ -212,7 +214,7 @@ func noisyApps(t *testing.T, apps, rounds int, o logs.Options) {
 	}
 	for n := range apps {
 		app := "app-" + strconv.Itoa(n)
-		got := read(t, s, app, logs.ReadQuery{Limit: 100, Descending: true})
+		got := logstest.Read(t, s, app, logs.ReadQuery{Limit: 100, Descending: true})
 		if len(got) != 100 || got[0].Seq != uint64(rounds*200) {
 			t.Fatalf("%s has %d lines", app, len(got))
 		}

@@ -1,4 +1,4 @@
-package logs
+package frame
 
 import (
 	"encoding/binary"
@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// A segment file is a sequence of frames: the length of the payload (uvarint),
+// A segment file, a chunk or a run is a sequence of frames: the length of the payload (uvarint),
 // its CRC-32C (4 bytes, little endian), the payload. The first byte of a payload
 // says what it is:
 //
-//	h  header, first in each file: version, expired, lost, streams, earlier segments
+//	h  header, first in each segment file: version, expired, lost, streams, earlier segments
 //	r  reset: origins and the previous time are discarded (the writer restarted)
 //	d  origin: the next origin's stream, source, instance and tags
 //	o  line on standard output: origin, time minus the previous time, seq, text
@@ -31,20 +31,22 @@ const (
 	formatVersion = 2
 	// withoutLosses is the previous version, whose headers have no losses.
 	withoutLosses = 1
-	maxPayload    = maxText + 256<<10
-	frameOverhead = binary.MaxVarintLen32 + 4
+	maxPayload    = MaxText + 256<<10
 )
+
+// MaxText is the longest text of a line; longer ones are truncated and marked.
+const MaxText = 1 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// origin is the source of lines; it is written once per segment.
-type origin struct {
-	stream, source, instance string
-	tags                     map[string]string
+// Origin is the source of lines; it is written once per segment.
+type Origin struct {
+	Stream, Source, Instance string
+	Tags                     map[string]string
 }
 
-// appendFrame appends a frame with payload.
-func appendFrame(b, payload []byte) []byte {
+// AppendFrame appends a frame with payload.
+func AppendFrame(b, payload []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
 	return append(b, payload...)
@@ -55,13 +57,13 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-func appendOrigin(b []byte, o *origin) []byte {
+func appendOrigin(b []byte, o *Origin) []byte {
 	b = append(b, kindOrigin)
-	b = appendString(b, o.stream)
-	b = appendString(b, o.source)
-	b = appendString(b, o.instance)
-	b = binary.AppendUvarint(b, uint64(len(o.tags)))
-	for k, v := range o.tags {
+	b = appendString(b, o.Stream)
+	b = appendString(b, o.Source)
+	b = appendString(b, o.Instance)
+	b = binary.AppendUvarint(b, uint64(len(o.Tags)))
+	for k, v := range o.Tags {
 		b = appendString(b, k)
 		b = appendString(b, v)
 	}
@@ -80,55 +82,58 @@ func appendLine(b []byte, stderr bool, origin int, delta int64, seq uint64, text
 	return append(b, text...)
 }
 
-// header repeats the state before a segment.
-type header struct {
-	expired  uint64 // lines dropped so far
-	lost     uint64 // lost lines, of all streams ever
-	streams  []streamMark
-	segments []segment // those before this one, oldest first
+// Header repeats the state before a segment.
+type Header struct {
+	Expired  uint64 // lines dropped so far
+	Lost     uint64 // lost lines, of all streams ever
+	Streams  []StreamMark
+	Segments []Segment // those before this one, oldest first
 }
 
-type streamMark struct {
-	name string
-	seq  uint64
-	last int64 // time of its last line
-	lost uint64
+// StreamMark is the position of a stream.
+type StreamMark struct {
+	Name string
+	Seq  uint64
+	Last int64 // time of its last line
+	Lost uint64
 }
 
-// segment is the metadata of a segment file.
-type segment struct {
-	number   uint64
-	size     int64
-	count    uint64
-	min, max int64 // times of its lines
+// Segment is the metadata of a segment file.
+type Segment struct {
+	Number   uint64
+	Size     int64
+	Count    uint64
+	Min, Max int64 // times of its lines
 }
 
-func (s *segment) add(at int64) {
-	if s.count == 0 {
-		s.min, s.max = at, at
+// Add counts a line.
+func (s *Segment) Add(at int64) {
+	if s.Count == 0 {
+		s.Min, s.Max = at, at
 	}
-	s.min, s.max = min(s.min, at), max(s.max, at)
-	s.count++
+	s.Min, s.Max = min(s.Min, at), max(s.Max, at)
+	s.Count++
 }
 
-func appendHeader(b []byte, h *header) []byte {
+// AppendHeader appends the payload of a header.
+func AppendHeader(b []byte, h *Header) []byte {
 	b = append(b, kindHeader, formatVersion)
-	b = binary.AppendUvarint(b, h.expired)
-	b = binary.AppendUvarint(b, h.lost)
-	b = binary.AppendUvarint(b, uint64(len(h.streams)))
-	for _, s := range h.streams {
-		b = appendString(b, s.name)
-		b = binary.AppendUvarint(b, s.seq)
-		b = binary.AppendVarint(b, s.last)
-		b = binary.AppendUvarint(b, s.lost)
+	b = binary.AppendUvarint(b, h.Expired)
+	b = binary.AppendUvarint(b, h.Lost)
+	b = binary.AppendUvarint(b, uint64(len(h.Streams)))
+	for _, s := range h.Streams {
+		b = appendString(b, s.Name)
+		b = binary.AppendUvarint(b, s.Seq)
+		b = binary.AppendVarint(b, s.Last)
+		b = binary.AppendUvarint(b, s.Lost)
 	}
-	b = binary.AppendUvarint(b, uint64(len(h.segments)))
-	for _, s := range h.segments {
-		b = binary.AppendUvarint(b, s.number)
-		b = binary.AppendVarint(b, s.size)
-		b = binary.AppendUvarint(b, s.count)
-		b = binary.AppendVarint(b, s.min)
-		b = binary.AppendVarint(b, s.max)
+	b = binary.AppendUvarint(b, uint64(len(h.Segments)))
+	for _, s := range h.Segments {
+		b = binary.AppendUvarint(b, s.Number)
+		b = binary.AppendVarint(b, s.Size)
+		b = binary.AppendUvarint(b, s.Count)
+		b = binary.AppendVarint(b, s.Min)
+		b = binary.AppendVarint(b, s.Max)
 	}
 	return b
 }
@@ -186,28 +191,28 @@ func (f *fields) count() int {
 	return int(n)
 }
 
-func parseHeader(payload []byte) (*header, bool) {
+func parseHeader(payload []byte) (*Header, bool) {
 	if len(payload) < 2 || payload[0] != kindHeader || payload[1] != formatVersion && payload[1] != withoutLosses {
 		return nil, false
 	}
 	losses := payload[1] != withoutLosses
 	f := fields{b: payload[2:]}
-	h := &header{expired: f.uint()}
+	h := &Header{Expired: f.uint()}
 	if losses {
-		h.lost = f.uint()
+		h.Lost = f.uint()
 	}
 	for range f.count() {
-		m := streamMark{name: f.string(), seq: f.uint(), last: f.int()}
+		m := StreamMark{Name: f.string(), Seq: f.uint(), Last: f.int()}
 		if losses {
-			m.lost = f.uint()
+			m.Lost = f.uint()
 		}
-		h.streams = append(h.streams, m)
+		h.Streams = append(h.Streams, m)
 	}
 	for range f.count() {
-		h.segments = append(h.segments, segment{f.uint(), f.int(), f.uint(), f.int(), f.int()})
+		h.Segments = append(h.Segments, Segment{f.uint(), f.int(), f.uint(), f.int(), f.int()})
 	}
-	ordered := slices.IsSortedFunc(h.segments, func(a, b segment) int {
-		if a.number < b.number {
+	ordered := slices.IsSortedFunc(h.Segments, func(a, b Segment) int {
+		if a.Number < b.Number {
 			return -1
 		}
 		return 1
@@ -215,40 +220,40 @@ func parseHeader(payload []byte) (*header, bool) {
 	return h, !f.bad && len(f.b) == 0 && ordered
 }
 
-// line is one line in a segment. Its text shares the buffer.
-type line struct {
-	at     int64
-	order  uint64 // by arrival: the segment's number and the index in it
-	seq    uint64
-	origin *origin
-	text   []byte
-	stderr bool
+// Line is one line in a segment. Its text shares the buffer.
+type Line struct {
+	At     int64
+	Order  uint64 // by arrival: the segment's number and the index in it
+	Seq    uint64
+	Origin *Origin
+	Text   []byte
+	Stderr bool
 }
 
 // errTorn means that a segment does not end with a complete frame.
 var errTorn = errors.New("not a whole frame")
 
-// scanner reads a segment from its start, or continues with more of it.
-type scanner struct {
-	buf     []byte
-	off     int  // everything before it is valid
-	middle  bool // buf does not start with the segment
-	header  *header
-	origins []*origin
+// Scanner reads a segment from its start, or continues with more of it.
+type Scanner struct {
+	Buf     []byte
+	Off     int  // everything before it is valid
+	Middle  bool // Buf does not start with the segment
+	Header  *Header
+	origins []*Origin
 	before  int64
-	loss    func(stream string, n uint64) // called for losses, unless nil
+	Loss    func(stream string, n uint64) // called for losses, unless nil
 }
 
-// next moves to the next line. It returns false at the end, or with errTorn if the rest
+// Next moves to the next line. It returns false at the end, or with errTorn if the rest
 // cannot be read.
-func (s *scanner) next(into *line) (bool, error) {
-	for s.off < len(s.buf) {
-		payload, size := cutFrame(s.buf[s.off:])
+func (s *Scanner) Next(into *Line) (bool, error) {
+	for s.Off < len(s.Buf) {
+		payload, size := cutFrame(s.Buf[s.Off:])
 		if size == 0 || len(payload) == 0 {
 			return false, errTorn
 		}
 		kind := payload[0]
-		if (kind == kindHeader) != (s.off == 0 && !s.middle) {
+		if (kind == kindHeader) != (s.Off == 0 && !s.Middle) {
 			return false, errTorn
 		}
 		switch kind {
@@ -257,7 +262,7 @@ func (s *scanner) next(into *line) (bool, error) {
 			if !ok {
 				return false, errTorn
 			}
-			s.header = h
+			s.Header = h
 		case kindReset:
 			s.origins, s.before = nil, 0
 		case kindOrigin:
@@ -272,8 +277,8 @@ func (s *scanner) next(into *line) (bool, error) {
 			if f.bad {
 				return false, errTorn
 			}
-			if s.loss != nil {
-				s.loss(stream, n)
+			if s.Loss != nil {
+				s.Loss(stream, n)
 			}
 		case kindOut, kindErr:
 			f := fields{b: payload[1:]}
@@ -282,25 +287,25 @@ func (s *scanner) next(into *line) (bool, error) {
 				return false, errTorn
 			}
 			s.before += delta
-			*into = line{at: s.before, order: uint64(s.off), seq: seq, origin: s.origins[id], text: f.b, stderr: kind == kindErr}
-			s.off += size
+			*into = Line{At: s.before, Order: uint64(s.Off), Seq: seq, Origin: s.origins[id], Text: f.b, Stderr: kind == kindErr}
+			s.Off += size
 			return true, nil
 		default:
 			return false, errTorn
 		}
-		s.off += size
+		s.Off += size
 	}
 	return false, nil
 }
 
-func parseOrigin(payload []byte) (*origin, bool) {
+func parseOrigin(payload []byte) (*Origin, bool) {
 	f := fields{b: payload[1:]}
-	o := &origin{stream: f.string(), source: f.string(), instance: f.string()}
+	o := &Origin{Stream: f.string(), Source: f.string(), Instance: f.string()}
 	if n := f.count(); n > 0 {
-		o.tags = make(map[string]string, min(n, 64))
+		o.Tags = make(map[string]string, min(n, 64))
 		for range n {
 			k := f.string()
-			o.tags[k] = f.string()
+			o.Tags[k] = f.string()
 		}
 	}
 	return o, !f.bad && len(f.b) == 0
