@@ -20,7 +20,11 @@ const protectInterval = 15 * time.Second
 // and the key of the installation are in the database, for all servers.
 func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Options, error) {
 	return func(ctx context.Context) (kubernetes.Options, error) {
-		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) { r.apps.Displaced(id, reason) }}
+		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
+			if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
+				apps.Displaced(id, reason)
+			}
+		}}
 		stored, err := r.store.Secret(ctx, "agent-authority", func() ([]byte, error) {
 			a, err := agent.NewAuthority()
 			if err != nil {

@@ -46,6 +46,7 @@ type runtime struct {
 	proxy     *router.Proxy
 	access    *router.AccessLog
 	apps      *controller.Controller
+	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
@@ -111,6 +112,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
+	r.replacing.Store(r.apps)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	stored := staging.StoreCatalog{Store: r.store}

@@ -50,3 +50,24 @@ func TestDisplacedFirst(t *testing.T) {
 		t.Errorf("%d instances exist, want the old one and the new one", len(l))
 	}
 }
+
+// TestDisplacedAdopted: a server that was away finds out when it adopts the instance.
+func TestDisplacedAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.fake.together = true
+	w.begin()
+	before := w.awaitRunning(1)
+	w.c.Stop()
+	w.fake.mu.Lock()
+	w.fake.instances[before[0]].Displaced = true
+	w.fake.mu.Unlock()
+	w.begin()
+	w.await("it is replaced", func() bool {
+		return !slices.ContainsFunc(w.rows(), func(row *platform.Instance) bool { return row.GUID == before[0] })
+	})
+	w.awaitRunning(1)
+	if n := len(w.audits("app.crash")); n != 0 {
+		t.Errorf("%d crashes, want none", n)
+	}
+}

@@ -59,22 +59,22 @@ func (s state) String() string { return stateNames[s] }
 type eventKind int
 
 const (
-	evDesire   eventKind = iota // version is wanted, "" for none
-	evCreated                   // the engine runs it
-	evFailed                    // the engine could not start it; text says why
-	evRefused                   // the engine has no room for it, or is paused; text says why
-	evChecking                  // all its members run
-	evHealthy                   //
-	evReady                     //
-	evNotReady                  //
-	evFailing                   // a member exited or the check failed: the end will follow
-	evEnded                     // it ended, and all its records were read
-	evLost                      // the engine does not have the instance
-	evRemoved                   // the engine has removed it
-	evStuck                     // the engine could not remove it; text says why
-	evDue                       // a deadline passed
-	evRestart                   // a user asked for a restart
-	evDisplaced                 // its machine is being vacated or was lost; text says why
+	evDesire    eventKind = iota // version is wanted, "" for none
+	evCreated                    // the engine runs it
+	evFailed                     // the engine could not start it; text says why
+	evRefused                    // the engine has no room for it, or is paused; text says why
+	evChecking                   // all its members run
+	evHealthy                    //
+	evReady                      //
+	evNotReady                   //
+	evFailing                    // a member exited or the check failed: the end will follow
+	evEnded                      // it ended, and all its records were read
+	evLost                       // the engine does not have the instance
+	evRemoved                    // the engine has removed it
+	evStuck                      // the engine could not remove it; text says why
+	evDue                        // a deadline passed
+	evRestart                    // a user asked for a restart
+	evDisplaced                  // its machine is being vacated or was lost; text says why
 )
 
 var eventNames = [...]string{

@@ -24,6 +24,9 @@ type Options struct {
 	// control groups, network links. It is called after all instances were removed and the
 	// engine was closed, and may wait a little for what ends by itself.
 	Leftovers func(t *testing.T, dir string) []string
+	// OpenNetwork means that instances can reach each other, because this machine's network
+	// does not enforce policies.
+	OpenNetwork bool
 	// Many is the number of concurrent instances in the test of that; 20 if 0.
 	Many int
 }

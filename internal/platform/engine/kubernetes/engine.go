@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -53,7 +54,9 @@ type Engine struct {
 	owner   string // uid of the ConfigMap that owns them
 	pods    *pods
 	creates *rate.Limiter
-	ids     local.Keyed
+	// separate means that Pods ask for a user namespace.
+	separate atomic.Bool
+	ids      local.Keyed
 
 	// open is cancelled by Close, and with it every stream and every Exec.
 	open context.Context //nolint:containedctx // the lifetime of the engine, not of a call
@@ -123,6 +126,7 @@ func prepare(o Options) (*Engine, error) {
 	if e.client, err = dynamic.NewForConfigAndClient(config, e.http); err != nil {
 		return nil, err
 	}
+	e.separate.Store(o.UserNamespaces == UserNamespacesOn)
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), labelInstall+"="+e.install, e.log)
 	e.pods.changed = e.podChanged

@@ -19,8 +19,8 @@ type Config struct {
 	// Kubeconfig is a file; empty means the service account of the Pod that this program
 	// runs in.
 	Kubeconfig string
-	// UserNamespaces is auto, on or off. With auto Pods ask for one and run without if the
-	// cluster ignores the field; with on no instance is started without.
+	// UserNamespaces is auto, on or off. With auto a trial finds out whether the cluster has
+	// them; with on no instance is started without.
 	UserNamespaces string
 	// CPULimit also limits the processor time of an instance to its share; otherwise only
 	// requests are set.

@@ -163,7 +163,7 @@ func (e *Engine) podSpec(s engine.Spec) object {
 		"containers":  []any{e.container(s)},
 		"volumes":     []any{e.homeVolume(s.Limits), object{"name": "tmp", "emptyDir": object{"sizeLimit": quantity(diskOf(s.Limits))}}},
 	}
-	if e.options.UserNamespaces != UserNamespacesOff {
+	if e.separate.Load() {
 		spec["hostUsers"] = false
 	}
 	if e.options.PriorityClass != "" {

@@ -139,6 +139,11 @@ func (s *stream) connect(heard time.Time) error {
 			}
 			return err
 		}
+		if time.Since(heard) > e.options.Silence && s.pod.over() {
+			// What it said last is lost with its node. Its end is known.
+			s.rest = emptyLog()
+			return nil
+		}
 		if time.Since(heard) > e.options.Silence || errors.Is(err, agent.ErrWrongAgent) || e.look(s.pod).silent {
 			e.silent(s.pod)
 			return fmt.Errorf("the agent of instance %s does not answer: %w", s.pod.id(), err)
@@ -232,9 +237,13 @@ func (s *stream) Close() error {
 
 // podLog is the log of a Pod: records, and what the agent has to say beside them.
 type podLog struct {
-	body  io.ReadCloser
-	lines *bufio.Scanner
+	body   io.ReadCloser
+	lines  *bufio.Scanner
+	cancel context.CancelFunc
 }
+
+// logTime limits reading a log: a node that is gone does not answer.
+const logTime = time.Minute
 
 // openLog opens the log of a Pod; only the last lines if tail is not 0.
 func (e *Engine) openLog(ctx context.Context, p *pod, tail int) (*podLog, error) {
@@ -244,28 +253,33 @@ func (e *Engine) openLog(ctx context.Context, p *pod, tail int) (*podLog, error)
 	}
 	at := e.server.JoinPath("api/v1/namespaces", p.Namespace, "pods", p.Name, "log")
 	at.RawQuery = query.Encode()
+	ctx, cancel := context.WithTimeout(ctx, logTime)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	answer, err := e.http.Do(r)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("log of Pod %s: %w", p.Name, err)
 	}
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound:
+		cancel()
 		_ = answer.Body.Close()
 		return nil, io.EOF
 	default:
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10)) // part of a message
+		cancel()
 		_ = answer.Body.Close()
 		if answer.StatusCode == http.StatusBadRequest {
-			return &podLog{body: http.NoBody, lines: bufio.NewScanner(http.NoBody)}, nil // it never had a container
+			return emptyLog(), nil // it never had a container
 		}
 		return nil, fmt.Errorf("log of Pod %s: %s: %s", p.Name, answer.Status, text)
 	}
-	l := &podLog{body: answer.Body, lines: bufio.NewScanner(answer.Body)}
+	l := &podLog{body: answer.Body, lines: bufio.NewScanner(answer.Body), cancel: cancel}
 	l.lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	return l, nil
 }
@@ -283,7 +297,14 @@ func (l *podLog) next() (initproto.Record, error) {
 	return initproto.Record{}, io.EOF
 }
 
-func (l *podLog) close() error { return l.body.Close() }
+func (l *podLog) close() error {
+	l.cancel()
+	return l.body.Close()
+}
+
+func emptyLog() *podLog {
+	return &podLog{body: http.NoBody, lines: bufio.NewScanner(http.NoBody), cancel: func() {}}
+}
 
 // readLog calls f with the last records of a Pod's log.
 func (e *Engine) readLog(ctx context.Context, p *pod, tail int, f func(initproto.Record)) error {

@@ -47,7 +47,14 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := e.startable(); err != nil {
 		return err
 	}
-	return e.start(ctx, s)
+	if err := e.start(ctx, s); err != nil {
+		return err
+	}
+	// The cluster may have begun to take it away meanwhile.
+	if p := e.pods.cached(e.options.Namespace, podName(s.ID, s.Labels)); p != nil {
+		e.podChanged(p)
+	}
+	return nil
 }
 
 // start starts an instance even if none are started at the moment.
@@ -66,9 +73,10 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 	if err != nil || exists && p.over() {
 		return err
 	}
-	err = background.Do("engine start", func() error { return e.bringUp(ctx, p, s) })
-	if err == nil {
-		return nil
+	idle := !exists // nothing runs in the Pod
+	err = background.Do("engine start", func() error { return e.bringUp(ctx, p, s, &idle) })
+	if err == nil || !idle {
+		return err
 	}
 	// Clean up even if ctx was cancelled.
 	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
@@ -118,8 +126,9 @@ func (e *Engine) create(ctx context.Context, s engine.Spec) (p *pod, exists bool
 	return p, false, err
 }
 
-// bringUp waits for the Pod's agent and launches the instance.
-func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec) error {
+// bringUp waits for the Pod's agent and launches the instance. It sets idle when the agent
+// says that nothing was launched.
+func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool) error {
 	if err := e.place(ctx, p); err != nil {
 		return err
 	}
@@ -131,6 +140,7 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec) error {
 	if err != nil || launched {
 		return err
 	}
+	*idle = true
 	l := agent.Launch{
 		Spec: local.Substitute(s.Launch, e.words(p)), Files: s.Files, Limits: s.Limits, Linger: lingerOf(s),
 	}

@@ -98,12 +98,12 @@ func takenAway(p *pod) string {
 func (e *Engine) displace(p *pod, why string) {
 	e.mu.Lock()
 	k := e.knownOf(p)
-	quiet := k.displaced != "" || e.removing[p.UID] || e.starting[p.id()]
-	if !e.removing[p.UID] {
+	told := k.displaced != "" || e.removing[p.UID] || e.starting[p.id()]
+	if !told {
 		k.displaced = why
 	}
 	e.mu.Unlock()
-	if !quiet {
+	if !told {
 		e.log.Info("an instance is displaced", "instance", p.id(), "node", p.Spec.NodeName, "why", why)
 		e.options.Displaced(p.id(), why)
 	}
@@ -222,8 +222,13 @@ func (e *Engine) finalState(ctx context.Context, p *pod) (initproto.State, error
 			s.Phase = initproto.Starting
 		}
 		err := e.readLog(ctx, p, tailLines, func(r initproto.Record) { fold(&s, r) })
-		if err != nil {
+		switch {
+		case errors.Is(err, engine.ErrNotFound) || ctx.Err() != nil:
 			return s, err
+		case err != nil: // its node may be gone; the cluster still knows how it ended
+			e.log.WarnContext(ctx, "the log of an ended Pod cannot be read", "pod", p.Name, "error", err)
+			explainEnd(&s, p)
+			return s, nil
 		}
 	}
 	explainEnd(&s, p)

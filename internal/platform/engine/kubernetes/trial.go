@@ -62,9 +62,31 @@ func (e *Engine) hold(err error) {
 	e.held = err
 }
 
-// try runs a trial Pod.
+// usernsTime limits the trial of user namespaces: the image is on a node already.
+const usernsTime = 30 * time.Second
+
+// try runs a trial Pod, and another one to find out whether the cluster has user
+// namespaces: some refuse such a Pod, some leave it waiting, some ignore the field.
 func (e *Engine) try(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	e.removeTrials(ctx)
+	e.separate.Store(e.options.UserNamespaces == UserNamespacesOn)
+	if err := e.tryPod(ctx, trialTime); err != nil || e.options.UserNamespaces != UserNamespacesAuto {
+		return err
+	}
+	e.separate.Store(true)
+	err := e.tryPod(ctx, usernsTime)
+	e.mu.Lock()
+	got := e.userns != nil && *e.userns
+	e.mu.Unlock()
+	if err != nil || !got {
+		e.separate.Store(false)
+		e.log.WarnContext(ctx, "the cluster has no user namespaces for Pods: root in an instance would be root of its node's kernel", "why", err)
+	}
+	return ctx.Err()
+}
+
+func (e *Engine) tryPod(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id := uuid.NewString()
 	s := engine.Spec{
@@ -75,7 +97,6 @@ func (e *Engine) try(ctx context.Context) error {
 		},
 		Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
 	}
-	e.removeTrials(ctx)
 	if err := e.start(ctx, s); err != nil {
 		return trialError(err)
 	}
