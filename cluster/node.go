@@ -118,8 +118,9 @@ func (c *cluster) startKubelet(ctx context.Context, n node) error {
 		"podLogsDir":               filepath.Join(n.dir, "pods"), "volumePluginDir": filepath.Join(n.dir, "plugins"),
 		"resolvConf": "/dev/null", "failSwapOn": false,
 		// A developer's disk may be nearly full.
-		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%"},
-		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+		"evictionHard":                     object{"memory.available": "100Mi", "nodefs.available": "500Mi", "nodefs.inodesFree": "1%", "imagefs.available": "500Mi"},
+		"evictionPressureTransitionPeriod": "10s",
+		"imageGCHighThresholdPercent":      100, "imageGCLowThresholdPercent": 99,
 		"registryPullQPS": 0,
 	})
 	if err != nil {
