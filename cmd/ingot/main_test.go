@@ -44,15 +44,18 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		uid  int
 		want system.Config
 	}{
-		"nothing":     {"", env(), 1000, standard},
-		"root":        {"", env(), 0, with(func(c *system.Config) { c.DataDir = "/var/lib/ingot" })},
-		"xdg":         {"", env("XDG_DATA_HOME", "/data"), 1000, with(func(c *system.Config) { c.DataDir = "/data/ingot" })},
-		"flag":        {"--listen 127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
-		"equals":      {"--listen=127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
-		"variable":    {"", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":1" })},
-		"flag wins":   {"--listen :2", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":2" })},
-		"empty":       {"", env("INGOT_LISTEN", "", "INGOT_DEMO", ""), 1000, standard},
-		"demo":        {"--demo", env(), 1000, with(func(c *system.Config) { c.Demo = true })},
+		"nothing":   {"", env(), 1000, standard},
+		"root":      {"", env(), 0, with(func(c *system.Config) { c.DataDir = "/var/lib/ingot" })},
+		"xdg":       {"", env("XDG_DATA_HOME", "/data"), 1000, with(func(c *system.Config) { c.DataDir = "/data/ingot" })},
+		"flag":      {"--listen 127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
+		"equals":    {"--listen=127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
+		"variable":  {"", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":1" })},
+		"flag wins": {"--listen :2", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":2" })},
+		"empty":     {"", env("INGOT_LISTEN", "", "INGOT_DEMO", ""), 1000, standard},
+		"demo":      {"--demo", env(), 1000, with(func(c *system.Config) { c.Demo = true })},
+		"kubernetes": {"--engine kubernetes --kubernetes-image stack --kubernetes-rate 5 --kubernetes-cpu-limit", env("INGOT_KUBERNETES_NAMESPACE", "apps"), 1000, with(func(c *system.Config) {
+			c.Engine, c.Kubernetes.Image, c.Kubernetes.Rate, c.Kubernetes.CPULimit, c.Kubernetes.Namespace = "kubernetes", "stack", 5, true, "apps"
+		})},
 		"demo by env": {"", env("INGOT_DEMO", "true"), 1000, with(func(c *system.Config) { c.Demo = true })},
 		"no demo":     {"", env("INGOT_DEMO", "false"), 1000, standard},
 		"password off": {"--password-grant off", env(), 1000, with(func(c *system.Config) {

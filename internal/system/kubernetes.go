@@ -45,6 +45,9 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 		})
 		name, _ := os.Hostname() // only for logs of agents
 		o.Server = cmp.Or(name, "ingot")
+		if c.seams.kubernetes != nil {
+			c.seams.kubernetes(&o)
+		}
 		return o, err
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/notify/delivery"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // seams are functions with which tests inject faults between the parts. A nil
@@ -13,6 +14,8 @@ type seams struct {
 	engine   func(engine.Engine) engine.Engine
 	delivery func(*delivery.Options)
 	broker   func(http.RoundTripper) http.RoundTripper
+	// kubernetes is for clusters whose Pods are processes.
+	kubernetes func(*kubernetes.Options)
 }
 
 // engineFor returns an engine whose calls always return.

@@ -42,8 +42,8 @@ func (a *API) quotaRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", write, a.removeSpaceQuota)
 }
 
-// appliedTo selects quotas by what they are applied to, as far as the caller sees
-// that: the filter must not reveal quotas of others.
+// appliedTo filters quotas by the organizations or spaces they are applied to, as far
+// as the caller may see these: the filter must not reveal quotas of others.
 func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*request) ([]platform.Cond, error) {
 	return func(req *request) ([]platform.Cond, error) {
 		asked := req.r.URL.Query()
@@ -56,8 +56,8 @@ func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*r
 	}
 }
 
-// quotaRequest is a quota to create or change. Null is no limit, and what is not
-// given stays.
+// quotaRequest is a request to create or update a quota. Null means no limit; absent
+// members stay unchanged.
 type quotaRequest struct {
 	Name *string `json:"name"`
 	Apps struct {
@@ -118,8 +118,7 @@ func (b *quotaRequest) apply(name *string, l *platform.Limits) {
 	}
 }
 
-// readQuota reads a request. Of relationships only those that are allowed may be
-// there.
+// readQuota decodes a request, which may have only the given relationships.
 func readQuota(r *http.Request, organization, organizations, spaces bool) (*quotaRequest, error) {
 	var b quotaRequest
 	if err := web.DecodeStrict(r, &b); err != nil {
@@ -160,8 +159,8 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-// related are the resources of a relationship that the caller sees; all of them
-// must be.
+// related returns the resources of a relationship. It is an error if the caller may
+// not see one of them.
 func related[T any](req *request, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
 	if to == nil {
 		return nil, nil
@@ -210,7 +209,7 @@ func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-// readRelations reads a to-many relationship, which must not be empty.
+// readRelations decodes a to-many relationship, which must not be empty.
 func readRelations(r *http.Request) (*relations, error) {
 	var body relations
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -244,8 +243,8 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 	})
 }
 
-// applied are the guids of organizations or spaces by those of their quotas, as
-// far as the caller sees them.
+// applied are the guids of the organizations or spaces that the caller may see, by
+// quota.
 type applied map[string][]string
 
 func appliedPlaces[T any](req *request, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
@@ -258,12 +257,13 @@ func appliedPlaces[T any](req *request, repo platform.Repo[T], quotas []string, 
 	return out, err
 }
 
-// body answers for the relationship of a quota.
+// body presents the relationship of a quota.
 func (to applied) body(req *request, quota string) any {
 	return map[string]any{"data": toMany(to[quota]).Data, "links": links{"self": href(req.base, req.r.URL.Path)}}
 }
 
-// spaceQuotaFor is the space quota of the path, for managers of its organization.
+// spaceQuotaFor returns the space quota of the path if the caller manages its
+// organization.
 func (a *API) spaceQuotaFor(req *request) (*platform.SpaceQuota, error) {
 	quota, err := find(req.caller, req.tx.SpaceQuotas(), web.Param(req.r, "guid"), "Space quota")
 	if err != nil {

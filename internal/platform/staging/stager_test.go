@@ -161,8 +161,8 @@ func TestBuildpackChoice(t *testing.T) {
 	w.stage(req, log)
 	for name, want := range map[string]string{
 		"other": `There is no buildpack "other"`, "off": "is disabled", "new": "has no content yet",
-		"ftp://a/b.zip": "has to begin with https://", "https://user:secret@127.0.0.1:1/b.zip": "does not fetch from",
-		"https://127.0.0.1:1/b": "does not fetch from",
+		"ftp://a/b.zip": "has to begin with https://", "https://user:secret@127.0.0.1:1/b.zip": "does not fetch",
+		"https://127.0.0.1:1/b": "does not fetch",
 	} {
 		req.Lifecycle.Buildpacks = []string{name}
 		w.fails(req, log, want)

@@ -23,8 +23,11 @@ import (
 // ErrWrongAgent means that another agent than the expected one answers at the address.
 var ErrWrongAgent = agentproto.ErrWrongAgent
 
-// ErrLaunched means that the instance was launched before, or is being launched.
+// ErrLaunched means that the instance was launched before.
 var ErrLaunched = errors.New("the instance is already launched")
+
+// errLaunching means that another launch is in progress, which may still fail.
+var errLaunching = errors.New("another launch is in progress")
 
 // ErrNotLaunched means that the instance was not launched yet.
 var ErrNotLaunched = errors.New("the instance is not launched yet")
@@ -120,8 +123,10 @@ func translate(err error) error {
 	switch refused.Code {
 	case agentproto.BadInstance:
 		return ErrWrongAgent
-	case agentproto.Launched, agentproto.Launching:
+	case agentproto.Launched:
 		return ErrLaunched
+	case agentproto.Launching:
+		return errLaunching
 	case agentproto.NotLaunched:
 		return ErrNotLaunched
 	case agentproto.Ended:
@@ -163,18 +168,34 @@ type Facts = agentproto.Facts
 // launchTime limits a launch.
 const launchTime = 15 * time.Minute
 
+// launchPause is the pause before the next try while another launch is in progress.
+const launchPause = 250 * time.Millisecond
+
 // Launch sends the instance's files and starts its members. It returns ErrLaunched if it
 // was launched before. If it fails otherwise, the agent forgets what was sent and can be
-// launched again.
+// launched again. While another server launches it, Launch waits for the result of that.
 func (c *Client) Launch(ctx context.Context, l Launch) (Facts, error) {
-	var facts Facts
 	spec, err := json.Marshal(l.Spec)
 	if err != nil {
-		return facts, err
+		return Facts{}, err
 	}
 	if len(spec) > agentproto.MaxSpec/2 {
-		return facts, fault.New(fault.Unprocessable, "the environment of the app is too large")
+		return Facts{}, fault.New(fault.Unprocessable, "the environment of the app is too large")
 	}
+	for {
+		facts, err := c.launch(ctx, l, spec)
+		if !errors.Is(err, errLaunching) {
+			return facts, err
+		}
+		select {
+		case <-time.After(launchPause):
+		case <-ctx.Done():
+			return Facts{}, ctx.Err()
+		}
+	}
+}
+
+func (c *Client) launch(ctx context.Context, l Launch, spec []byte) (facts Facts, err error) {
 	err = c.call(ctx, agentproto.ForLaunch, func(conn *agentproto.Conn) error {
 		// The agent may refuse in the middle: then there is no use in sending the rest.
 		answer := background.Async("agent launch", func() error {

@@ -172,7 +172,7 @@ func awaitWaiting(t *testing.T, w *world) {
 	}
 }
 
-// TestConcurrentLaunch: while one launch is in progress, another is refused.
+// TestConcurrentLaunch: while one launch is in progress, another waits for its result.
 func TestConcurrentLaunch(t *testing.T) {
 	t.Parallel()
 	w := listen(t, nil)
@@ -190,10 +190,19 @@ func TestConcurrentLaunch(t *testing.T) {
 		result <- err
 	}()
 	<-reading
-	if _, err := w.Launch(within(t), launch(archive("file", "second"))); !errors.Is(err, agent.ErrLaunched) {
-		t.Errorf("a launch during another: %v, want %v", err, agent.ErrLaunched)
+	c := w.connect(agentproto.ForLaunch)
+	if _, _, err := c.Receive(agentproto.MaxFrame); !errors.Is(err, &agentproto.Error{Code: agentproto.Launching}) {
+		t.Errorf("a launch during another: %v, want code %d", err, agentproto.Launching)
 	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := w.Launch(within(t), launch(archive("file", "second")))
+		second <- err
+	}()
 	close(proceed)
+	if err := <-second; !errors.Is(err, agent.ErrLaunched) {
+		t.Errorf("the second launch: %v, want %v", err, agent.ErrLaunched)
+	}
 	if err := <-result; err != nil {
 		t.Errorf("the first launch: %v", err)
 	}

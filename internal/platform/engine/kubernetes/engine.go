@@ -78,17 +78,15 @@ type Engine struct {
 var _ engine.Engine = (*Engine)(nil)
 
 // New connects to the cluster and lists its Pods.
-func New(ctx context.Context, o Options) (_ *Engine, err error) {
+func New(ctx context.Context, o Options) (*Engine, error) {
 	e, err := prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = e.Close() // nothing was started
-		}
-	}()
-	return e, e.connect(ctx)
+	if err := e.connect(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // prepare creates an engine without calling the cluster.
@@ -232,8 +230,12 @@ func (e *Engine) find(ctx context.Context, id string) (*pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, launched, err := e.state(ctx, p, time.Hour); err != nil || !launched {
-		return nil, errors.Join(err, engine.ErrNotFound)
+	p, _, launched, err := e.state(ctx, p, time.Hour)
+	switch {
+	case err != nil:
+		return nil, err
+	case !launched:
+		return nil, engine.ErrNotFound
 	}
 	return p, nil
 }

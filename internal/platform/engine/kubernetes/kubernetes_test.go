@@ -85,7 +85,7 @@ func TestEngine(t *testing.T) {
 			c := cluster(dir)
 			left := c.Processes()
 			for deadline := time.Now().Add(5 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = c.Processes() {
-				time.Sleep(10 * time.Millisecond)
+				<-time.After(10 * time.Millisecond)
 			}
 			return append(left, c.Pods()...)
 		},

@@ -243,7 +243,8 @@ func placementReason(message string) string {
 
 // quotaReason translates the refusal of a ResourceQuota for users.
 func quotaReason(message string) string {
-	requested, _, _ := strings.Cut(message[strings.Index(message, "exceeded quota"):], ", used:")
+	_, requested, _ := strings.Cut(message, "exceeded quota")
+	requested, _, _ = strings.Cut(requested, ", used:")
 	if reason := resourceReason(requested, ""); reason != "" {
 		return reason
 	}

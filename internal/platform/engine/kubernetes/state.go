@@ -153,7 +153,7 @@ func (e *Engine) List(ctx context.Context) ([]engine.Instance, error) {
 // instance returns the instance of a Pod, with a state that is not older than fresh if the
 // agent answers. launched is false if nothing was ever run in the Pod, and no end is known.
 func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in engine.Instance, launched bool, err error) {
-	state, launched, err := e.state(ctx, p, fresh)
+	p, state, launched, err := e.state(ctx, p, fresh)
 	if errors.Is(err, engine.ErrNotFound) {
 		return engine.Instance{}, false, nil // deleted meanwhile
 	}
@@ -167,20 +167,21 @@ func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in 
 
 // state returns the state of a Pod's instance. A Pod that was not launched yet
 // is not an instance: the server that created it launches it, or it ends by itself.
-func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (s initproto.State, launched bool, err error) {
+// It also returns the Pod, which may be newer than the one of the watch.
+func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (now *pod, s initproto.State, launched bool, err error) {
 	k := e.look(p)
 	switch {
 	case p.over():
 		s, err = e.finalState(ctx, p)
-		return s, true, err
+		return p, s, true, err
 	case !p.reachable():
-		return k.state, k.launched, nil
+		return p, k.state, k.launched, nil
 	case k.launched && fresh > 0 && (k.followed > 0 || time.Since(k.at) < fresh || fresh >= time.Hour):
-		return k.state, true, nil
+		return p, k.state, true, nil
 	}
 	c, err := e.agent(p)
 	if err != nil {
-		return s, false, err
+		return p, s, false, err
 	}
 	limited, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
@@ -191,22 +192,21 @@ func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (s init
 				k.state, k.launched, k.at = s, launched, time.Now()
 			}
 		})
-		return s, launched, nil
+		return p, s, launched, nil
 	}
 	if ctx.Err() != nil {
-		return s, false, ctx.Err()
+		return p, s, false, ctx.Err()
 	}
 	// It may have ended just now.
 	if now, err := e.pods.read(ctx, p.Name); err == nil && now.UID == p.UID && now.over() {
-		*p = *now
-		s, err = e.finalState(ctx, p)
-		return s, true, err
+		s, err = e.finalState(ctx, now)
+		return now, s, true, err
 	}
 	// Its node may be cut off. That is not an end.
 	if !k.launched {
 		k.state = initproto.State{Phase: initproto.Starting}
 	}
-	return k.state, true, nil
+	return p, k.state, true, nil
 }
 
 // finalState returns the state of a Pod that has ended: as its last record says, or as the

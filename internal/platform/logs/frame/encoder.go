@@ -84,8 +84,13 @@ func Check(l *platform.LogLine) error {
 	if len(l.Stream) > 256 || len(l.Source) > 512 || len(l.Instance) > 64 || tags > 16<<10 {
 		return fmt.Errorf("app %s: source, instance, stream or tags of a log line are too long", l.App)
 	}
-	if !utf8.ValidString(l.Stream) || strings.Contains(l.Stream, "\x00") {
-		return fmt.Errorf("app %s: the stream of a log line must be valid UTF-8", l.App)
+	return nil
+}
+
+// CheckStream returns an error for a name that cannot be that of a stream.
+func CheckStream(name string) error {
+	if !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		return fmt.Errorf("%q cannot be the name of a log stream", name)
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func check(lines []platform.LogLine) (good []platform.LogLine, problems []error)
 		if err == nil {
 			err = frame.Check(&lines[i])
 		}
+		if err == nil {
+			err = frame.CheckStream(lines[i].Stream)
+		}
 		if err != nil {
 			problems = append(problems, err)
 			continue

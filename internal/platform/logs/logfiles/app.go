@@ -181,6 +181,9 @@ func (a *appLog) streamOf(e *platform.LogLine) (*stream, error) {
 	if st, ok := a.streams[e.Stream]; ok {
 		return st, nil
 	}
+	if err := frame.CheckStream(e.Stream); err != nil {
+		return nil, err
+	}
 	return a.addStream(frame.StreamMark{Name: e.Stream})
 }
 

@@ -12,8 +12,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// trouble is a crashing app, with all its instances together.
-type trouble struct {
+// crashingApp is an app that crashes, with all its instances together.
+type crashingApp struct {
 	Name        string    `json:"name"`
 	Space       string    `json:"space"`
 	Began       time.Time `json:"began"`
@@ -21,40 +21,40 @@ type trouble struct {
 	Count       int       `json:"count"` // since the last message
 	Total       int       `json:"total"`
 	Description string    `json:"description"`
-	Told        time.Time `json:"told"` // zero until the first message
+	Notified    time.Time `json:"told"` // zero until the first message
 }
 
 func (a *Alerter) crashed(e *platform.AuditEvent) {
-	t := a.at.Troubles[e.TargetGUID]
+	t := a.at.Crashing[e.TargetGUID]
 	if t == nil {
-		t = &trouble{Name: e.TargetName, Space: e.SpaceGUID, Began: e.Created}
-		a.at.Troubles[e.TargetGUID] = t
+		t = &crashingApp{Name: e.TargetName, Space: e.SpaceGUID, Began: e.Created}
+		a.at.Crashing[e.TargetGUID] = t
 	}
 	t.Last, t.Description = e.Created, text(e.Data["exit_description"])
 	t.Count++
 	t.Total++
 }
 
-// reportTroubles sends the messages that are due about crashing apps.
-func (a *Alerter) reportTroubles(ctx context.Context) error {
+// reportCrashes sends the messages that are due about crashing apps.
+func (a *Alerter) reportCrashes(ctx context.Context) error {
 	now := a.c.Now()
 	var failed error
-	for app, t := range a.at.Troubles {
+	for app, t := range a.at.Crashing {
 		switch {
-		case t.Told.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Told.IsZero() && now.Sub(t.Told) >= a.c.Quiet:
-			if err := a.tell(ctx, t.Space, t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
+		case t.Notified.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Notified.IsZero() && now.Sub(t.Notified) >= a.c.Quiet:
+			if err := a.notifyDevelopers(ctx, t.Space, t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
 				failed = errors.Join(failed, err)
 				continue
 			}
-			t.Told, t.Count = now, 0
+			t.Notified, t.Count = now, 0
 			a.at.dirty = true
-		case !t.Told.IsZero() && now.Sub(t.Last) >= a.c.Well:
+		case !t.Notified.IsZero() && now.Sub(t.Last) >= a.c.Well:
 			done, err := a.recovered(ctx, app, t)
 			if err != nil {
 				failed = errors.Join(failed, err)
 			}
 			if done {
-				delete(a.at.Troubles, app)
+				delete(a.at.Crashing, app)
 				a.at.dirty = true
 			}
 		}
@@ -92,7 +92,7 @@ func (a *Alerter) lastLines(ctx context.Context, app string) string {
 	return fmt.Sprintf("The last %d lines of its log:\n\n    %s\n\n", len(lines), strings.Join(lines, "\n    "))
 }
 
-func (t *trouble) crashMessage(app, lines string) Message {
+func (t *crashingApp) crashMessage(app, lines string) Message {
 	times := "once"
 	if t.Count > 1 {
 		times = fmt.Sprintf("%d times", t.Count)
@@ -112,9 +112,9 @@ func (t *trouble) crashMessage(app, lines string) Message {
 
 // recovered reports the recovery of an app. done is true when there is nothing more to wait
 // for.
-func (a *Alerter) recovered(ctx context.Context, app string, t *trouble) (done bool, err error) {
+func (a *Alerter) recovered(ctx context.Context, app string, t *crashingApp) (done bool, err error) {
 	state, err := a.health(ctx, app)
-	if err != nil || state == ailing {
+	if err != nil || state == unhealthy {
 		return false, err
 	}
 	if state == gone {
@@ -125,7 +125,7 @@ func (a *Alerter) recovered(ctx context.Context, app string, t *trouble) (done b
 		Text: fmt.Sprintf("All instances of the app %s are running again. It crashed %d times since %s.\n", t.Name, t.Total, t.Began.UTC().Format(time.RFC1123)),
 		Key:  fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
 	}
-	if err := a.tell(ctx, t.Space, m); err != nil {
+	if err := a.notifyDevelopers(ctx, t.Space, m); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -134,15 +134,15 @@ func (a *Alerter) recovered(ctx context.Context, app string, t *trouble) (done b
 type health int
 
 const (
-	ailing health = iota
-	well
+	unhealthy health = iota
+	healthy
 	gone // deleted or stopped: nothing to recover
 )
 
 // health compares the running instances with the wanted ones.
 func (a *Alerter) health(ctx context.Context, appGUID string) (state health, err error) {
 	err = a.c.Store.View(ctx, func(tx platform.Tx) error {
-		state = ailing
+		state = unhealthy
 		app, err := tx.Apps().Get(appGUID)
 		if fault.Is(err, fault.NotFound) || err == nil && app.State == platform.AppStopped {
 			state = gone
@@ -161,7 +161,7 @@ func (a *Alerter) health(ctx context.Context, appGUID string) (state health, err
 		}
 		running, err := tx.Instances().Count(platform.Where("app_guid", appGUID).And(platform.In("state", string(platform.InstanceRunning))))
 		if err == nil && running >= wanted {
-			state = well
+			state = healthy
 		}
 		return err
 	})
