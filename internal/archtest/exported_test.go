@@ -23,22 +23,10 @@ import (
 
 const exportedReason = "a name that only tests use is dead code; delete it, unexport it, or move it to export_test.go"
 
-// kubernetes is why names of the protocol with agents are not used yet.
-const kubernetes = "the engine for Kubernetes, which is being written, uses it; remove this with it"
-
 // elsewhere are names that only programs outside the product use.
 var elsewhere = map[string]string{
 	"broker.Broker.AdminURL": "bench compares with a database of the same server",
 	"template.Clean":         "bench compares it with a library",
-
-	"agent.Authority.Certificate": kubernetes,
-	"agent.Client.Launch":         kubernetes,
-	"agent.Client.State":          kubernetes,
-	"agent.Environment":           kubernetes,
-	"agent.NewAuthority":          kubernetes,
-	"agent.ParseAuthority":        kubernetes,
-	"agent.PublicKey":             kubernetes,
-	"agent.Seed":                  kubernetes,
 }
 
 // TestExportedNames checks that every exported name of the product is used by the

@@ -1,5 +1,7 @@
 package kubernetes
 
+import "strings"
+
 // Permission is what a Role permits for one kind of object.
 type Permission struct {
 	Group    string // of the API; empty is the core group
@@ -19,4 +21,13 @@ func Role() []Permission {
 		{Group: "policy", Resource: "poddisruptionbudgets", Verbs: change},
 		{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: change},
 	}
+}
+
+// permitted returns the Role as text.
+func permitted() string {
+	var all []string
+	for _, p := range Role() {
+		all = append(all, p.Resource+" ("+strings.Join(p.Verbs, ", ")+")")
+	}
+	return strings.Join(all, ", ")
 }

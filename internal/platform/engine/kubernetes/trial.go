@@ -163,7 +163,7 @@ func trialError(err error) error {
 func stepError(step string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: %w; give the service account of this server the Role of the chart", step, err)
+		return fmt.Errorf("%s: %w; give the service account of this server the Role of the chart, which permits %s", step, err, permitted())
 	case apierrors.IsNotFound(err) && strings.Contains(step, ownerName):
 		return fmt.Errorf("%s: %w; install the chart, or create it: kubectl create configmap %s -n NAMESPACE", step, err, ownerName)
 	}
