@@ -33,7 +33,7 @@ containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench packaging/podsecurity
+modules = . samples e2e bench packaging/podsecurity cluster stack
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -74,6 +74,37 @@ samples: ## build the sample apps, ready to be pushed
 deb: build ## build a Debian package with a systemd unit
 	@scripts/deb
 
+.PHONY: stack-image server-image
+STACK = go -C stack run . --programs $(CURDIR)/bin --cache $(CURDIR)/.tools/stack
+
+stack-image: build ## build the image of app instances on Kubernetes (ARGS="--name REFERENCE --push")
+	@scripts/setup stack
+	$(call run,$(STACK) --image stack --out $(CURDIR)/bin/stack.tar $(ARGS))
+
+server-image: build ## build the image of the server (ARGS="--name REFERENCE --push")
+	@scripts/setup stack
+	$(call run,$(STACK) --image server --out $(CURDIR)/bin/server.tar $(ARGS))
+
+##@ Kubernetes
+.PHONY: cluster-up cluster-down cluster-build test-kubernetes
+
+# The programs of the test cluster, and the images that its nodes import.
+CLUSTER = bin/cluster --tools .tools/bin/kubernetes --logs bin/kubernetes-logs --image bin/small.tar
+
+cluster-build: build
+	@scripts/setup kubernetes
+	$(call run,CGO_ENABLED=0 go -C cluster build -o $(CURDIR)/bin/ . ./pause)
+	$(call run,$(STACK) --image small --out $(CURDIR)/bin/small.tar)
+
+cluster-up: cluster-build ## start a Kubernetes cluster with two nodes here (needs root)
+	$(call run,$(CLUSTER) up)
+
+cluster-down: ## stop the cluster of `make cluster-up`
+	$(call run,bin/cluster down)
+
+test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real cluster (needs root)
+	$(call run,$(CLUSTER) run -- scripts/on-cluster $(ARGS))
+
 ##@ Check
 .PHONY: test test-unit test-e2e fuzz soak flake lint fmt fmt-check tidy tree-save tree-check
 
@@ -101,6 +132,8 @@ test-unit: build ## run unit and integration tests with the race detector (ARGS=
 	$(call run,go -C packaging/podsecurity test $(ARGS) ./...)
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
+	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)
+	$(call run,go -C cluster test -shuffle=on $(ARGS) ./...)
 
 test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \

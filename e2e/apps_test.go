@@ -31,12 +31,24 @@ type site struct{ *Server }
 // onEngines runs a test on each engine, each with its own server.
 func onEngines(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
-	for _, engine := range []string{"container", "process"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, o := range engines() {
+		t.Run(o.Engine, func(t *testing.T) {
 			t.Parallel()
-			test(t, startApps(t, options{Engine: engine}))
+			test(t, startApps(t, o))
 		})
 	}
+}
+
+// engines returns options of a server on each engine: those of this machine, or the
+// cluster that `make test-kubernetes` starts.
+func engines() []options {
+	if kubeconfig := os.Getenv("INGOT_TEST_KUBECONFIG"); kubeconfig != "" {
+		return []options{{Engine: "kubernetes", Args: []string{
+			"--kubernetes-kubeconfig", kubeconfig, "--kubernetes-image", os.Getenv("INGOT_TEST_STACK_IMAGE"),
+			"--kubernetes-user-namespaces", "off", // Debian's containerd has none
+		}}}
+	}
+	return []options{{Engine: "container"}, {Engine: "process"}}
 }
 
 // part is a part of a test.
