@@ -39,6 +39,10 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// BlobURL is the bucket of packages, droplets and buildpacks, s3://…; empty means
+	// a directory in DataDir. BlobRedirect lets clients download from the bucket.
+	BlobURL      string
+	BlobRedirect bool
 	MailConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
@@ -110,6 +114,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, Engines)},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},

@@ -34,5 +34,5 @@
 //
 // It does not know who owns a blob, or which are still used: see package cleanup.
 //
-// Imports: base/fault.
+// Imports: base/background, base/fault.
 package blob

@@ -13,57 +13,29 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
 	"ingot/internal/base/fault"
 )
 
-// Kind is what sort of thing a blob is. Keys are unique within a kind.
-type Kind int
-
-// The kinds of blobs. Those of Resources are written through AddResources only.
-const (
-	Packages Kind = iota + 1
-	Droplets
-	Buildpacks
-	BuildCache
-	Resources
-)
-
-// kinds gives each its folder, and its name in messages.
-var kinds = map[Kind]struct{ dir, noun string }{
-	Packages:   {"packages", "package"},
-	Droplets:   {"droplets", "droplet"},
-	Buildpacks: {"buildpacks", "buildpack"},
-	BuildCache: {"buildcache", "build cache"},
-	Resources:  {"resources", "file"},
-}
-
-func (k Kind) String() string {
-	if known, ok := kinds[k]; ok {
-		return known.noun
-	}
-	return fmt.Sprintf("blob of kind %d", int(k))
-}
-
 const (
 	tempDir   = "tmp"
 	tempStale = time.Hour
 )
 
-// Store keeps blobs in a directory. All its methods can be called at the same time.
-type Store struct {
+// Files keeps blobs in a directory.
+type Files struct {
 	dir string
 	// create makes a temporary file. Tests replace it to see disks fail.
 	create func() (tempFile, error)
 
-	pool     PoolLimits
-	poolMu   sync.Mutex // held while the pool is measured or made smaller
-	poolSize int64      // as far as this process knows
-	poolSeen time.Time  // when it was measured
+	limits PoolLimits
+	pool   bound // of Resources
+	cache  bound // of all kinds, if this is a cache
 }
+
+var _ Store = (*Files)(nil)
 
 type tempFile interface {
 	io.Writer
@@ -72,22 +44,31 @@ type tempFile interface {
 	Close() error
 }
 
-// Option changes what Open does.
-type Option func(*Store)
-
 // Open returns the store in dir, which is made if it is not there, and removes
 // what was left behind by a crash.
-func Open(dir string, options ...Option) (*Store, error) {
+func Open(dir string) (*Files, error) { return open(dir, PoolLimits{}) }
+
+// OpenCache returns a store in dir that is bounded: when its blobs together are
+// larger than size, or the disk is full, those that were not used for longest are
+// removed.
+func OpenCache(dir string, size int64) (*Files, error) {
+	s, err := open(dir, PoolLimits{})
+	if err != nil {
+		return nil, err
+	}
+	s.cache.limit = size
+	return s, nil
+}
+
+func open(dir string, limits PoolLimits) (*Files, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir}
+	s := &Files{dir: dir, limits: limits.WithDefaults()}
 	s.create = func() (tempFile, error) { return os.CreateTemp(filepath.Join(dir, tempDir), "put-") }
-	for _, option := range options {
-		option(s)
-	}
-	s.pool = s.pool.withDefaults()
+	s.pool = bound{files: s, limit: s.limits.Size, kinds: []Kind{Resources}}
+	s.cache = bound{files: s, kinds: []Kind{Packages, Droplets, Buildpacks, BuildCache, Resources}}
 	for _, kind := range kinds {
 		if err := os.MkdirAll(filepath.Join(dir, kind.dir), 0o700); err != nil {
 			return nil, err
@@ -99,54 +80,80 @@ func Open(dir string, options ...Option) (*Store, error) {
 	if err := syncDir(dir); err != nil {
 		return nil, err
 	}
-	if err := s.sweepTemp(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, s.sweepTemp()
 }
 
-// PutOptions are the terms of one Put.
-type PutOptions struct {
-	// MaxSize is the largest content accepted, in bytes; 0 is any.
-	MaxSize int64
-}
-
-// Info is about the content of a blob. Checksums are in lower-case hex.
-type Info struct {
-	Size   int64
-	SHA256 string
-	SHA1   string
-	// Modified is when it was put.
-	Modified time.Time
-}
-
-// Put stores all of r under key, in place of what was there. When it returns
-// without an error the blob is safe on disk; after an error nothing has changed.
-//
-// It returns fault.Unprocessable for a key that is not made of a-z, 0-9, - and _,
-// fault.TooLarge for more than MaxSize, fault.InsufficientStorage if the disk is
-// full, the error of ctx, or that of r as it is.
-func (s *Store) Put(ctx context.Context, kind Kind, key string, r io.Reader, o PutOptions) (Info, error) {
+// Put implements Store. When it returns without an error the blob is safe on disk.
+func (s *Files) Put(ctx context.Context, kind Kind, key string, r io.Reader, o PutOptions) (Info, error) {
 	if kind == Resources {
 		return Info{}, errors.New("blob: resources are put by AddResources")
 	}
-	to, err := s.path(kind, key)
+	if err := CheckKey(kind, key); err != nil {
+		return Info{}, err
+	}
+	spooled, err := s.Spool(ctx, kind, r, o.MaxSize)
 	if err != nil {
 		return Info{}, err
 	}
-	temp, info, err := s.write(ctx, kind, r, o.MaxSize, true)
+	defer spooled.Discard()
+	if o.Once {
+		// The servers of a directory never put one key at the same time.
+		old, err := s.Stat(ctx, kind, key)
+		if err == nil && !old.Same(spooled.Info) {
+			return Info{}, Exists(kind)
+		}
+	}
+	return spooled.Info, spooled.Keep(ctx, key)
+}
+
+// Spooled is content in a temporary file, with its checksums.
+type Spooled struct {
+	Info
+
+	files *Files
+	kind  Kind
+	name  string // empty after Keep and Discard
+}
+
+// Spool writes the content of r to a temporary file, which the caller has to Keep
+// or Discard. The errors are those of Put.
+func (s *Files) Spool(ctx context.Context, kind Kind, r io.Reader, limit int64) (*Spooled, error) {
+	name, info, err := s.write(ctx, kind, r, limit, true)
 	if err != nil {
-		return Info{}, err
+		return nil, err
 	}
-	if err := s.commit(temp, to, true); err != nil {
-		return Info{}, storage(err, kind)
+	return &Spooled{Info: info, files: s, kind: kind, name: name}, nil
+}
+
+// Open opens the content for reading.
+func (s *Spooled) Open() (*Blob, error) { return openFile(s.name) }
+
+// Keep makes the content a blob, in place of what was there.
+func (s *Spooled) Keep(ctx context.Context, key string) error {
+	if s.files.cache.limit > 0 {
+		if err := s.files.cache.makeRoom(ctx, s.Size); err != nil {
+			return err
+		}
 	}
-	return info, nil
+	name := s.name
+	s.name = ""
+	if err := s.files.commit(name, s.files.path(s.kind, key), true); err != nil {
+		return storage(err, s.kind)
+	}
+	return nil
+}
+
+// Discard removes the content, unless it was kept.
+func (s *Spooled) Discard() {
+	if s.name != "" {
+		os.Remove(s.name)
+		s.name = ""
+	}
 }
 
 // write makes a temporary file with the content of r and its trailer. There is
 // none after an error.
-func (s *Store) write(ctx context.Context, kind Kind, r io.Reader, limit int64, sync bool) (name string, info Info, err error) {
+func (s *Files) write(ctx context.Context, kind Kind, r io.Reader, limit int64, sync bool) (name string, info Info, err error) {
 	f, err := s.create()
 	if err != nil {
 		return "", Info{}, storage(err, kind)
@@ -163,7 +170,8 @@ func (s *Store) write(ctx context.Context, kind Kind, r io.Reader, limit int64, 
 
 	in := &source{ctx: ctx, r: r, left: limit, limited: limit > 0}
 	long, short := sha256.New(), sha1.New() //nolint:gosec // see the import
-	size, err := io.CopyBuffer(io.MultiWriter(f, long, short), in, make([]byte, 256<<10))
+	out := &roomy{ctx, f, s}
+	size, err := io.CopyBuffer(io.MultiWriter(out, long, short), in, make([]byte, 256<<10))
 	switch {
 	case in.over:
 		return "", Info{}, fault.New(fault.TooLarge, "The %s is larger than the limit of %s", kind, bytesText(limit))
@@ -174,7 +182,7 @@ func (s *Store) write(ctx context.Context, kind Kind, r io.Reader, limit int64, 
 	}
 
 	end := trailer{size: size, sha256: [32]byte(long.Sum(nil)), sha1: [20]byte(short.Sum(nil))}
-	if _, err := f.Write(end.encode()); err != nil {
+	if _, err := out.Write(end.encode()); err != nil {
 		return "", Info{}, storage(err, kind)
 	}
 	if sync {
@@ -186,13 +194,29 @@ func (s *Store) write(ctx context.Context, kind Kind, r io.Reader, limit int64, 
 	if err := f.Close(); err != nil {
 		return "", Info{}, storage(err, kind)
 	}
-	info = end.info()
-	info.Modified = time.Now()
-	return f.Name(), info, nil
+	return f.Name(), end.info(), nil
+}
+
+// roomy writes to a file. If the disk is full, it removes what a cache can do
+// without and tries again.
+type roomy struct {
+	ctx   context.Context
+	f     tempFile
+	files *Files
+}
+
+func (r *roomy) Write(p []byte) (int, error) {
+	n, err := r.f.Write(p)
+	for full(err) && r.files.cache.limit > 0 && r.files.cache.free(r.ctx) {
+		var more int
+		more, err = r.f.Write(p[n:])
+		n += more
+	}
+	return n, err
 }
 
 // commit gives a temporary file its name, or removes it.
-func (s *Store) commit(temp, to string, sync bool) error {
+func (s *Files) commit(temp, to string, sync bool) error {
 	if err := os.Rename(temp, to); err != nil {
 		os.Remove(temp)
 		return err
@@ -229,57 +253,54 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // storage gives a failure of the disk its meaning.
 func storage(err error, kind Kind) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if full(err) {
 		return fault.Wrap(err, fault.InsufficientStorage,
 			"The disk of the server is full (storing the %s): nothing was kept, try again when there is room", kind)
 	}
 	return fmt.Errorf("store the %s: %w", kind, err)
 }
 
-// Blob is an open blob: its content can be read from any place, also by several
-// goroutines with ReadAt.
-type Blob struct {
-	*io.SectionReader
-	Info
-
-	file *os.File
-}
-
-// Size is the size of the content in bytes.
-func (b *Blob) Size() int64 { return b.Info.Size }
-
-// Close releases the file.
-func (b *Blob) Close() error { return b.file.Close() }
-
-// Open opens a blob for reading. It returns fault.NotFound if there is none, and
-// some other error if it is damaged.
-func (s *Store) Open(ctx context.Context, kind Kind, key string) (*Blob, error) {
+// Open implements Store.
+func (s *Files) Open(ctx context.Context, kind Kind, key string) (*Blob, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	name, err := s.path(kind, key)
-	if err != nil {
-		return nil, notFound(kind)
+	if CheckKey(kind, key) != nil {
+		return nil, NotFound(kind)
 	}
+	name := s.path(kind, key)
+	b, err := openFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, NotFound(kind)
+	case err != nil:
+		return nil, fmt.Errorf("open the %s %s: %w", kind, key, err)
+	case s.cache.limit > 0:
+		now := time.Now()
+		_ = os.Chtimes(name, now, now) // it may have been removed meanwhile
+	}
+	return b, nil
+}
+
+func openFile(name string) (*Blob, error) {
 	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, notFound(kind)
-	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := readTrailer(f)
 	if err != nil {
 		_ = f.Close() // only read from
-		return nil, fmt.Errorf("the %s %s is damaged: %w", kind, key, err)
+		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	return &Blob{SectionReader: io.NewSectionReader(f, 0, info.Size), Info: info, file: f}, nil
 }
 
-// Stat is Open for those who need the Info only.
-func (s *Store) Stat(ctx context.Context, kind Kind, key string) (Info, error) {
+// Stat implements Store.
+func (s *Files) Stat(ctx context.Context, kind Kind, key string) (Info, error) {
 	b, err := s.Open(ctx, kind, key)
 	if err != nil {
 		return Info{}, err
@@ -287,32 +308,22 @@ func (s *Store) Stat(ctx context.Context, kind Kind, key string) (Info, error) {
 	return b.Info, b.Close()
 }
 
-// Delete removes a blob. That there is none is not an error.
-func (s *Store) Delete(ctx context.Context, kind Kind, key string) error {
+// Delete implements Store.
+func (s *Files) Delete(ctx context.Context, kind Kind, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	name, err := s.path(kind, key)
-	if err != nil {
-		return nil //nolint:nilerr // nothing can have such a key
+	if CheckKey(kind, key) != nil {
+		return nil // nothing can have such a key
 	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.path(kind, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Item is a blob in a list.
-type Item struct {
-	Key  string
-	Size int64
-	// Modified is when it was put; of a resource, when it was last used.
-	Modified time.Time
-}
-
-// List yields the blobs of a kind in no order. It ends after an error. Blobs that
-// come or go meanwhile may be there or not.
-func (s *Store) List(kind Kind) iter.Seq2[Item, error] {
+// List implements Store.
+func (s *Files) List(_ context.Context, kind Kind) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		f, err := os.Open(s.folder(kind))
 		if err != nil {
@@ -349,50 +360,18 @@ func (s *Store) List(kind Kind) iter.Seq2[Item, error] {
 	}
 }
 
-// Size is the sum of the sizes of all blobs of a kind.
-func (s *Store) Size(ctx context.Context, kind Kind) (int64, error) {
-	var sum int64
-	for item, err := range s.List(kind) {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return 0, err
-		}
-		sum += item.Size
-	}
-	return sum, nil
+// Sweep implements Store.
+func (s *Files) Sweep(ctx context.Context, kind Kind, unused func([]string) ([]string, error), olderThan time.Duration) (Swept, error) {
+	return SweepBefore(ctx, s, kind, unused, time.Now().Add(-olderThan))
 }
 
-// Swept is what a Sweep removed.
-type Swept struct {
-	Blobs int
-	Size  int64
-}
-
-// Sweep removes the blobs of a kind that keep does not want, except those put less
-// than olderThan ago: a new blob is there before the record that wants it. It also
-// removes what crashes left behind.
-func (s *Store) Sweep(ctx context.Context, kind Kind, keep func(key string) bool, olderThan time.Duration) (Swept, error) {
-	var swept Swept
-	before := time.Now().Add(-olderThan)
-	for item, err := range s.List(kind) {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return swept, err
-		}
-		if item.Modified.After(before) || keep(item.Key) {
-			continue
-		}
-		if err := s.Delete(ctx, kind, item.Key); err != nil {
-			return swept, err
-		}
-		swept.Blobs++
-		swept.Size += item.Size
-	}
-	return swept, s.sweepTemp()
-}
+// Tidy implements Store.
+func (s *Files) Tidy(context.Context) error { return s.sweepTemp() }
 
 // sweepTemp removes temporary files that are no longer written to. Another server
 // may be using the directory, so that only age decides. An upload that paused for
 // that long fails, and nothing worse.
-func (s *Store) sweepTemp() error {
+func (s *Files) sweepTemp() error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, tempDir))
 	if err != nil {
 		return err
@@ -409,33 +388,12 @@ func (s *Store) sweepTemp() error {
 	return nil
 }
 
-func (s *Store) folder(kind Kind) string { return filepath.Join(s.dir, kinds[kind].dir) }
+// Dir is the directory.
+func (s *Files) Dir() string { return s.dir }
 
-func (s *Store) path(kind Kind, key string) (string, error) {
-	if kinds[kind].dir == "" {
-		return "", fmt.Errorf("blob: no such kind: %d", kind)
-	}
-	if !validKey(key) {
-		return "", fault.New(fault.Unprocessable, "%q cannot be the key of a %s: a key is 1 to 128 of a-z, 0-9, - and _", key, kind)
-	}
-	return filepath.Join(s.folder(kind), key), nil
-}
+func (s *Files) folder(kind Kind) string { return filepath.Join(s.dir, kind.Dir()) }
 
-// validKey keeps keys apart from paths, and apart from each other on file systems
-// that do not know upper from lower case.
-func validKey(key string) bool {
-	if key == "" || len(key) > 128 {
-		return false
-	}
-	for _, c := range []byte(key) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
-}
-
-func notFound(kind Kind) error { return fault.New(fault.NotFound, "The %s is not stored here", kind) }
+func (s *Files) path(kind Kind, key string) string { return filepath.Join(s.folder(kind), key) }
 
 // syncDir makes the names in a directory safe.
 func syncDir(dir string) error {
