@@ -1,5 +1,22 @@
 package s3
 
-import "github.com/minio/minio-go/v7"
+import (
+	"context"
+	"crypto/sha1"
+	"fmt"
+	"testing/fstest"
+
+	"github.com/minio/minio-go/v7"
+
+	"ingot/internal/platform/blob"
+)
 
 var listAll = minio.ListObjectsOptions{Prefix: "pre/fix/", Recursive: true}
+
+func resourceOf(content string) blob.Resource {
+	return blob.Resource{SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(content))), Size: int64(len(content))}
+}
+
+func (s *Store) putResourceOf(scope, content string) (int, error) {
+	return s.AddResources(context.Background(), scope, fstest.MapFS{"f": {Data: []byte(content)}})
+}

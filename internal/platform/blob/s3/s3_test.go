@@ -2,105 +2,42 @@ package s3
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/blob/blobtest"
+	"ingot/internal/platform/blob/s3/s3test"
 )
 
-// bucket is an S3 server with one bucket, over TLS, that can fail.
+// bucket is a bucket under test.
 type bucket struct {
-	t      *testing.T
-	server *httptest.Server
-	dir    string // its certificate, and keys
-	// ahead is by how much the clock of the server is ahead.
-	ahead atomic.Int64
-
-	mu       sync.Mutex
-	requests []string
-	fail     func(w http.ResponseWriter, r *http.Request, next http.Handler) bool
+	*s3test.Bucket
+	t *testing.T
 }
 
-func (b *bucket) Now() time.Time                  { return time.Now().Add(time.Duration(b.ahead.Load())) }
-func (b *bucket) Since(t time.Time) time.Duration { return b.Now().Sub(t) }
-
-func newBucket(t *testing.T) *bucket {
+func newBucket(t *testing.T) bucket {
 	t.Helper()
-	b := &bucket{t: t, dir: t.TempDir()}
-	backend := s3mem.New(s3mem.WithTimeSource(b))
-	if err := backend.CreateBucket("blobs"); err != nil {
-		t.Fatal(err)
-	}
-	fake := gofakes3.New(backend, gofakes3.WithTimeSource(b), gofakes3.WithTimeSkewLimit(0), gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
-	b.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b.mu.Lock()
-		b.requests = append(b.requests, r.Method+" "+r.URL.Path)
-		fail := b.fail
-		b.mu.Unlock()
-		w.Header().Set("Date", b.Now().UTC().Format(http.TimeFormat))
-		if fail == nil || !fail(w, r, fake) {
-			fake.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(b.server.Close)
-	b.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.server.Certificate().Raw})))
-	b.write("keys", "[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = topsecret\n")
-	return b
-}
-
-func (b *bucket) write(name, content string) {
-	b.t.Helper()
-	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// url is what a user configures.
-func (b *bucket) url() string {
-	return fmt.Sprintf("s3://blobs/pre/fix?endpoint=%s&path-style=true&ca-file=%s&credentials-file=%s", b.server.URL, filepath.Join(b.dir, "ca.pem"), filepath.Join(b.dir, "keys"))
-}
-
-// failing sets what happens to requests. The function returns false for those that
-// do not fail.
-func (b *bucket) failing(f func(w http.ResponseWriter, r *http.Request, next http.Handler) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fail = f
-}
-
-// seen returns the requests since the last call that begin with prefix.
-func (b *bucket) seen(prefix string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := b.requests
-	b.requests = nil
-	return slices.DeleteFunc(all, func(r string) bool { return !strings.HasPrefix(r, prefix) })
+	return bucket{s3test.New(t), t}
 }
 
 // open returns a server's store, which uploads in parts from 1 MiB on.
-func (b *bucket) open() *Store { return b.openAt(b.t.TempDir()) }
+func (b bucket) open() *Store { return b.openAt(b.t.TempDir()) }
 
-func (b *bucket) openAt(dir string) *Store {
+func (b bucket) openAt(dir string) *Store {
 	b.t.Helper()
-	c, err := ParseURL(b.url())
+	c, err := ParseURL(b.BlobURL())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -121,7 +58,7 @@ func TestS3(t *testing.T) {
 		s := b.open()
 		return blobtest.Subject{
 			Store: s,
-			Age:   func(d time.Duration) { b.ahead.Add(int64(d)) },
+			Age:   b.Age,
 			Other: func() blob.Store { return b.open() },
 			Left: func() []string {
 				all := []string{}
@@ -159,16 +96,16 @@ func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	put(t, b.openAt(dir), blob.Droplets, "a", "content")
 	other := b.open()
-	b.seen("")
+	b.Seen("")
 	if got, err := get(t.Context(), b.openAt(dir), blob.Droplets, "a"); got != "content" || err != nil {
 		t.Errorf("after a restart got %q, %v, want content", got, err)
 	}
-	if got := b.seen("GET /blobs/pre/fix/droplets"); len(got) > 0 {
+	if got := b.Seen("GET /blobs/pre/fix/droplets"); len(got) > 0 {
 		t.Errorf("from the cache came %v, want no request", got)
 	}
 	var group sync.WaitGroup
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
-	b.failing(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+	b.Fail(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 		arrived <- struct{}{}
 		<-release
 		return false
@@ -189,7 +126,7 @@ func TestCache(t *testing.T) {
 	}
 	close(release)
 	group.Wait()
-	if got := b.seen("GET /blobs/pre/fix/droplets"); len(got) != 1 {
+	if got := b.Seen("GET /blobs/pre/fix/droplets"); len(got) != 1 {
 		t.Errorf("10 readers made %d requests, want 1", len(got))
 	}
 }
@@ -239,7 +176,7 @@ func TestBrokenDownloads(t *testing.T) {
 				s.stall = 300 * time.Millisecond
 			}
 			var times atomic.Int64
-			b.failing(func(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+			b.Fail(func(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
 				if r.Method != http.MethodGet || times.Add(1) > int64(test.times) {
 					return false
 				}
@@ -252,14 +189,14 @@ func TestBrokenDownloads(t *testing.T) {
 			if fault.CodeOf(err) != test.want || err == nil && got != content {
 				t.Errorf("got %d bytes, %v, want %q", len(got), err, test.want)
 			}
-			if err != nil && strings.Contains(err.Error(), "topsecret") {
+			if err != nil && strings.Contains(err.Error(), s3test.Secret) {
 				t.Errorf("the error has the key: %v", err)
 			}
 			if left, err := os.ReadDir(filepath.Join(s.cache.Dir(), "tmp")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 			// It works again when the store does.
-			b.failing(nil)
+			b.Fail(nil)
 			if got, err := get(t.Context(), s, blob.Packages, "a"); got != content || err != nil {
 				t.Errorf("afterwards got %d bytes, %v, want %d", len(got), err, len(content))
 			}
