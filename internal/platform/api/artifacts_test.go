@@ -87,9 +87,9 @@ func TestPackageScenarios(t *testing.T) {
 	// Clients can be sent to where the blobs are, if they may have them.
 	w.blobs.elsewhere = "https://s3.example.org/"
 	w.play([]step{
-		{as: "dev", do: "GET /v3/packages/$pkg/download", want: 302, has: []string{"https://s3.example.org/$pkg"}},
-		{as: "auditor", do: "GET /v3/packages/$pkg/download", want: 403, not: []string{"s3.example.org"}},
-		{as: "member", do: "GET /v3/packages/$pkg/download", want: 404, not: []string{"s3.example.org"}},
+		{as: "dev", do: "GET /v3/packages/$matched/download", want: 302, has: []string{"https://s3.example.org/$matched"}},
+		{as: "auditor", do: "GET /v3/packages/$matched/download", want: 403, not: []string{"s3.example.org"}},
+		{as: "member", do: "GET /v3/packages/$matched/download", want: 404, not: []string{"s3.example.org"}},
 	})
 }
 
