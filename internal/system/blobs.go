@@ -9,20 +9,21 @@ import (
 	"os"
 	"strings"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/blob/s3"
 )
 
 // openBlobs opens the store of packages, droplets and buildpacks: the bucket of
 // --blob-url, or a directory.
-func (s *System) openBlobs(ctx context.Context, dir *dataDir, r *runtime) error {
+func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime) error {
 	c := s.config
 	if c.BlobURL == "" {
-		files, err := blob.Open(dir.file("blobs"))
+		files, err := blob.Open(dir.File("blobs"))
 		r.blobs = files
 		return err
 	}
-	bucket, err := openBucket(ctx, c.BlobURL, dir.file("blob-cache"), c.Log)
+	bucket, err := openBucket(ctx, c.BlobURL, dir.File("blob-cache"), c.Log)
 	if err != nil {
 		return fmt.Errorf("--blob-url: %w", err)
 	}

@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -24,6 +23,10 @@ const (
 	lowDiskInterval = 10 * time.Second
 	// logsKept is how long the log of a deleted app is kept.
 	logsKept = 24 * time.Hour
+	// jobsKept is how long the results of jobs are kept; they are purged every
+	// purgeInterval.
+	jobsKept      = 90 * 24 * time.Hour
+	purgeInterval = time.Hour
 	// clockSlack is how far the times of files and of rows may be apart.
 	clockSlack = 5 * time.Second
 )
@@ -44,7 +47,11 @@ type Config struct {
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
 	Builds interface{ Sweep(context.Context) error }
-	Log    *slog.Logger
+	// Jobs removes finished jobs that have not changed since a time.
+	Jobs interface {
+		PurgeJobs(ctx context.Context, before time.Time) error
+	}
+	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -52,8 +59,9 @@ type Config struct {
 // Cleaner removes what nothing refers to any more.
 type Cleaner struct {
 	Config
-	mu    sync.Mutex
-	swept time.Time // when Sweep ran last
+	mu     sync.Mutex
+	swept  time.Time // when Sweep ran last
+	purged time.Time // when it purged jobs
 }
 
 // New returns a Cleaner.
@@ -68,17 +76,33 @@ func New(c Config) *Cleaner {
 func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
 
 // Sweep removes blobs of packages, droplets, buildpacks and build caches,
-// unpacked droplets, and logs of deleted apps. A failure is logged, and the next
+// unpacked droplets, logs of deleted apps, and old jobs. A failure is logged, and the next
 // call tries again.
 func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.swept = time.Now()
-	if err := errors.Join(c.sweepBlobs(ctx), c.sweepLogs(ctx)); err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "unused blobs and logs could not be removed; this is tried again", "error", err)
+	if err := c.sweepLogs(ctx); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "logs of deleted apps could not be removed; this is tried again", "error", err)
 	}
 	c.trim(ctx)
 	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
+	c.purgeJobs(ctx)
+	// Last, because their store may be slow.
+	if err := c.sweepBlobs(ctx); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "unused blobs could not be removed; this is tried again", "error", err)
+	}
+}
+
+func (c *Cleaner) purgeJobs(ctx context.Context) {
+	now := c.Now()
+	if now.Sub(c.purged) < purgeInterval {
+		return
+	}
+	c.purged = now
+	if err := c.Jobs.PurgeJobs(ctx, now.Add(-jobsKept)); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "old jobs could not be removed", "error", err)
+	}
 }
 
 // sweepBlobs removes blobs without a row. The store may be slow, so that no
@@ -104,6 +128,7 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 	} {
 		unused := func(keys []string) (gone []string, err error) {
 			err = c.Store.View(ctx, func(tx platform.Tx) error {
+				gone = nil
 				for _, key := range keys {
 					if fault.Is(of.get(tx, key), fault.NotFound) {
 						gone = append(gone, key)
@@ -192,9 +217,11 @@ func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
 	return all
 }
 
-// LowDisk runs Sweep now, unless it has just run.
+// LowDisk runs Sweep now, unless it is running or has just run.
 func (c *Cleaner) LowDisk(ctx context.Context) {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		return
+	}
 	recently := time.Since(c.swept) < lowDiskInterval
 	c.mu.Unlock()
 	if !recently {

@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		"get":          {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "check-")) }, want: "cannot read the object: Access Denied. (allow s3:GetObject)"},
 		"list":         {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "list-type=2")) }, want: "cannot list objects: Access Denied. (allow s3:ListBucket)"},
 		"delete":       {prepare: func(b bucket) { b.Fail(s3test.Denied("DELETE", "check-")) }, want: "cannot delete the object: Access Denied. (allow s3:DeleteObject)"},
-		"nobody there": {prepare: func(b bucket) { b.Server.Close() }, want: "cannot find the bucket: "},
+		"not running":  {prepare: func(b bucket) { b.Server.Close() }, want: "cannot find the bucket: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,12 +4,21 @@ import (
 	"context"
 	"crypto/sha1"
 	"fmt"
+	"os"
+	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"ingot/internal/platform/blob"
 )
+
+// TestMain makes the pauses between attempts short.
+func TestMain(m *testing.M) {
+	minio.DefaultRetryUnit = time.Millisecond
+	os.Exit(m.Run())
+}
 
 var listAll = minio.ListObjectsOptions{Prefix: "pre/fix/", Recursive: true}
 

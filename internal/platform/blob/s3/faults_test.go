@@ -157,6 +157,12 @@ func TestHanging(t *testing.T) {
 	if _, err := s.Stat(t.Context(), blob.Packages, "b"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("stat: %v, want %s", err, fault.Unavailable)
 	}
+	if _, err := s.Sweep(t.Context(), blob.Packages, nil, 0); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("sweep: %v, want %s", err, fault.Unavailable)
+	}
+	if err := s.Tidy(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("tidy: %v, want %s", err, fault.Unavailable)
+	}
 	// All slots are taken.
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error, 2*workers)

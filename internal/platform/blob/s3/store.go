@@ -213,11 +213,14 @@ func (s *Store) Delete(ctx context.Context, kind blob.Kind, key string) error {
 func (s *Store) List(ctx context.Context, kind blob.Kind) iter.Seq2[blob.Item, error] {
 	return func(yield func(blob.Item, error) bool) {
 		prefix := s.name(kind, "")
-		for object := range s.client.ListObjectsIter(ctx, s.config.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		watched, moved, stop := watch(ctx, s.request)
+		defer stop()
+		for object := range s.client.ListObjectsIter(watched, s.config.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 			if object.Err != nil {
-				yield(blob.Item{}, failed(ctx, object.Err, "listing", kind))
+				yield(blob.Item{}, failed(ctx, cause(watched, object.Err), "listing", kind))
 				return
 			}
+			moved()
 			key := strings.TrimPrefix(object.Key, prefix)
 			if blob.CheckKey(kind, key) != nil {
 				continue // not ours
@@ -226,8 +229,8 @@ func (s *Store) List(ctx context.Context, kind blob.Kind) iter.Seq2[blob.Item, e
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			yield(blob.Item{}, err)
+		if watched.Err() != nil {
+			yield(blob.Item{}, failed(ctx, context.Cause(watched), "listing", kind))
 		}
 	}
 }

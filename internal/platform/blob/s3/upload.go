@@ -167,8 +167,10 @@ func cause(ctx context.Context, err error) error {
 // abortUploads removes uploads in parts that were begun long ago.
 func (s *Store) abortUploads(ctx context.Context) error {
 	before := s.clock.now().Add(-sweepAge)
-	for key, id := "", ""; ; {
-		list, err := s.client.ListMultipartUploads(ctx, s.config.bucket, s.config.prefix, key, id, "", 1000)
+	watched, moved, stop := watch(ctx, s.request)
+	defer stop()
+	for key, id := "", ""; ; moved() {
+		list, err := s.client.ListMultipartUploads(watched, s.config.bucket, s.config.prefix, key, id, "", 1000)
 		if hasCode(err, minio.NoSuchUpload) {
 			return nil // what some stores say if there are none
 		}
@@ -179,7 +181,8 @@ func (s *Store) abortUploads(ctx context.Context) error {
 			if u.Initiated.After(before) {
 				continue
 			}
-			err := s.client.AbortMultipartUpload(ctx, s.config.bucket, u.Key, u.UploadID)
+			moved()
+			err := s.client.AbortMultipartUpload(watched, s.config.bucket, u.Key, u.UploadID)
 			if err != nil && !hasCode(err, minio.NoSuchUpload) {
 				return failed(ctx, err, "removing an upload of", blob.Packages)
 			}
