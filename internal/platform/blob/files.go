@@ -80,7 +80,10 @@ func open(dir string, limits PoolLimits) (*Files, error) {
 	if err := syncDir(dir); err != nil {
 		return nil, err
 	}
-	return s, s.sweepTemp()
+	if err := s.sweepTemp(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Put implements Store. When it returns without an error the blob is safe on disk.
@@ -314,7 +317,7 @@ func (s *Files) Delete(ctx context.Context, kind Kind, key string) error {
 		return err
 	}
 	if CheckKey(kind, key) != nil {
-		return nil // nothing can have such a key
+		return nil //nolint:nilerr // nothing can have such a key
 	}
 	if err := os.Remove(s.path(kind, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

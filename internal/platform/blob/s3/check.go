@@ -67,7 +67,7 @@ func (c Config) String() string {
 	if c.insecure {
 		scheme = "http"
 	}
-	return fmt.Sprintf("s3://%s/%s at %s://%s", c.bucket, strings.TrimSuffix(c.prefix, "/"), scheme, c.endpoint)
+	return fmt.Sprintf("s3://%s at %s://%s", strings.TrimSuffix(c.bucket+"/"+c.prefix, "/"), scheme, c.endpoint)
 }
 
 // away reports whether err means that the store does not answer, and not that it
@@ -99,8 +99,8 @@ func (s *Store) try(ctx context.Context) error {
 		what, todo string
 		do         func() error
 	}{
-		{"find keys", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in --blob-url, or run with an identity of the cloud", s.findKeys},
-		{"find the bucket", "create it, check endpoint, region and path-style in --blob-url, and allow s3:ListBucket", func() error {
+		{"find keys", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in the URL, or run with an identity of the cloud", s.findKeys},
+		{"find the bucket", "create it, check the keys, and endpoint, region, path-style and ca-file in the URL, and allow s3:ListBucket", func() error {
 			found, err := s.client.BucketExists(ctx, s.config.bucket)
 			if err == nil && !found {
 				err = minio.ErrorResponse{Code: minio.NoSuchBucket, Message: "it does not exist", StatusCode: 404}

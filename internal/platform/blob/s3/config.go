@@ -48,7 +48,7 @@ func ParseURL(s string) (Config, error) {
 	case u.Fragment != "":
 		return Config{}, errors.New("it must not have a fragment")
 	case s3utils.CheckValidBucketNameStrict(u.Host) != nil:
-		return Config{}, errors.New("its bucket is not 3 to 63 of a-z, 0-9, - and .")
+		return Config{}, errors.New("its bucket is not a name of 3 to 63 characters, a-z, 0-9, - and ., as S3 demands")
 	}
 	c := Config{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), endpoint: amazon, cacheSize: defaultCacheSize}
 	if c.prefix != "" {
@@ -91,7 +91,10 @@ func ParseURL(s string) (Config, error) {
 	if c.region == "" {
 		c.region = os.Getenv("AWS_REGION")
 	}
-	return c, c.setEndpoint(endpoint, allowed)
+	if err := c.setEndpoint(endpoint, allowed); err != nil {
+		return Config{}, err
+	}
+	return c, nil
 }
 
 // setEndpoint sets the address of the store.

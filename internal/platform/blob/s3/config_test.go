@@ -64,17 +64,17 @@ func TestCheck(t *testing.T) {
 		url     func(url string) string
 		want    string
 	}{
-		"no bucket":    {url: func(u string) string { return strings.Replace(u, "blobs/", "other/", 1) }, want: "cannot find the bucket: it does not exist (create it"},
-		"no keys":      {prepare: func(b bucket) { b.Write("keys", "[default]") }, want: "cannot find keys: there are none (set AWS_ACCESS_KEY_ID"},
-		"no key file":  {url: func(u string) string { return u + "x" }, want: "cannot find keys: open "},
-		"no CA file":   {url: func(u string) string { return strings.Replace(u, "ca.pem", "none.pem", 1) }, want: "read ca-file: open "},
-		"no CA":        {prepare: func(b bucket) { b.Write("ca.pem", "nothing") }, want: "has no certificate in PEM form"},
-		"head bucket":  {prepare: func(b bucket) { b.Fail(s3test.Denied("HEAD", "/blobs")) }, want: "cannot find the bucket: Access Denied. (create it"},
-		"put":          {prepare: func(b bucket) { b.Fail(s3test.Denied("PUT", "check-")) }, want: "cannot write an object: Access Denied. (allow s3:PutObject"},
-		"get":          {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "check-")) }, want: "cannot read the object: Access Denied. (allow s3:GetObject)"},
-		"list":         {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "list-type=2")) }, want: "cannot list objects: Access Denied. (allow s3:ListBucket)"},
-		"delete":       {prepare: func(b bucket) { b.Fail(s3test.Denied("DELETE", "check-")) }, want: "cannot delete the object: Access Denied. (allow s3:DeleteObject)"},
-		"not running":  {prepare: func(b bucket) { b.Server.Close() }, want: "cannot find the bucket: "},
+		"no bucket":   {url: func(u string) string { return strings.Replace(u, "blobs/", "other/", 1) }, want: "cannot find the bucket: it does not exist (create it"},
+		"no keys":     {prepare: func(b bucket) { b.Write("keys", "[default]") }, want: "cannot find keys: there are none (set AWS_ACCESS_KEY_ID"},
+		"no key file": {url: func(u string) string { return u + "x" }, want: "cannot find keys: open "},
+		"no CA file":  {url: func(u string) string { return strings.Replace(u, "ca.pem", "none.pem", 1) }, want: "read ca-file: open "},
+		"no CA":       {prepare: func(b bucket) { b.Write("ca.pem", "nothing") }, want: "has no certificate in PEM form"},
+		"head bucket": {prepare: func(b bucket) { b.Fail(s3test.Denied("HEAD", "/blobs")) }, want: "cannot find the bucket: Access Denied. (create it"},
+		"put":         {prepare: func(b bucket) { b.Fail(s3test.Denied("PUT", "check-")) }, want: "cannot write an object: Access Denied. (allow s3:PutObject"},
+		"get":         {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "check-")) }, want: "cannot read the object: Access Denied. (allow s3:GetObject)"},
+		"list":        {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "list-type=2")) }, want: "cannot list objects: Access Denied. (allow s3:ListBucket)"},
+		"delete":      {prepare: func(b bucket) { b.Fail(s3test.Denied("DELETE", "check-")) }, want: "cannot delete the object: Access Denied. (allow s3:DeleteObject)"},
+		"not running": {prepare: func(b bucket) { b.Server.Close() }, want: "cannot find the bucket: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
