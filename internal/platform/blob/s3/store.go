@@ -36,7 +36,7 @@ const (
 // Store keeps blobs in a bucket. It has to be closed.
 type Store struct {
 	config    Config
-	client    *minio.Core
+	client    client
 	transport *http.Transport
 	clock     *clock
 	cache     *blob.Files
@@ -70,9 +70,7 @@ func newStore(c Config, dir string, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	clock := &clock{next: transport}
-	client, err := minio.NewCore(c.endpoint, &minio.Options{
-		Creds: c.keys(), Secure: !c.insecure, Transport: clock, Region: c.region, BucketLookup: c.lookup, MaxRetries: attempts,
-	})
+	client, err := newClient(c, clock)
 	if err != nil {
 		return nil, err
 	}
