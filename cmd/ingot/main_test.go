@@ -135,7 +135,7 @@ func TestExitCodes(t *testing.T) {
 		"ssh":              {[]string{"up", "--ssh-listen=x"}, env(), 2, "", "--ssh-listen: "},
 		"domain":           {[]string{"up", "--domain=a..b"}, env(), 2, "", "--domain: "},
 		"domain address":   {[]string{"up", "--domain=10.0.0.1"}, env(), 2, "", "is an address"},
-		"engine":           {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process"},
+		"engine":           {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process, kubernetes"},
 		"engine by env":    {[]string{"up"}, env("INGOT_ENGINE", "docker"), 2, "", "--engine: "},
 		"database":         {[]string{"up", "--database-url=mysql://u:hunter2@h"}, env(), 2, "", "--database-url: "},
 		"smtp":             {[]string{"up", "--smtp-url=http://h"}, env(), 2, "", "--smtp-url: "},

@@ -88,6 +88,8 @@ func command(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = root(t)
+	// As the product is built, so that the go tool finds it compiled.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

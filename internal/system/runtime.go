@@ -38,7 +38,7 @@ type runtime struct {
 	platform  *actions.Platform
 	blobs     blob.Store
 	sign      blob.Signer // nil if downloads go through the server
-	logs      *logs.Store
+	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
 	watched   engine.Engine // the same, with calls that always return
@@ -83,13 +83,15 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
-	if r.logs, err = logs.Open(dir.File("logs"), logs.Options{Log: c.Log}); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, c); err != nil {
 		return nil, err
 	}
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Log: c.Log}); err != nil {
+	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
+		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), Log: c.Log,
+	}); err != nil {
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
@@ -141,7 +143,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log),
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }
 
@@ -182,9 +184,9 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
 	}
-	out := map[string]api.InstanceUsage{}
+	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
 	}
 	return out
 }

@@ -264,7 +264,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := errors.Join(<-first, err); err != nil {
 		return err
 	}
-	b.registry.MustRegister(health.Recovering{Collector: r.logs}, health.Recovering{Collector: r.drains})
+	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return err
@@ -427,7 +427,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, logs.Options{}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

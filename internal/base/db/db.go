@@ -51,6 +51,7 @@ type DB struct {
 	writer  *sql.DB
 	reader  *sql.DB // the same as writer for PostgreSQL
 	path    string  // of the SQLite file
+	url     string  // of PostgreSQL
 	rebind  *rebinder
 	keys    atomic.Pointer[seal.Keyring]
 	log     *slog.Logger

@@ -42,7 +42,7 @@ type Config struct {
 	Notifier Notifier
 	// Lines returns the newest lines of an app's log, newest first; nil leaves them out of
 	// messages.
-	Lines func(appGUID string, n int) ([]platform.LogLine, error)
+	Lines func(ctx context.Context, appGUID string, n int) ([]platform.LogLine, error)
 	// File stores the position.
 	File string
 	// Look is the interval of reading events.

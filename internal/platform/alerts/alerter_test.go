@@ -204,7 +204,7 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.instance(platform.InstanceCrashed)
-	b.h.c.Lines = func(app string, n int) ([]platform.LogLine, error) {
+	b.h.c.Lines = func(_ context.Context, app string, n int) ([]platform.LogLine, error) {
 		if app != b.app.GUID || n != linesShown {
 			t.Errorf("asked for %d lines of %s", n, app)
 		}

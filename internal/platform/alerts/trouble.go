@@ -74,7 +74,7 @@ func (a *Alerter) lastLines(ctx context.Context, app string) string {
 	if a.c.Lines == nil {
 		return ""
 	}
-	newest, err := a.c.Lines(app, linesShown)
+	newest, err := a.c.Lines(ctx, app, linesShown)
 	if err != nil {
 		a.c.Log.WarnContext(ctx, "reading the log of a crashed app failed", "app", app, "error", err)
 	}

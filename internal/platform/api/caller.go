@@ -49,8 +49,7 @@ func lookup[T any](repo platform.Repo[T], guid, noun string) (*T, error) {
 	return found, err
 }
 
-// granted reports whether the caller may do something in a space, as long as its
-// organization is not suspended.
+// granted reports whether the caller may do something in a space.
 func (c caller) granted(tx platform.Tx, spaceGUID string, action platform.Action) (bool, error) {
 	if c.Grants(action) {
 		return true, nil
@@ -60,7 +59,7 @@ func (c caller) granted(tx platform.Tx, spaceGUID string, action platform.Action
 		return false, err
 	}
 	standing, err := actions.StandingInSpace(tx, c.Caller, space)
-	return standing.Grants(action), err
+	return err == nil && standing.Check(action) == nil, err
 }
 
 // showsSecrets reports whether the caller may see what only developers of an

@@ -250,9 +250,9 @@ func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var guid string
-	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
-		d, _, err := a.dropletFor(req)
+		d, app, err := a.dropletFor(req)
 		if err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("Only staged droplets can be downloaded.")
 		}
 		guid = d.GUID
-		return nil
+		return a.platform.DropletDownloaded(tx, req.caller.actor(), app, d)
 	})
 	if err != nil {
 		return err

@@ -290,8 +290,9 @@ func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error)
 
 func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 	var guid string
-	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		pkg, _, err := a.packageFor(newRequest(tx, r))
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		req := newRequest(tx, r)
+		pkg, app, err := a.packageFor(req)
 		if err != nil {
 			return err
 		}
@@ -299,7 +300,7 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("Package has no bits to download.")
 		}
 		guid = pkg.GUID
-		return nil
+		return a.platform.PackageDownloaded(tx, req.caller.actor(), app, pkg)
 	})
 	if err != nil {
 		return err

@@ -156,7 +156,7 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 				return nil, err
 			}
 		}
-		return quota, a.platform.CreateOrganizationQuota(req.tx, quota, orgs)
+		return quota, a.platform.CreateOrganizationQuota(req.tx, req.caller.actor(), quota, orgs)
 	})
 }
 
@@ -196,7 +196,7 @@ func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateOrganizationQuota(req.tx, quota)
+		return quota, a.platform.UpdateOrganizationQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -206,7 +206,7 @@ func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteOrganizationQuota(req.tx, quota)
+		return a.platform.DeleteOrganizationQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -236,7 +236,7 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplyOrganizationQuota(req.tx, quota, orgs); err != nil {
+		if err := a.platform.ApplyOrganizationQuota(req.tx, req.caller.actor(), quota, orgs); err != nil {
 			return nil, err
 		}
 		applied, err := appliedPlaces(req, req.tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
@@ -296,7 +296,7 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		return quota, a.platform.CreateSpaceQuota(req.tx, quota, to)
+		return quota, a.platform.CreateSpaceQuota(req.tx, req.caller.actor(), quota, to)
 	})
 }
 
@@ -314,7 +314,7 @@ func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateSpaceQuota(req.tx, quota)
+		return quota, a.platform.UpdateSpaceQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -324,7 +324,7 @@ func (a *API) deleteSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteSpaceQuota(req.tx, quota)
+		return a.platform.DeleteSpaceQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -342,7 +342,7 @@ func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplySpaceQuota(req.tx, quota, to); err != nil {
+		if err := a.platform.ApplySpaceQuota(req.tx, req.caller.actor(), quota, to); err != nil {
 			return nil, err
 		}
 		applied, err := appliedPlaces(req, req.tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
@@ -360,7 +360,7 @@ func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+"'. Ensure the space quota is applied to this space.")
 		}
-		return nil, a.platform.RemoveSpaceQuota(req.tx, quota, space)
+		return nil, a.platform.RemoveSpaceQuota(req.tx, req.caller.actor(), quota, space)
 	})
 }
 

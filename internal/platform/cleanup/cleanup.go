@@ -42,7 +42,7 @@ type trimmer interface {
 type Config struct {
 	Store platform.Store
 	Blobs blob.Store
-	Logs  *logs.Store
+	Logs  logs.Store
 	// Engine is asked to remove unpacked archives if it is a trimmer.
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
@@ -147,8 +147,12 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 
 // sweepLogs removes the logs of deleted apps.
 func (c *Cleaner) sweepLogs(ctx context.Context) error {
+	all, err := c.Logs.Meta(ctx)
+	if err != nil {
+		return err
+	}
 	return c.Store.View(ctx, func(tx platform.Tx) error {
-		for app, meta := range c.Logs.Meta() {
+		for app, meta := range all {
 			if _, err := tx.Apps().Get(app); fault.Is(err, fault.NotFound) && c.Now().Sub(meta.Newest) > logsKept {
 				_ = c.Logs.DeleteApp(app) // tried again by the next sweep
 			}

@@ -63,13 +63,17 @@ func (s *Services) SetVisibility(tx platform.Tx, by actions.Actor, p *platform.S
 	if err := tx.ServicePlans().Update(p); err != nil {
 		return err
 	}
-	return s.Platform.Record(tx, "audit.service_plan_visibility.update", by, planTarget(p), map[string]any{
+	return s.Platform.Record(tx, "audit.service_plan_visibility.update", by, visibilityTarget(p), map[string]any{
 		"request": map[string]any{"type": string(p.Visibility), "organizations": p.Orgs},
 	})
 }
 
-// HidePlan takes an organization from those who see a plan. After the last one
-// only administrators see it.
+func visibilityTarget(p *platform.ServicePlan) actions.Target {
+	return actions.Target{GUID: p.GUID, Type: "service_plan_visibility"}
+}
+
+// HidePlan hides a plan from an organization. After the last one only
+// administrators see it.
 func (s *Services) HidePlan(tx platform.Tx, by actions.Actor, p *platform.ServicePlan, org string) error {
 	if p.Visibility != platform.VisibleOrgs {
 		return fault.Invalid("Service plan must be of visibility_type 'organization'")
@@ -77,11 +81,16 @@ func (s *Services) HidePlan(tx platform.Tx, by actions.Actor, p *platform.Servic
 	if !slices.Contains(p.Orgs, org) {
 		return fault.New(fault.NotFound, "Service plan visibility not found")
 	}
-	rest := slices.DeleteFunc(p.Orgs, func(g string) bool { return g == org })
-	if len(rest) == 0 {
-		return s.SetVisibility(tx, by, p, platform.VisibleAdmin, rest)
+	p.Orgs = slices.DeleteFunc(p.Orgs, func(g string) bool { return g == org })
+	if len(p.Orgs) == 0 {
+		p.Visibility = platform.VisibleAdmin
 	}
-	return s.SetVisibility(tx, by, p, platform.VisibleOrgs, rest)
+	if err := tx.ServicePlans().Update(p); err != nil {
+		return err
+	}
+	target := visibilityTarget(p)
+	target.OrgGUID = org
+	return s.Platform.Record(tx, "audit.service_plan_visibility.delete", by, target, map[string]any{"request": map[string]any{}})
 }
 
 // UpdateBrokerMetadata changes labels and annotations of a broker, which is not

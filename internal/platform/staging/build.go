@@ -175,7 +175,7 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 				Env: []string{
 					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
 					// A build is one of Diego's tasks, and those have no ports.
-					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					"CF_INSTANCE_IP={{host}}", "CF_INSTANCE_INTERNAL_IP={{ip}}",
 					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
 				},
 			}},

@@ -55,8 +55,6 @@ type Config struct {
 	DiskMB   int           // 4096
 	// Path is PATH in the instance; that of a Debian system.
 	Path string
-	// Host is the address of this machine that builds are told; 127.0.0.1.
-	Host string
 	// User and Group run the build, as in initproto.Spec.
 	User, Group int
 
@@ -94,9 +92,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Path == "" {
 		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
-	if c.Host == "" {
-		c.Host = "127.0.0.1"
 	}
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)

@@ -174,10 +174,14 @@ func (e *Engine) pruneLater() {
 	})
 }
 
+// externalHost is the address that instances are told as their own for others. It is of no use
+// to them: others reach them through the router.
+const externalHost = "127.0.0.1"
+
 // wordsAt returns the placeholder values of an instance with that address: inside, ports
 // are not mapped.
 func wordsAt(ip string) local.Words {
-	return local.Words{Home: homeInside, IP: ip, Port: func(port int) int { return port }}
+	return local.Words{Home: homeInside, IP: ip, Host: externalHost, Port: func(port int) int { return port }}
 }
 
 // commit writes the metadata of the instance.

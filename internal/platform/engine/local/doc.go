@@ -16,6 +16,6 @@
 // The package must not import the engines that use it.
 //
 // Imports: base/background, base/fault, platform/archive, platform/engine,
-// platform/initproto, github.com/creack/pty, golang.org/x/sys/unix,
-// golang.org/x/term.
+// platform/homedir, platform/initproto, github.com/creack/pty,
+// golang.org/x/sys/unix, golang.org/x/term.
 package local

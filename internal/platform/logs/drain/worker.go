@@ -114,7 +114,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // begin determines the position, the first time.
-func (w *worker) begin() (*logs.Tail, error) {
+func (w *worker) begin() (logs.Tail, error) {
 	from := logs.After(w.taken)
 	if w.savedAt.IsZero() {
 		sent, known, err := w.position.load()
@@ -202,7 +202,7 @@ func cause(s sender, err error) error {
 }
 
 // next waits for lines, but not for long while some are not known to be received.
-func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, error) {
+func (w *worker) next(ctx context.Context, t logs.Tail, s sender) (logs.Batch, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if w.taken < w.read || w.saved < w.taken || w.owed > 0 {
