@@ -32,6 +32,7 @@ type options struct {
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, with an external authorization server and platform. Every flag can also be set with the environment variable shown beside it."`
 	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
+	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
 	Version       struct{}             `command:"version" description:"Show the version"`
 	Help          struct{}             `command:"help" description:"Show help for a command"`
 }
@@ -48,6 +49,8 @@ type upOptions struct {
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
+	BlobURL             string `long:"blob-url" env:"INGOT_BLOB_URL" value-name:"URL" description:"Bucket for packages, droplets and buildpacks, s3://BUCKET/PREFIX?endpoint=https://HOST (default: the data directory); keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, see blobs.md"`
+	BlobRedirect        bool   `long:"blob-redirect" env:"INGOT_BLOB_REDIRECT" description:"Redirect downloads of packages and droplets to the bucket of --blob-url, with URLs that are valid for 5 minutes"`
 	LogStore            string `long:"log-store" env:"INGOT_LOG_STORE" value-name:"auto|files|postgres" description:"Where log lines of apps are kept: in files of the data directory, or in the PostgreSQL of --database-url, where several servers share them; auto selects files, and PostgreSQL with the engine kubernetes"`
 	kubernetesOptions
 	mailOptions
@@ -164,12 +167,13 @@ func (p *process) parse() (*options, string, error) {
 	if err != nil {
 		return nil, command, &usageError{oneLine(err.Error()), command}
 	}
-	return o, command, p.ignoreEmpty(o, all)
+	return o, command, p.ignoreEmpty(all)
 }
 
 // ignoreEmpty restores the default where a variable is set but empty: that counts
 // as unset, while a flag with an empty value is intended.
-func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
+func (p *process) ignoreEmpty(all []*flags.Option) error {
+	off := "false"
 	for _, opt := range all {
 		if !opt.IsSetDefault() || opt.EnvDefaultKey == "" || p.getenv(opt.EnvDefaultKey) != "" {
 			continue
@@ -179,7 +183,9 @@ func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 				return err
 			}
 		} else if opt.Value() == true {
-			o.Up.Demo = false
+			if err := opt.Set(&off); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -238,7 +244,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

@@ -43,6 +43,10 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// BlobURL is the bucket of packages, droplets and buildpacks, s3://…; empty means
+	// a directory in DataDir. BlobRedirect lets clients download from the bucket.
+	BlobURL      string
+	BlobRedirect bool
 	// LogStore is where the log lines of apps are kept: files, postgres or auto.
 	LogStore string
 	MailConfig
@@ -115,6 +119,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
 		{"log-store", c.checkLogStore()},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},

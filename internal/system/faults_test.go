@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,9 +58,9 @@ const (
 	settled   = 3 * time.Minute        // until everything is as wanted
 )
 
-func startFaulty(t *testing.T, seed uint64) *faultySite {
+// passableDir returns a data directory that the users of instances can pass through.
+func passableDir(t *testing.T) string {
 	t.Helper()
-	// Users of instances pass through it.
 	dir, err := os.MkdirTemp("", "ingot-faults-")
 	if err == nil {
 		err = os.Chmod(dir, 0o711) //nolint:gosec // nothing secret is in it
@@ -74,10 +73,16 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 			t.Error(err)
 		}
 	})
+	return filepath.Join(dir, "data")
+}
+
+func startFaulty(t *testing.T, seed uint64) *faultySite {
+	t.Helper()
+	dir := passableDir(t)
 	f := &faultySite{T: t, faults: faulttest.New(seed)}
 	broker := &brokertest.Broker{}
 	c := testConfig(t)
-	c.DataDir, c.BrokerTimeout = filepath.Join(dir, "data"), time.Second
+	c.DataDir, c.BrokerTimeout = dir, time.Second
 	c.seams.engine = func(e engine.Engine) engine.Engine {
 		return engine.Watched(enginetest.Faulty(e, f.faults), hungAfter, hungGrace)
 	}
@@ -180,41 +185,26 @@ func (f *faultySite) app(name string) (guid, pkg string) {
 		"type": "buildpack", "data": map[string]any{"buildpacks": []string{"staticfile_buildpack"}},
 	}})
 	pkg = f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", guid)})
-	var body, bits bytes.Buffer
+	if a := f.uploadApp(pkg); a.status != http.StatusOK {
+		f.Fatalf("upload: %d %s", a.status, a.body)
+	}
+	return guid, pkg
+}
+
+// uploadApp uploads the files of an app.
+func (f *faultySite) uploadApp(pkg string) answer {
+	f.Helper()
+	var bits bytes.Buffer
 	z := zip.NewWriter(&bits)
 	for _, name := range []string{"Staticfile", "index.html"} {
 		if _, err := z.Create(name); err != nil {
 			f.Fatal(err)
 		}
 	}
-	form := multipart.NewWriter(&body)
-	part, err := form.CreateFormFile("bits", "app.zip")
-	if err == nil {
-		err = z.Close()
-	}
-	if err == nil {
-		_, err = part.Write(bits.Bytes())
-	}
-	if err == nil {
-		err = form.Close()
-	}
-	req, reqErr := http.NewRequestWithContext(f.Context(), http.MethodPost, f.api+"/v3/packages/"+pkg+"/upload", &body)
-	if err != nil || reqErr != nil {
-		f.Fatalf("making the upload: form %v, request %v", err, reqErr)
-	}
-	req.Header.Set("Content-Type", form.FormDataContentType())
-	req.Header.Set("Authorization", "bearer "+f.token)
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil {
+	if err := z.Close(); err != nil {
 		f.Fatal(err)
 	}
-	text, _ := io.ReadAll(res.Body)
-	res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		f.Fatalf("upload: %d %s", res.StatusCode, text)
-	}
-	return guid, pkg
+	return f.upload("/v3/packages/"+pkg+"/upload", "app.zip", bits.Bytes())
 }
 
 // build stages a package and reports whether there is a droplet. Every build

@@ -36,7 +36,8 @@ import (
 type runtime struct {
 	store     *platformdb.Store
 	platform  *actions.Platform
-	blobs     *blob.Store
+	blobs     blob.Store
+	sign      blob.Signer // nil if downloads go through the server
 	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
@@ -80,7 +81,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err
 	}
-	if r.blobs, err = blob.Open(dir.File("blobs")); err != nil {
+	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
 	if r.logs, err = openLogs(ctx, dir, d, c); err != nil {
@@ -214,7 +215,7 @@ func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index
 }
 
 // dropletFiles opens droplets for the controller.
-type dropletFiles struct{ blobs *blob.Store }
+type dropletFiles struct{ blobs blob.Store }
 
 func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, error) {
 	return d.blobs.Open(ctx, blob.Droplets, guid)

@@ -153,15 +153,24 @@ type Blobs interface {
 	// PutPackage stores a package made of a zip, which may be nil, and of files that
 	// are already stored in a pool. Content is never matched across pools.
 	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64, matched []Resource) (sha256 string, err error)
-	OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	OpenPackage(ctx context.Context, guid string) (Download, error)
 	CopyPackage(ctx context.Context, from, to string) error
 	PutDroplet(ctx context.Context, guid string, r io.Reader) (sha256 string, size int64, err error)
-	OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	OpenDroplet(ctx context.Context, guid string) (Download, error)
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
 	DeleteBuildpack(ctx context.Context, guid string) error
 	// Match returns those of resources whose content is already stored.
 	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
+}
+
+// Download is a package or droplet for a client.
+type Download struct {
+	// URL is where the client finds it; if it is empty, File has the content.
+	URL  string
+	File io.ReadSeekCloser
+	// Disposition and ContentType are the values of the headers.
+	Disposition, ContentType string
 }
 
 // Resource is a file of an app, identified by its content.

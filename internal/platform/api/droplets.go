@@ -265,12 +265,11 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	file, _, err := a.blobs.OpenDroplet(r.Context(), guid)
+	found, err := a.blobs.OpenDroplet(r.Context(), guid)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return serveBlob(w, r, file, "droplet_"+guid+".tgz", "application/gzip")
+	return serveBlob(w, r, found)
 }
 
 // uploadDroplet stores a droplet that was built elsewhere.

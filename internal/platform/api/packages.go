@@ -305,12 +305,11 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	file, _, err := a.blobs.OpenPackage(r.Context(), guid)
+	found, err := a.blobs.OpenPackage(r.Context(), guid)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return serveBlob(w, r, file, "package_"+guid+".zip", "application/zip")
+	return serveBlob(w, r, found)
 }
 
 type packageBody struct {

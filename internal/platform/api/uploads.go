@@ -155,10 +155,17 @@ func (a *API) uploadFault(err error) error {
 	return err
 }
 
-// serveBlob sends a file; it supports ranges.
-func serveBlob(w http.ResponseWriter, r *http.Request, file io.ReadSeeker, name, kind string) error {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
-	http.ServeContent(w, r, name, time.Time{}, file)
+// serveBlob sends a file, with ranges for those who resume, or tells the client
+// where it is.
+func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
+	if d.URL != "" {
+		w.Header().Set("Cache-Control", "no-store") // the URL is a secret, and not valid for long
+		http.Redirect(w, r, d.URL, http.StatusFound)
+		return nil
+	}
+	defer d.File.Close()
+	w.Header().Set("Content-Type", d.ContentType)
+	w.Header().Set("Content-Disposition", d.Disposition)
+	http.ServeContent(w, r, "", time.Time{}, d.File)
 	return nil
 }

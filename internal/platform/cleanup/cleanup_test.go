@@ -105,7 +105,7 @@ func TestSweep(t *testing.T) {
 	left := func() []string {
 		var all []string
 		for kind := range stored {
-			for item, err := range blobs.List(kind) {
+			for item, err := range blobs.List(t.Context(), kind) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -298,6 +298,10 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
 	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
+	if fault.Is(err, fault.Conflict) {
+		// Another server stored it, or this one before a restart: the row gets its checksum.
+		info, err = b.config.Blobs.Stat(ctx, blob.Droplets, b.req.DropletGUID)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -347,7 +351,7 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limi
 	done := background.Feed("staging files", pw, func() error {
 		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
 	})
-	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
+	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit, Once: kind == blob.Droplets})
 	cancel()
 	_ = pr.CloseWithError(errors.New("the reader was closed")) // never fails
 	<-done

@@ -51,7 +51,7 @@ type world struct {
 	dir    string
 	config staging.Config
 	engine engine.Engine
-	blobs  *blob.Store
+	blobs  *blob.Files
 }
 
 func newWorld(t *testing.T, change func(*staging.Config)) *world {

@@ -84,6 +84,7 @@ var ErrInterrupted = errors.New("staging was interrupted and continues in its in
 type Blobs interface {
 	Open(ctx context.Context, kind blob.Kind, key string) (*blob.Blob, error)
 	Put(ctx context.Context, kind blob.Kind, key string, r io.Reader, o blob.PutOptions) (blob.Info, error)
+	Stat(ctx context.Context, kind blob.Kind, key string) (blob.Info, error)
 	Delete(ctx context.Context, kind blob.Kind, key string) error
 }
 
