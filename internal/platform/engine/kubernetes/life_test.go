@@ -177,6 +177,10 @@ func TestRefused(t *testing.T) {
 			return "exceeded quota: apps, requested: count/x=1, used: count/x=10, limited: count/x=10"
 		}}, true, "insufficient resources: the quota of the cluster's namespace is used up"},
 		"image": {kubetest.Faults{ImageError: "pull access denied"}, true, "the platform's stack image could not be pulled"},
+		"node": {
+			kubetest.Faults{NodeRefusal: "Pod was rejected: The node had condition: [DiskPressure]."},
+			true, "a node refused the instance",
+		},
 		"security": {kubetest.Faults{Refuse: func([]byte) string {
 			return `violates PodSecurity "restricted:latest": unrestricted capabilities`
 		}}, false, "violates PodSecurity"},
@@ -220,6 +224,29 @@ func TestDrain(t *testing.T) {
 	}
 	if len(w.displaced) > 0 {
 		t.Errorf("displaced again: %q", <-w.displaced)
+	}
+}
+
+// TestPressure: an instance on a node that is short of resources is displaced, although its
+// Pod has failed before the instance has ended.
+func TestPressure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	err := w.engine.Start(w.within(), specOf("a", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.records("a", 0)
+	w.line(s, "ready")
+	w.cluster.Pressure("i-a", "The node was low on resource: ephemeral-storage.")
+	w.wantDisplaced("a: its node is short of resources or shuts down")
+	w.line(s, "told")
+	w.end(s)
+	if in, err := w.engine.Get(w.within(), "a"); err != nil || !in.Displaced {
+		t.Errorf("instance is %+v, %v, want it displaced", in, err)
+	}
+	if err := w.engine.Remove(w.within(), "a"); err != nil {
+		t.Error(err)
 	}
 }
 

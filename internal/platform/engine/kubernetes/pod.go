@@ -328,7 +328,10 @@ func (p *pod) id() string { return p.Labels[labelID] }
 
 // over reports whether the Pod's container has ended and does not start again.
 func (p *pod) over() bool {
-	return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" || p.container().Terminated != nil
+	c := p.container()
+	// A kubelet that is short of resources sets the phase Failed before the container has
+	// ended.
+	return c.Terminated != nil || c.Running == nil && (p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed")
 }
 
 // reachable reports whether an agent can be dialed.

@@ -205,10 +205,13 @@ func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
 	case p.DeletionTimestamp != nil:
 		return false, &engine.PlacementError{Reason: removedEarly}
 	case p.over():
-		why := p.Status.Reason + " " + p.Status.Message
-		if t := state.Terminated; t != nil {
-			why = fmt.Sprintf("%s (status %d) %s", t.Reason, t.ExitCode, t.Message)
+		t := state.Terminated
+		if t == nil { // the kubelet did not admit it
+			return false, &engine.PlacementError{
+				Reason: "a node refused the instance", Err: fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message),
+			}
 		}
+		why := fmt.Sprintf("%s (status %d) %s", t.Reason, t.ExitCode, t.Message)
 		return false, fmt.Errorf("the Pod ended before the instance was launched: %s", strings.TrimSpace(why))
 	case state.Waiting != nil:
 		if why, ok := stuck[state.Waiting.Reason]; ok {

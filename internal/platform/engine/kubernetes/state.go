@@ -65,11 +65,10 @@ func (e *Engine) podDeleted(p *pod) {
 
 // podChanged notices that the cluster takes a Pod away.
 func (e *Engine) podChanged(p *pod) {
-	why := takenAway(p)
-	if why == "" || p.over() {
-		return
+	_, disrupted := p.condition("DisruptionTarget")
+	if why := takenAway(p); why != "" && (disrupted || !p.over()) {
+		e.displace(p, why)
 	}
-	e.displace(p, why)
 }
 
 // takenAway returns why the cluster ends a Pod; empty if it does not.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ type Faults struct {
 	Away          bool                    // the API server does not answer
 	Unschedulable string                  // the scheduler's message: Pods stay pending
 	ImageError    string                  // the registry's message: Pods stay without a container
+	NodeRefusal   string                  // the kubelet's message: Pods fail without a container
 	Refuse        func(pod []byte) string // the message of an admission plugin; empty to admit
 	Duplicate     bool                    // watches send every event twice
 	Late          time.Duration           // watches send events this much later
@@ -207,6 +209,27 @@ func (c *Cluster) Evict(pod, reason, message string) {
 	c.condition(pod, "DisruptionTarget", "True", reason, message)
 	if o, ok := c.store.get("pods", pod); ok {
 		c.delete(o, graceOf(o))
+	}
+}
+
+// Pressure ends a Pod on a node that is short of resources, as the kubelet does: the phase
+// says so before the container has ended.
+func (c *Cluster) Pressure(pod, message string) {
+	c.store.put("pods", pod, false, func(o object) {
+		set(o, "Failed", "status", "phase")
+		set(o, "Evicted", "status", "reason")
+		set(o, message, "status", "message")
+		setCondition(o, "DisruptionTarget", "True", "TerminationByKubelet", message)
+	})
+	o, _ := c.store.get("pods", pod)
+	c.mu.Lock()
+	one := c.pods[text(o, "metadata", "uid")]
+	if one != nil {
+		one.evicted = message
+	}
+	c.mu.Unlock()
+	if one != nil {
+		one.signal(syscall.SIGTERM)
 	}
 }
 

@@ -174,6 +174,14 @@ func (c *Cluster) schedule(one *container, o object, f Faults) bool {
 
 // pull reports whether the image is there, and sets the status if not.
 func (c *Cluster) pull(one *container, f Faults) bool {
+	if f.NodeRefusal != "" {
+		c.update(one, func(o object) {
+			set(o, "Failed", "status", "phase")
+			set(o, "Evicted", "status", "reason")
+			set(o, f.NodeRefusal, "status", "message")
+		})
+		return false
+	}
 	if f.ImageError == "" {
 		return true
 	}
