@@ -39,6 +39,9 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// DatabaseListenURL is the same PostgreSQL without a pooler, for LISTEN; empty
+	// means DatabaseURL.
+	DatabaseListenURL string
 	MailConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
@@ -110,6 +113,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, Engines)},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
@@ -238,6 +242,13 @@ func checkDatabaseURL(s string) error {
 		return errors.New("it is not a URL; special characters in the password must be percent-encoded")
 	}
 	return nil
+}
+
+func checkListenURL(s string) error {
+	if strings.HasPrefix(s, "sqlite:") {
+		return errors.New("it must begin with postgres://")
+	}
+	return checkDatabaseURL(s)
 }
 
 // checkURL never quotes the value, which may contain a password.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/safedial"
 	"ingot/internal/broker"
@@ -32,6 +33,7 @@ import (
 
 // runtime is everything that runs apps.
 type runtime struct {
+	cluster   *cluster.Cluster
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     *blob.Store
@@ -64,9 +66,9 @@ const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
-func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
+	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
@@ -103,7 +105,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, e Endp
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: r.cluster, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
@@ -141,37 +143,6 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		r.cleaner.Periodic(), background.Every(heldInterval, r.recheck(log)),
 	}
 }
-
-// AppsChanged implements api.Signals.
-func (r *runtime) AppsChanged(guids ...string) {
-	r.apps.Kick(guids...)
-	r.tasks.Kick()  // tasks of a deleted app are canceled
-	r.drains.Kick() // a binding may have been created or deleted
-}
-
-// Changed implements platform.Sink. When it returns, and with it the Update that
-// announced c, the router uses the new routes.
-func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
-	if c.Names { // first, because the lines are shown with names
-		r.info.Forget()
-		r.drains.Kick()
-	}
-	if len(c.Routes) > 0 {
-		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
-	}
-	if err := r.logs.Tell(c.Lines...); err != nil {
-		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
-	}
-}
-
-// BuildCreated implements api.Signals.
-func (r *runtime) BuildCreated(string) { r.builds.Kick() }
-
-// TasksChanged implements api.Signals.
-func (r *runtime) TasksChanged() { r.tasks.Kick() }
-
-// JobCreated implements api.Signals.
-func (r *runtime) JobCreated(string) { r.services.Kick() }
 
 // Usage implements api.Runtime.
 func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map[string]api.InstanceUsage {

@@ -18,14 +18,16 @@ const (
 	connectTimeout       = 5 * time.Second
 )
 
-func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) error {
-	secrets, err := secretsOf(rawURL)
+// postgresConfig returns how connections to a URL are made. Its errors do not
+// contain the secrets, which it returns for other errors.
+func postgresConfig(rawURL string) (config *pgx.ConnConfig, secrets []string, err error) {
+	secrets, err = secretsOf(rawURL)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	config, err := pgx.ParseConfig(rawURL)
+	config, err = pgx.ParseConfig(rawURL)
 	if err != nil {
-		return fmt.Errorf("database URL: %w", hide(errors.Unwrap(err), secrets))
+		return nil, nil, fmt.Errorf("database URL: %w", hide(errors.Unwrap(err), secrets))
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "ingot"
@@ -38,6 +40,15 @@ func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) erro
 	config.DialFunc = (&net.Dialer{
 		Timeout: config.ConnectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}).DialContext
+	return config, secrets, nil
+}
+
+func (d *DB) openPostgres(ctx context.Context, rawURL string, maxConns int) error {
+	config, secrets, err := postgresConfig(rawURL)
+	if err != nil {
+		return err
+	}
+	d.url = rawURL
 	if maxConns <= 0 {
 		maxConns = defaultPostgresConns
 	}

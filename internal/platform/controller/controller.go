@@ -50,10 +50,21 @@ type Traffic interface {
 	Busy(instanceGUID string) bool
 }
 
+// Owner divides the apps among the servers of one database.
+type Owner interface {
+	// Owns reports whether this server works on an app.
+	Owns(appGUID string) bool
+	// Fence returns a context whose transactions fail when another server works on the
+	// app.
+	Fence(ctx context.Context, appGUID string) context.Context
+}
+
 // Config configures a Controller. Fields below the line have defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
+	// Owner decides which apps are handled; nil means all.
+	Owner    Owner
 	Engine   engine.Engine
 	Logs     Logs
 	Droplets Droplets
@@ -148,6 +159,7 @@ type Controller struct {
 	sink RouteSink
 
 	queue  *queue
+	looks  chan struct{} // asks for a look at all apps; capacity 1
 	starts chan struct{} // a token for each start in progress
 	lost   atomic.Uint64
 	usage  usageCache
@@ -171,7 +183,7 @@ var _ background.Service = (*Controller)(nil)
 func New(c Config) *Controller {
 	c = c.withDefaults()
 	return &Controller{
-		Config: c, queue: newQueue(), starts: make(chan struct{}, c.Starts),
+		Config: c, queue: newQueue(), looks: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts),
 		apps: map[string]*app{}, orphans: map[string]bool{}, passed: make(chan struct{}),
 		backends: map[string]map[string][]Backend{},
 		usage:    usageCache{of: map[string]*sample{}},
@@ -242,6 +254,14 @@ func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 // Kick queues apps for a pass. It never blocks.
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
 
+// KickAll has all apps looked at soon. It never blocks.
+func (c *Controller) KickAll() {
+	select {
+	case c.looks <- struct{}{}:
+	default:
+	}
+}
+
 func (c *Controller) worker(ctx context.Context) {
 	for {
 		guid, ok := c.queue.next()
@@ -257,6 +277,12 @@ func (c *Controller) worker(ctx context.Context) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, guid string) error {
+	if c.Owner != nil {
+		if !c.Owner.Owns(guid) {
+			return nil // KickAll follows when this server owns it
+		}
+		ctx = c.Owner.Fence(ctx, guid)
+	}
 	a := c.lock(guid)
 	defer a.mu.Unlock()
 	err := background.Do("look at an app", func() error { return c.pass(ctx, a) })
@@ -328,6 +354,8 @@ func (c *Controller) watch(ctx context.Context) {
 		stop := c.Clock.AfterFunc(c.Interval, func() { close(tick) })
 		select {
 		case <-tick:
+		case <-c.looks:
+			stop()
 		case <-ctx.Done():
 			stop()
 			return
