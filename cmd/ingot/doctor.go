@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"ingot/internal/cli"
-	"ingot/internal/system"
+	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/container"
 )
 
 // machine checks what a server would find on this machine.
@@ -110,7 +111,7 @@ func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
 		if f.Name != "runc" || f.State != cli.FindingOK {
 			continue
 		}
-		name, problem, err := system.RuncVersion(ctx)
+		name, problem, err := container.RuncVersion(ctx)
 		switch {
 		case err != nil:
 			f.State, f.Get = cli.FindingNote, fmt.Sprintf("cannot be run: %v", err)
@@ -143,7 +144,7 @@ func (p *process) engine(ctx context.Context) cli.Finding {
 		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux only; the client runs everywhere"}
 	}
 	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a test container worked)"}
-	if err := system.TryContainers(ctx, p.getenv("INGOT_PROGRAMS")); err != nil {
+	if err := choice.TryContainers(ctx, p.getenv("INGOT_PROGRAMS")); err != nil {
 		f = cli.Finding{
 			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
 			Get: fmt.Sprintf("a test container failed: %v. Containers need root and runc; --engine process has no requirements", err),

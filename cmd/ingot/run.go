@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/memlimit"
 	"ingot/internal/cli"
 	"ingot/internal/system"
@@ -138,7 +139,7 @@ func (p *process) rotate(dataDir string) error {
 	if p.getenv("INGOT_ENCRYPTION_KEY") != "" {
 		return errors.New("INGOT_ENCRYPTION_KEY is set, so the keys come from there: put a new key in front of the old one in that variable, separated by a comma")
 	}
-	if err := system.RotateEncryption(dataDir); err != nil {
+	if err := datadir.RotateKeys(dataDir); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.out, "A new encryption key is in front of the others in %s.\n"+

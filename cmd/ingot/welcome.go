@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/version"
 	"ingot/internal/platform/engine"
 	"ingot/internal/system"
@@ -29,7 +30,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		{"Apps", "http://NAME.apps." + c.Domain + port(e.API) + ", " + engineText(s.Engine())},
 	}
 	p.table(append(rows, mailRows(c.MailConfig, e)...))
-	if fresh := s.Generated(); fresh != (system.Generated{}) {
+	if fresh := s.Generated(); fresh != (datadir.Generated{}) {
 		fmt.Fprintf(p.out, "\nThese secrets are new. They are shown only once, and kept in %s:\n\n", s.SecretsDir())
 		rows = nil
 		if fresh.AdminPassword != "" {

@@ -1,33 +1,26 @@
 package system
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 
 	"ingot/internal/auth"
 	"ingot/internal/base/background"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/uaaclient"
+	"ingot/internal/platform"
 	"ingot/internal/platform/alerts"
 	"ingot/internal/platform/logs"
 )
 
 // newAlerts returns the service that notifies developers of crashes of their apps.
 // It is a client of the notification service.
-func newAlerts(b *frontend, dir *dataDir, r *runtime, platform *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
+func newAlerts(b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
 	return alerts.New(alerts.Config{
-		Store: r.store, File: dir.file("herald.json"), Log: log,
-		Lines: func(_ context.Context, app string, n int) ([]string, error) {
-			entries, err := r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
-			slices.Reverse(entries)
-			lines := make([]string, len(entries))
-			for i, e := range entries {
-				lines[i] = fmt.Sprintf("%s [%s/%s] %s", e.Time.UTC().Format("15:04:05.00"), e.Source, e.Instance, e.Text)
-			}
-			return lines, err
+		Store: r.store, File: dir.File("herald.json"), Log: log,
+		Lines: func(app string, n int) ([]platform.LogLine, error) {
+			return r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
 		},
-		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: platform, HTTP: client},
+		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: uaa, HTTP: client},
 	})
 }

@@ -32,7 +32,7 @@ func TestEveryRouteHasADecision(t *testing.T) {
 	without := clientToken(t, s, "nobody", "a long enough secret")
 
 	for name, mux := range map[string]*web.Mux{
-		"origin": live.origin, "auth": live.auth, "notifications": live.notifications, "notifications v2": live.notificationsV2, "admin": b.admin, "starting": b.front.health,
+		"origin": live.origin, "auth": live.auth, "notifications": live.notifications.V1, "notifications v2": live.notifications.V2, "admin": b.admin, "starting": b.front.health,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,20 +9,25 @@ import (
 	"slices"
 
 	"ingot/internal/auth"
+	"ingot/internal/base/datadir"
 	"ingot/internal/broker"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/sshd"
 )
 
-// bundledBroker is the name of the bundled broker on the platform.
-const bundledBroker = "ingot"
+const (
+	// bundledBroker is the name of the bundled broker on the platform.
+	bundledBroker = "ingot"
+	// servicesDir in the data directory contains the servers of services.
+	servicesDir = "services"
+)
 
 // openBroker returns the bundled broker. Its servers run as separate users, and
 // apps connect to them over the network of their engine.
-func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a authority) (*broker.Broker, error) {
+func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runtime, a authority) (*broker.Broker, error) {
 	c := s.config
-	if err := dir.allowTraversal(); err != nil {
+	if err := dir.AllowTraversal(); err != nil {
 		return nil, err
 	}
 	reach := broker.Reach{}
@@ -35,7 +40,7 @@ func (s *System) openBroker(dir *dataDir, secrets *secrets, r *runtime, a author
 	}
 	return broker.New(broker.Config{
 		Notifications: notifications,
-		Dir:           dir.file("services"), Keys: secrets.keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
+		Dir:           dir.File(servicesDir), Keys: secrets.Keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
 	})
 }
 
@@ -87,7 +92,7 @@ func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) 
 	}
 	r.broker.Store(b)
 	r.completeReach(ctx, s.config.Log)
-	if err := r.registerBroker(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
+	if err := r.services.Register(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
 		s.config.Log.Warn("the bundled service broker could not be registered", "error", err)
 	}
 	return nil

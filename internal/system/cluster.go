@@ -8,27 +8,22 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/cluster"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
 )
 
-// serverFile is DIR/server-id: it identifies the data directory among the servers
-// of a database.
-const serverFile = "server-id"
-
 // joinCluster makes this server one of those that use the database. It fails if
 // another is alive and their apps run on their own machines.
-func (s *System) joinCluster(ctx context.Context, b *frontend, dir *dataDir, d *db.DB) (*cluster.Cluster, error) {
+func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB) (*cluster.Cluster, error) {
 	c := s.config
 	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Exclusive: true, Version: version.Version, Log: c.Log})
 	if d.Shared() {
-		id, _, err := loadSecret(dir.file(serverFile), machineSecret)
-		if err != nil {
+		var err error
+		if o.Directory, err = dir.ID(); err != nil {
 			return nil, err
 		}
-		// With the path and the host, because a directory can be copied.
-		o.Directory = workerName(dir.path) + "-" + id
 	}
 	joined := cluster.New(o)
 	b.registry.MustRegister(joined.Metrics()...)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ingot/internal/base/cluster"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/seal"
@@ -28,11 +29,11 @@ func pairConfigs(t *testing.T, n int) []Config {
 		c.seams.cluster = func(o *cluster.Options) { o.Exclusive = false }
 		// Each data directory would have its own secret of the components, and the
 		// database only those of the first server.
-		dir := filepath.Join(c.DataDir, secretsDir)
+		dir := filepath.Join(c.DataDir, datadir.SecretsDir)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range componentClients {
+		for _, name := range c.secrets().Clients {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte("of "+name+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}

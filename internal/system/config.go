@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
+	"ingot/internal/platform/engine/choice"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -83,9 +84,6 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Engines are the values of Config.Engine.
-var Engines = []string{"auto", "container", "process"}
-
 // DefaultConfig returns the configuration of `ingot up` without flags.
 func DefaultConfig() Config {
 	return Config{
@@ -94,7 +92,7 @@ func DefaultConfig() Config {
 		SSHListen:           "127.0.0.1:2222",
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
-		Engine:              "auto",
+		Engine:              choice.Auto,
 		PasswordGrant:       true,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
@@ -110,7 +108,7 @@ func (c Config) Validate() error {
 		{"ssh-listen", checkAddress(c.SSHListen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
-		{"engine", oneOf(c.Engine, Engines)},
+		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},

@@ -9,8 +9,8 @@
 // Until the routes are live, API requests are answered with 503 and Retry-After.
 // Stopping is the reverse: requests finish first, the lock is released last.
 //
-// Only programs may import it. It contains the configuration, the data directory
-// and the connections between parts; behaviour belongs to the parts.
+// Only programs may import it. It contains the configuration and the connections
+// between parts; behaviour belongs to the parts.
 //
 // Imports: every wing and the base.
 package system

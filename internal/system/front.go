@@ -13,6 +13,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
+	"ingot/internal/notify/httpext"
 )
 
 // target is the part that serves a request, by its host name.
@@ -32,18 +33,16 @@ func (p target) String() string {
 
 // routes are the route tables. This server does not serve a nil one.
 type routes struct {
-	origin, auth, notifications, notificationsV2, logs *web.Mux
+	origin, auth, logs *web.Mux
+	notifications      *httpext.Versions
 	// apps serves all other names; nil means that they are unknown routes.
 	apps http.Handler
 	// routed reports whether apps knows all routes; nil means that it does.
 	routed func() bool
 }
 
-func (t *routes) at(p target, r *http.Request) *web.Mux {
-	if p == targetNotifications {
-		return map[int]*web.Mux{1: t.notifications, 2: t.notificationsV2}[notificationsVersion(r)]
-	}
-	return [...]*web.Mux{targetApp: nil, targetOrigin: t.origin, targetAuth: t.auth, targetLogs: t.logs}[p]
+func (t *routes) at(p target) *web.Mux {
+	return [...]*web.Mux{targetOrigin: t.origin, targetAuth: t.auth, targetLogs: t.logs}[p]
 }
 
 // front is the handler of every public listener: it passes each request to the
@@ -112,15 +111,14 @@ func (f *front) notifications() http.Handler {
 func (f *front) serve(w http.ResponseWriter, r *http.Request, p target) {
 	live := f.live.Load()
 	switch {
-	case live != nil && live.at(p, r) != nil:
-		live.at(p, r).ServeHTTP(w, r)
+	case live != nil && p == targetNotifications:
+		live.notifications.ServeHTTP(w, r)
+	case live != nil && live.at(p) != nil:
+		live.at(p).ServeHTTP(w, r)
 	case p == targetApp && (live == nil || live.apps != nil && live.routed != nil && !live.routed()):
 		starting(w)
 	case live != nil && p == targetApp && live.apps != nil:
 		live.apps.ServeHTTP(w, r)
-	case live != nil && p == targetNotifications:
-		web.WriteError(w, r, formatOf(p, r.URL.Path), f.log, fault.New(fault.UnknownRoute,
-			"There is no such version of this API; the header %s may be 1 or 2.", versionHeader))
 	case live != nil:
 		unknownRoute(w, r)
 	case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":

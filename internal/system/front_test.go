@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/web"
+	"ingot/internal/notify/httpext"
 )
 
 func TestTarget(t *testing.T) {
@@ -90,7 +91,7 @@ func TestDispatch(t *testing.T) {
 		return m
 	}
 	f := &front{domain: "localhost", log: discard}
-	f.live.Store(&routes{origin: mux("origin"), auth: mux("auth"), notifications: mux("notifications")})
+	f.live.Store(&routes{origin: mux("origin"), auth: mux("auth"), notifications: &httpext.Versions{V1: mux("notifications")}})
 	for host, want := range map[string]string{
 		"api.localhost:1": "origin", "uaa.localhost": "auth", "notifications.localhost": "notifications",
 		"shop.apps.localhost":    "404 Not Found: Requested route ('shop.apps.localhost') does not exist.\n",
@@ -113,7 +114,7 @@ func TestDispatch(t *testing.T) {
 		}
 	}
 	// Without a built-in authorization server its names are unknown routes.
-	f.live.Store(&routes{origin: mux("origin"), notifications: mux("notifications")})
+	f.live.Store(&routes{origin: mux("origin"), notifications: &httpext.Versions{V1: mux("notifications")}})
 	r := httptest.NewRequest(http.MethodGet, "/who", nil)
 	r.Host = "uaa.localhost"
 	w := httptest.NewRecorder()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/web"
+	"ingot/internal/notify/httpext"
 )
 
 // TestHeadAnswersLikeGet walks every GET route of every listener: HEAD gives
@@ -30,8 +31,8 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		"origin":           {live.origin, e.API, "", ""},
 		"auth":             {live.auth, e.API, "uaa." + e.Domain, ""},
 		"logs":             {live.logs, e.API, "log-cache." + e.Domain, ""},
-		"notifications":    {live.notifications, e.Notifications, "", "1"},
-		"notifications v2": {live.notificationsV2, e.Notifications, "", "2"},
+		"notifications":    {live.notifications.V1, e.Notifications, "", "1"},
+		"notifications v2": {live.notifications.V2, e.Notifications, "", "2"},
 		"admin":            {b.admin, e.Admin, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 				}
 				req.Host = one.host
 				if one.version != "" {
-					req.Header.Set(versionHeader, one.version)
+					req.Header.Set(httpext.VersionHeader, one.version)
 				}
 				if bearer != "" {
 					req.Header.Set("Authorization", "bearer "+bearer)

@@ -2,13 +2,9 @@ package system
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +15,7 @@ import (
 
 	"ingot/internal/auth"
 	"ingot/internal/base/background"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/health"
 	"ingot/internal/base/safedial"
@@ -84,7 +81,7 @@ type notifications struct {
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
 	log          *slog.Logger
-	checkWebhook func(ctx context.Context, address string) error
+	webhooks     delivery.WebhookOptions
 	// verifier is the one of the newest routes.
 	verifier atomic.Pointer[token.Verifier]
 }
@@ -103,9 +100,6 @@ type notificationsOptions struct {
 	Log      *slog.Logger
 	seams    seams
 }
-
-// lookupTime is the timeout for looking up the host name of a webhook.
-const lookupTime = 5 * time.Second
 
 // guard returns the guard for AllowNetworks, which Validate has checked.
 func (c MailConfig) guard() safedial.Guard {
@@ -151,22 +145,12 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() },
 	})
-	n.checkWebhook = func(ctx context.Context, address string) error {
-		u, err := url.Parse(address)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, lookupTime)
-		defer cancel()
-		return safedial.Check(o.guard(), o.Routes, u, func(host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		})
-	}
+	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
-		Webhooks: delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes},
+		Webhooks: n.webhooks,
 	}))
 	if err := n.openBounces(o); err != nil {
 		return nil, err
@@ -205,16 +189,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	}
 	listener, err := dsn.New(dsn.Options{
 		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
-		Bounce: func(ctx context.Context, b dsn.Bounce) error {
-			// Anyone can send a report. It is used only if it is about a message that
-			// this service sent to this address.
-			if ours, err := n.sentTo(ctx, b.MessageID, b.Recipient); err != nil || !ours || !b.Permanent {
-				return err
-			}
-			return n.store.Suppress(ctx, notify.Suppression{
-				Email: b.Recipient, Reason: strings.TrimSpace(b.Status + " " + b.Diagnostic), Source: "bounce", Created: time.Now(),
-			})
-		},
+		Bounce: func(ctx context.Context, b dsn.Bounce) error { return n.service.Bounced(ctx, notify.Bounce(b)) },
 	})
 	if err != nil {
 		return fmt.Errorf("--bounce-listen: %w", err)
@@ -223,45 +198,34 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	return nil
 }
 
-// sentTo reports whether a message with this id went to an address.
-func (n *notifications) sentTo(ctx context.Context, id, address string) (bool, error) {
-	number, ok := n.service.IDs().MessageNumber(id)
-	if !ok {
-		return false, nil
-	}
-	m, _, err := n.store.Message(ctx, number)
-	if errors.Is(err, notify.ErrNotFound) {
-		return false, nil
-	}
-	return strings.EqualFold(m.Email, address), err
-}
-
 // parts returns what has to be started, in this order.
 func (n *notifications) parts() []background.Service {
 	return append(n.others[:len(n.others):len(n.others)], n.delivery)
 }
 
 // routes returns the route tables of both versions.
-func (n *notifications) routes(verifier *token.Verifier, b *frontend) (v1, v2 *web.Mux) {
+func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	n.verifier.Store(verifier)
-	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.checkWebhook, Log: n.log}
-
-	v1 = web.NewMux(web.FormatNotifications, n.log, b.metrics)
-	v1.Room = b.disk.Room
-	g := v1.Group("notifications", web.FormatNotifications, verifier)
-	httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
-	extensions.Description = httpext.DescriptionV1
-	httpext.Register(g, extensions)
-	health.Routes(v1, b.health)
-
-	v2 = web.NewMux(web.FormatNotificationsV2, n.log, b.metrics)
-	v2.Room = b.disk.Room
-	g = v2.Group("notifications", web.FormatNotificationsV2, verifier)
-	httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
-	extensions.Description = httpext.DescriptionV2
-	httpext.Register(g, extensions)
-	health.Routes(v2, b.health)
-	return v1, v2
+	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.webhooks.Check, Log: n.log}
+	mux := func(format web.Format, description []byte, register func(*web.Group)) *web.Mux {
+		m := web.NewMux(format, n.log, b.metrics)
+		m.Room = b.disk.Room
+		g := m.Group("notifications", format, verifier)
+		register(g)
+		extensions.Description = description
+		httpext.Register(g, extensions)
+		health.Routes(m, b.health)
+		return m
+	}
+	return &httpext.Versions{
+		V1: mux(web.FormatNotifications, httpext.DescriptionV1, func(g *web.Group) {
+			httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
+		}),
+		V2: mux(web.FormatNotificationsV2, httpext.DescriptionV2, func(g *web.Group) {
+			httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
+		}),
+		Log: n.log,
+	}
 }
 
 // mailboxPath is the path of the built-in mailbox on the admin address.
@@ -283,21 +247,6 @@ func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token
 	n.mailbox.Mount(admin.LateGroup("mailbox", web.FormatNotifications, n.verifier.Load), mailboxPath, access)
 }
 
-// versionHeader selects the version of the notification service's API.
-const versionHeader = "X-NOTIFICATIONS-VERSION"
-
-// notificationsVersion returns the API version of a request; 0 if it does not
-// exist.
-func notificationsVersion(r *http.Request) int {
-	switch strings.TrimSpace(r.Header.Get(versionHeader)) {
-	case "", "1":
-		return 1
-	case "2":
-		return 2
-	}
-	return 0
-}
-
 // notificationsDatabase returns the URL of the service's database: a file of its
 // own, so that mail and the platform do not wait for each other's writes, or the
 // same PostgreSQL.
@@ -313,12 +262,12 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
 	c := s.config
-	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
+	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
 		UAA: uaaclient.New(uaaclient.Options{
-			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.components[auth.ClientNotifications], HTTP: client,
+			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
 		}),
 	}, b.endpoints.Notifications)
 	return n, err

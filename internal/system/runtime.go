@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/cluster"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/safedial"
 	"ingot/internal/broker"
@@ -21,6 +22,7 @@ import (
 	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
@@ -66,7 +68,7 @@ const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
-func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
 	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
@@ -76,19 +78,19 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, server
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
 	var err error
-	if r.scratch, err = dir.scratch(); err != nil {
+	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err
 	}
-	if r.blobs, err = blob.Open(dir.file("blobs")); err != nil {
+	if r.blobs, err = blob.Open(dir.File("blobs")); err != nil {
 		return nil, err
 	}
-	if r.logs, err = logs.Open(dir.file("logs"), logs.Options{Log: c.Log}); err != nil {
+	if r.logs, err = logs.Open(dir.File("logs"), logs.Options{Log: c.Log}); err != nil {
 		return nil, err
 	}
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = openEngine(ctx, dir, c); err != nil {
+	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Log: c.Log}); err != nil {
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
@@ -119,7 +121,7 @@ func (s *System) openRuntime(ctx context.Context, dir *dataDir, d *db.DB, server
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	r.store.Notify(r)
 	return r, nil
@@ -140,7 +142,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), background.Every(heldInterval, r.recheck(log)),
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log),
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/auth"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
@@ -33,15 +33,15 @@ type gateway struct {
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(b *frontend, dir *dataDir, secrets *secrets, r *runtime) (*gateway, error) {
+func (s *System) newGateway(b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime) (*gateway, error) {
 	g := &gateway{logs: r.logs, log: s.config.Log}
 	records := &sshd.Records{Store: r.store, Actions: r.platform, Verifier: g.verifier.Load, Log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
-		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.components[auth.ClientSSH], Platform: records,
+		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH], Platform: records,
 	})
 	s.later(codes.Close)
 	config := sshd.Config{
-		Listener: b.ssh, HostKeyFile: filepath.Join(dir.file(secretsDir), hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
+		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
 		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line}, Log: s.config.Log,
 	}
 	if r.sftp != "" {

@@ -14,6 +14,7 @@ import (
 
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
@@ -115,12 +116,12 @@ func (s *Standalone) Database() string { return databaseName(s.config.DatabaseUR
 
 func (s *Standalone) start(ctx context.Context) error {
 	c := s.config
-	dir, err := openDataDir(c.DataDir, c.Log)
+	dir, err := datadir.Open(c.DataDir, c.Log)
 	if err != nil {
 		return err
 	}
-	s.later(dir.close)
-	disk, err := diskspace.Open(diskspace.Options{Dir: dir.path, Log: c.Log})
+	s.later(dir.Close)
+	disk, err := diskspace.Open(diskspace.Options{Dir: c.DataDir, Log: c.Log})
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
@@ -133,7 +134,7 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	b.health.Ready(partDisk, disk.Ready)
-	keys, err := loadKeys(dir.file(secretsDir), c.EncryptionKey, c.DatabaseURL, c.Log)
+	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (s *Standalone) start(ctx context.Context) error {
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
 	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.file("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Log: c.Log,
 		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
 	}, b.endpoints.Notifications)
 	if err != nil {
@@ -164,9 +165,7 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 	publish := func() {
 		publishing.Lock()
 		defer publishing.Unlock()
-		t := &routes{}
-		t.notifications, t.notificationsV2 = n.routes(authority.Verifier(notificationAudiences...), b)
-		b.front.live.Store(t)
+		b.front.live.Store(&routes{notifications: n.routes(authority.Verifier(notificationAudiences...), b)})
 	}
 	authority = external.New(s.config.AuthURL, client, s.config.Log, func() {
 		publish()
@@ -188,9 +187,9 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 
 // openPorts opens the ports and answers health checks there; other requests get
 // 503. drain stops the public server.
-func (s *Standalone) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
+func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *frontend, drain func(), err error) {
 	c := s.config
-	_ = os.Remove(dir.file(endpointsFile)) // left by a server that was killed
+	_ = os.Remove(dir.File(endpointsFile)) // left by a server that was killed
 	var ports [2]net.Listener
 	for i, port := range [2]struct{ flag, addr string }{{"listen", c.Listen}, {"admin-listen", c.AdminListen}} {
 		if ports[i], err = web.Listen(ctx, port.flag, port.addr); err != nil {

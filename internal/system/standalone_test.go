@@ -90,7 +90,7 @@ func TestStandalone(t *testing.T) {
 	without := clientToken(t, up, "nobody", "a long enough secret")
 	b := s.built.Load()
 	live := b.front.live.Load()
-	for _, mux := range []*web.Mux{live.notifications, live.notificationsV2, b.admin, b.front.health} {
+	for _, mux := range []*web.Mux{live.notifications.V1, live.notifications.V2, b.admin, b.front.health} {
 		for _, route := range mux.Routes() {
 			checkRoute(t, mux, route, without)
 		}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +21,7 @@ import (
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
 	"ingot/internal/base/cluster"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/health"
@@ -31,9 +31,11 @@ import (
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
+	"ingot/internal/platform/services"
 	"ingot/internal/platform/staging"
 )
 
@@ -52,7 +54,7 @@ const (
 type System struct {
 	config Config
 	server
-	generated atomic.Pointer[Generated]
+	generated atomic.Pointer[datadir.Generated]
 	engine    atomic.Pointer[engine.Description]
 }
 
@@ -97,11 +99,11 @@ func New(c Config) (*System, error) {
 func (s *System) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
 // Generated returns the secrets that this start generated, to be shown once.
-func (s *System) Generated() Generated {
+func (s *System) Generated() datadir.Generated {
 	if g := s.generated.Load(); g != nil {
 		return *g
 	}
-	return Generated{}
+	return datadir.Generated{}
 }
 
 // Engine describes the engine that runs apps.
@@ -113,7 +115,7 @@ func (s *System) Engine() engine.Description {
 }
 
 // SecretsDir returns the directory of the secrets.
-func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, secretsDir) }
+func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, datadir.SecretsDir) }
 
 // Database describes the database for users, without its password.
 func (s *System) Database() string {
@@ -122,12 +124,12 @@ func (s *System) Database() string {
 
 func (s *System) start(ctx context.Context) error {
 	c := s.config
-	dir, err := openDataDir(c.DataDir, c.Log)
+	dir, err := datadir.Open(c.DataDir, c.Log)
 	if err != nil {
 		return err
 	}
-	s.later(dir.close)
-	disk, err := diskspace.Open(diskspace.Options{Dir: dir.path, Reserve: c.DiskReserve, Log: c.Log})
+	s.later(dir.Close)
+	disk, err := diskspace.Open(diskspace.Options{Dir: c.DataDir, Reserve: c.DiskReserve, Log: c.Log})
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
@@ -138,11 +140,11 @@ func (s *System) start(ctx context.Context) error {
 	}
 	b.disk = disk
 	b.health.Ready(partDisk, disk.Ready)
-	secrets, err := loadSecrets(dir, c)
+	secrets, err := dir.Secrets(c.secrets())
 	if err != nil {
 		return err
 	}
-	s.generated.Store(&secrets.fresh)
+	s.generated.Store(&secrets.Generated)
 	b.health.Ready(partSecrets, nil)
 
 	database, servers, err := s.openDatabase(ctx, b, dir, secrets)
@@ -169,10 +171,10 @@ func (s *System) start(ctx context.Context) error {
 
 // openPorts opens the ports and answers health checks there; other requests get
 // 503. drain stops the public servers and waits for their requests.
-func (s *System) openPorts(ctx context.Context, dir *dataDir) (b *frontend, drain func(), err error) {
+func (s *System) openPorts(ctx context.Context, dir *datadir.Dir) (b *frontend, drain func(), err error) {
 	c := s.config
 	// A server that was killed may have left a file with old endpoints.
-	_ = os.Remove(dir.file(endpointsFile))
+	_ = os.Remove(dir.File(endpointsFile))
 	ports, err := openListeners(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -221,7 +223,7 @@ func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend 
 }
 
 // announce starts the servers and writes their addresses to DIR/endpoints.json.
-func (s *steps) announce(ctx context.Context, dir *dataDir, e Endpoints, servers ...*web.Server) error {
+func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, servers ...*web.Server) error {
 	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range servers {
 		s.later(server.Stop)
@@ -231,15 +233,15 @@ func (s *steps) announce(ctx context.Context, dir *dataDir, e Endpoints, servers
 			return err
 		}
 	}
-	if err := writeJSON(dir.file(endpointsFile), e, 0o644); err != nil {
+	if err := dir.WriteJSON(endpointsFile, e, 0o644); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	s.later(func() { _ = os.Remove(dir.file(endpointsFile)) })
+	s.later(func() { _ = os.Remove(dir.File(endpointsFile)) })
 	return nil
 }
 
-func (s *System) openDatabase(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets) (*db.DB, *cluster.Cluster, error) {
-	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.keys, Log: s.config.Log})
+func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets) (*db.DB, *cluster.Cluster, error) {
+	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.Keys, Log: s.config.Log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,7 +265,7 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *dataDir, se
 	return d, c, s.run(ctx, resealing(d, sealed, s.config.Log))
 }
 
-func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, secrets *secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
+func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
 	c := s.config
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
@@ -288,9 +290,9 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 	}
 	b.registry.MustRegister(health.Recovering{Collector: r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
-		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.components[auth.ClientPlatform], HTTP: client,
+		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.Clients[auth.ClientPlatform], HTTP: client,
 	})}
-	r.services.Dashboards = dashboards(names)
+	r.services.Dashboards = services.UAADashboards{Client: names.client}
 	ssh, err := s.newGateway(b, dir, secrets, r)
 	if err != nil {
 		return nil, err
@@ -347,7 +349,6 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *dataDir, s
 // which engine is used.
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
 	parts := append(n.parts(), r.parts(s.config.Log)...)
-	parts = append(parts, background.Every(time.Hour, func(ctx context.Context) { s.purgeJobs(ctx, r) }))
 	for _, part := range parts {
 		if err := s.run(ctx, part); err != nil {
 			return err
@@ -359,7 +360,7 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	description := r.engine.Describe()
 	s.engine.Store(&description)
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
-	b.registry.MustRegister(health.Recovering{Collector: heldMetric(r.engine)})
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)})
 	return nil
 }
 
@@ -382,12 +383,12 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 var consoleRedirects []string
 
 // firstUsers creates users and clients of the built-in authorization server.
-func (s *System) firstUsers(ctx context.Context, secrets *secrets, d *db.DB) error {
+func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db.DB) error {
 	if s.config.AuthURL != "" {
 		return nil
 	}
 	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
-		AdminPassword: secrets.adminPassword, AdminClientSecret: secrets.adminClientSecret, Components: secrets.components,
+		AdminPassword: secrets.AdminPassword, AdminClientSecret: secrets.AdminClientSecret, Components: secrets.Clients,
 		AdminEmail: cmp.Or(s.config.AdminEmail, "admin@"+s.config.Domain),
 	}, consoleRedirects, s.config.Log)
 	if err != nil {
@@ -448,20 +449,8 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	}
 	descriptionRoutes(t.origin)
 	health.Routes(t.origin, b.health)
-	t.notifications, t.notificationsV2 = n.routes(a.Verifier(notificationAudiences...), b)
+	t.notifications = n.routes(a.Verifier(notificationAudiences...), b)
 	health.Routes(t.logs, b.health)
 	t.origin.Room = b.disk.Room
 	return t
-}
-
-// jobsKept is how long the results of jobs are kept.
-const jobsKept = 90 * 24 * time.Hour
-
-func (s *System) purgeJobs(ctx context.Context, r *runtime) {
-	if !r.cluster.Lead(ctx, "purge-jobs") {
-		return
-	}
-	if err := r.store.PurgeJobs(ctx, time.Now().Add(-jobsKept)); err != nil && ctx.Err() == nil {
-		s.config.Log.Warn("old jobs could not be removed", "error", err)
-	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,9 +18,18 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// The files of the administrator's secrets.
+const (
+	adminPasswordFile = "admin-password"
+	adminClientFile   = "admin-client-secret"
 )
 
 // testConfig is a server of its own for one test.
@@ -193,11 +204,11 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	s := newSystem(t, c)
-	dir, err := openDataDir(c.DataDir, s.config.Log)
+	dir, err := datadir.Open(c.DataDir, s.config.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.later(dir.close)
+	s.later(dir.Close)
 	t.Cleanup(s.unwind)
 	if _, _, err := s.openPorts(t.Context(), dir); err != nil {
 		t.Fatal(err)
@@ -301,4 +312,21 @@ func TestUsers(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSecondServerIsRefused(t *testing.T) {
+	t.Parallel()
+	c := testConfig(t)
+	first := startSystem(t, c)
+	second := newSystem(t, c)
+	err := second.Start(t.Context())
+	want := fmt.Sprintf("another ingot (pid %d) is already using %s; stop it or choose another --data-dir", os.Getpid(), c.DataDir)
+	if err == nil || err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+	if _, err := os.Stat(filepath.Join(c.DataDir, endpointsFile)); err != nil {
+		t.Errorf("the refused server took the first one's file away: %v", err)
+	}
+	first.Stop()
+	startSystem(t, c)
 }

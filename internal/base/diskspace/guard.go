@@ -199,11 +199,18 @@ func (g *Guard) State() (state State, free int64) {
 	return g.state, g.free
 }
 
-// Room returns an error for requests that store much data while space is low.
+// Room returns an error for requests that store much data while space is low. Before it
+// refuses one it measures again: space may have been freed since the last check.
 func (g *Guard) Room() error {
 	state, free := g.State()
 	if state == Enough {
 		return nil
+	}
+	if _, now, err := g.o.Measure(g.o.Dir); err == nil {
+		if now >= g.o.Reserve {
+			return nil
+		}
+		free = now
 	}
 	return fault.New(fault.InsufficientStorage,
 		"The server's disk is nearly full (%s free, %s reserved for small changes). Delete apps, packages or droplets that are not needed, or ask the operator to free disk space.",

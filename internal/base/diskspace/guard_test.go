@@ -166,3 +166,28 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// Space that was freed after the last check counts at once.
+func TestRoomMeasuresAgain(t *testing.T) {
+	t.Parallel()
+	d := &disk{dir: t.TempDir()}
+	g, err := Open(Options{Dir: d.dir, Reserve: 64 * mib, Measure: d.measure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, free, err := d.measure(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.other += free - 10*mib
+	if err := g.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Room(); !fault.Is(err, fault.InsufficientStorage) {
+		t.Errorf("with 10 MiB free: %v, want InsufficientStorage", err)
+	}
+	d.other -= 100 * mib
+	if err := g.Room(); err != nil {
+		t.Errorf("with 110 MiB free, before the next check: %v, want no error", err)
+	}
+}

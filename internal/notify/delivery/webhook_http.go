@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -28,6 +31,30 @@ type WebhookOptions struct {
 	Routes safedial.Routes
 	// Timeout limits a call; the default is 10 s.
 	Timeout time.Duration
+}
+
+func (o WebhookOptions) guard() safedial.Guard {
+	if o.Private {
+		return safedial.Everywhere
+	}
+	return o.Guard
+}
+
+// lookupTimeout limits the lookup of a webhook's host name.
+const lookupTimeout = 5 * time.Second
+
+// Check returns why a webhook with this URL would never be called, by the
+// addresses that its host name has now. They are checked again at every call.
+func (o WebhookOptions) Check(ctx context.Context, webhookURL string) error {
+	u, err := url.Parse(webhookURL)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	return safedial.Check(o.guard(), o.Routes, u, func(host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	})
 }
 
 // SignatureHeader carries t=UNIXTIME,v1=HEX, the HMAC-SHA256 of "UNIXTIME.BODY"
@@ -52,12 +79,6 @@ func newPoster(o WebhookOptions) poster {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	// Checked on the address that is dialled, so that a DNS name cannot change
-	// between the check and the call.
-	guard := o.Guard
-	if o.Private {
-		guard = safedial.Everywhere
-	}
 	transport := &http.Transport{
 		TLSHandshakeTimeout:    o.Timeout,
 		MaxIdleConns:           callsFetched,
@@ -65,8 +86,10 @@ func newPoster(o WebhookOptions) poster {
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
+	// Checked on the address that is dialled, so that a DNS name cannot change
+	// between the check and the call.
 	return poster{client: &http.Client{
-		Transport: safedial.Transport(transport, guard, o.Routes, o.Timeout), Timeout: o.Timeout,
+		Transport: safedial.Transport(transport, o.guard(), o.Routes, o.Timeout), Timeout: o.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

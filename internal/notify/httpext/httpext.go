@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -50,6 +51,28 @@ var (
 	//go:embed openapi-v2.yaml
 	DescriptionV2 []byte
 )
+
+// VersionHeader is the header of requests that selects the version of the API.
+const VersionHeader = "X-NOTIFICATIONS-VERSION"
+
+// Versions passes each request to the version of the API that it selects.
+type Versions struct {
+	V1, V2 *web.Mux
+	Log    *slog.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (v *Versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimSpace(r.Header.Get(VersionHeader)) {
+	case "", "1":
+		v.V1.ServeHTTP(w, r)
+	case "2":
+		v.V2.ServeHTTP(w, r)
+	default:
+		web.WriteError(w, r, web.FormatNotifications, v.Log,
+			fault.New(fault.UnknownRoute, "There is no such version of this API; the header %s may be 1 or 2.", VersionHeader))
+	}
+}
 
 // Register adds the routes to a group.
 func Register(g *web.Group, o Options) {

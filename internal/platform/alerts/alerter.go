@@ -40,9 +40,9 @@ type Notifier interface {
 type Config struct {
 	Store    platform.Store
 	Notifier Notifier
-	// Lines returns the newest lines of an app's log, oldest first; nil leaves them out of
+	// Lines returns the newest lines of an app's log, newest first; nil leaves them out of
 	// messages.
-	Lines func(ctx context.Context, appGUID string, n int) ([]string, error)
+	Lines func(appGUID string, n int) ([]platform.LogLine, error)
 	// File stores the position.
 	File string
 	// Look is the interval of reading events.

@@ -204,11 +204,15 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.instance(platform.InstanceCrashed)
-	b.h.c.Lines = func(_ context.Context, app string, n int) ([]string, error) {
+	b.h.c.Lines = func(app string, n int) ([]platform.LogLine, error) {
 		if app != b.app.GUID || n != linesShown {
 			t.Errorf("asked for %d lines of %s", n, app)
 		}
-		return []string{"[APP/PROC/WEB/0] panic: no database", strings.Repeat("x", 10*maxLine)}, nil
+		at := time.Date(2030, 1, 2, 3, 4, 5, 670_000_000, time.UTC)
+		return []platform.LogLine{
+			{Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte(strings.Repeat("x", 10*maxLine))},
+			{Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte("panic: no database")},
+		}, nil
 	}
 	b.event(eventCrash, map[string]any{"exit_description": "APP/PROC/WEB: Exited with status 1"})
 	b.h.Pass(t.Context())
@@ -219,7 +223,7 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	}
 	got := b.ear.heard[0].Text
 	for _, want := range []string{
-		"Org:   o\nSpace: s\n", "Exited with status 1", "The last 2 lines of its log:\n\n    [APP/PROC/WEB/0] panic: no database\n",
+		"Org:   o\nSpace: s\n", "Exited with status 1", "The last 2 lines of its log:\n\n    03:04:05.67 [APP/PROC/WEB/0] panic: no database\n",
 		"cf logs shop --recent", "cf app shop", "cf events shop", "You receive this as a developer of space s in org o.",
 	} {
 		if !strings.Contains(got, want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,17 +74,20 @@ func (a *Alerter) lastLines(ctx context.Context, app string) string {
 	if a.c.Lines == nil {
 		return ""
 	}
-	lines, err := a.c.Lines(ctx, app, linesShown)
+	newest, err := a.c.Lines(app, linesShown)
 	if err != nil {
 		a.c.Log.WarnContext(ctx, "reading the log of a crashed app failed", "app", app, "error", err)
 	}
-	if len(lines) == 0 {
+	if len(newest) == 0 {
 		return ""
 	}
-	for i, line := range lines {
+	lines := make([]string, 0, len(newest))
+	for _, l := range slices.Backward(newest) {
+		line := fmt.Sprintf("%s [%s/%s] %s", l.Time.UTC().Format("15:04:05.00"), l.Source, l.Instance, l.Text)
 		if len(line) > maxLine {
-			lines[i] = strings.ToValidUTF8(line[:maxLine], "") + "…"
+			line = strings.ToValidUTF8(line[:maxLine], "") + "…"
 		}
+		lines = append(lines, line)
 	}
 	return fmt.Sprintf("The last %d lines of its log:\n\n    %s\n\n", len(lines), strings.Join(lines, "\n    "))
 }

@@ -128,7 +128,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
 		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
-		Broker: osb.Options{Timeout: 20 * time.Second, APIInfo: "api.example.com/v2/info", Guard: safedial.Everywhere}, Dashboards: f.dashboards,
+		Broker: osb.Options{Timeout: 20 * time.Second, PlatformURL: "https://api.example.com/", Guard: safedial.Everywhere}, Dashboards: f.dashboards,
 	})
 	if err := f.services.Start(t.Context()); err != nil {
 		t.Fatal(err)

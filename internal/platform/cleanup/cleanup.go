@@ -23,6 +23,10 @@ const (
 	lowDiskInterval = 10 * time.Second
 	// logsKept is how long the log of a deleted app is kept.
 	logsKept = 24 * time.Hour
+	// jobsKept is how long the results of jobs are kept; they are purged every
+	// purgeInterval.
+	jobsKept      = 90 * 24 * time.Hour
+	purgeInterval = time.Hour
 	// clockSlack is how far the times of files and of rows may be apart.
 	clockSlack = 5 * time.Second
 )
@@ -43,7 +47,14 @@ type Config struct {
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
 	Builds interface{ Sweep(context.Context) error }
-	Log    *slog.Logger
+	// Jobs removes finished jobs that have not changed since a time.
+	Jobs interface {
+		PurgeJobs(ctx context.Context, before time.Time) error
+	}
+	// Lead reports whether this server does the work of which all servers together need
+	// one at a time; nil means yes.
+	Lead func(ctx context.Context, name string) bool
+	Log  *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -51,8 +62,9 @@ type Config struct {
 // Cleaner removes what nothing refers to any more.
 type Cleaner struct {
 	Config
-	mu    sync.Mutex
-	swept time.Time // when Sweep ran last
+	mu     sync.Mutex
+	swept  time.Time // when Sweep ran last
+	purged time.Time // when it purged jobs
 }
 
 // New returns a Cleaner.
@@ -67,7 +79,7 @@ func New(c Config) *Cleaner {
 func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
 
 // Sweep removes blobs of packages, droplets, buildpacks and build caches,
-// unpacked droplets, and logs of deleted apps. A failure is logged, and the next
+// unpacked droplets, logs of deleted apps, and old jobs. A failure is logged, and the next
 // call tries again.
 func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
@@ -78,6 +90,18 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	}
 	c.trim(ctx)
 	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
+	c.purgeJobs(ctx)
+}
+
+func (c *Cleaner) purgeJobs(ctx context.Context) {
+	now := c.Now()
+	if now.Sub(c.purged) < purgeInterval || c.Lead != nil && !c.Lead(ctx, "purge-jobs") {
+		return
+	}
+	c.purged = now
+	if err := c.Jobs.PurgeJobs(ctx, now.Add(-jobsKept)); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "old jobs could not be removed", "error", err)
+	}
 }
 
 // sweepFiles removes blobs, and logs of deleted apps.

@@ -48,7 +48,7 @@ func TestSweep(t *testing.T) {
 	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", ""}}
 	store := platformdb.New(d)
 	cleaner := cleanup.New(cleanup.Config{
-		Store: store, Blobs: blobs, Logs: lines, Engine: k, Log: slog.New(slog.DiscardHandler),
+		Store: store, Blobs: blobs, Logs: lines, Engine: k, Jobs: store, Log: slog.New(slog.DiscardHandler),
 		Builds: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs}),
 		// Files were written a moment ago: let that moment be long past.
 		Now: func() time.Time { return time.Now().Add(time.Minute) },
@@ -89,6 +89,12 @@ func TestSweep(t *testing.T) {
 			},
 			func() error { return tx.Buildpacks().Insert(&platform.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
 			func() error { return tx.Builds().Insert(build) },
+			func() error {
+				return tx.Jobs().Insert(&platform.Job{Resource: platform.Resource{GUID: "old-job", Updated: time.Now().AddDate(-1, 0, 0)}, State: platform.JobComplete})
+			},
+			func() error {
+				return tx.Jobs().Insert(&platform.Job{Resource: id("new-job"), State: platform.JobComplete})
+			},
 		} {
 			if err := insert(); err != nil {
 				return err
@@ -117,6 +123,9 @@ func TestSweep(t *testing.T) {
 		t.Errorf("unpacked are %v, want %v", k.keys, want)
 	}
 	update(func(tx platform.Tx) error {
+		if jobs, n, err := tx.Jobs().List(platform.Query{}); err != nil || n != 1 || jobs[0].GUID != "new-job" {
+			t.Errorf("%d jobs are left, %v, want only the new one", n, err)
+		}
 		build.State = platform.BuildStaged
 		return tx.Builds().Update(build)
 	})

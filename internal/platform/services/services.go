@@ -2,8 +2,12 @@ package services
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -106,6 +110,17 @@ func New(c Config) *Services {
 		Config: c, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
 		busy: map[string]string{}, waiting: map[string][]chan struct{}{},
 	}
+}
+
+// WorkerName returns a Config.Worker that is the same after a restart with the same
+// data directory.
+func WorkerName(dataDir string) string {
+	host, _ := os.Hostname() // without a host name the directory is enough
+	if abs, err := filepath.Abs(dataDir); err == nil {
+		dataDir = abs
+	}
+	sum := sha256.Sum256([]byte(host + "\x00" + dataDir))
+	return "server-" + hex.EncodeToString(sum[:8])
 }
 
 // Start begins to work on jobs.

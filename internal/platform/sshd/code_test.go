@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/sshd"
 )
@@ -152,9 +153,7 @@ func TestCodeAuthorizer(t *testing.T) {
 // TestAuthorizationServerIsGone sees that an outage does not count as a guess.
 func TestAuthorizationServerIsGone(t *testing.T) {
 	t.Parallel()
-	l := listen(t)
-	url := "http://" + l.Addr().String() + "/oauth/token"
-	l.Close()
+	url := "http://" + testkit.RefusingAddress(t) + "/oauth/token"
 	a := sshd.NewCodeAuthorizer(sshd.CodeOptions{TokenURL: url, Platform: facts{}})
 	defer a.Close()
 	if _, err := a.Authorize(t.Context(), "good", theProcess, 2, nil); fault.CodeOf(err) != fault.Internal {

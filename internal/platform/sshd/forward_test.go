@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"ingot/internal/base/testkit"
 )
 
 // serveTCP accepts connections until the test ends.
@@ -126,9 +128,7 @@ func TestForwardRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	c := w.client()
-	l := listen(t)
-	closed := l.Addr().String()
-	l.Close()
+	closed := testkit.RefusingAddress(t)
 	var open *ssh.OpenChannelError
 	if _, err := c.Dial("tcp", closed); !errors.As(err, &open) || open.Reason != ssh.ConnectionFailed || open.Message != "connection refused" {
 		t.Errorf("to a closed port: %v", err)

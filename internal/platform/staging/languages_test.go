@@ -2,7 +2,6 @@ package staging_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/staging"
@@ -391,14 +391,7 @@ func TestDownloads(t *testing.T) {
 		http.Error(w, `{"error":"Not found"}`, http.StatusNotFound)
 	}))
 	t.Cleanup(registry.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := "http://" + testkit.RefusingAddress(t)
 	for name, test := range map[string]struct {
 		needs []string
 		app   func(url string) map[string]string

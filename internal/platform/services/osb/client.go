@@ -44,9 +44,9 @@ type Options struct {
 	Timeout time.Duration
 	// Trip is how many calls in a row that reach no server open the breaker; 5.
 	Trip int
-	// APIInfo is where brokers can learn about the platform that asks them, without
-	// a scheme; empty tells them nothing.
-	APIInfo string
+	// PlatformURL is the URL of the platform's API. Brokers get the location of its
+	// /v2/info, unless it is empty.
+	PlatformURL string
 	// Rest is how long it stays open; 15 s.
 	Rest time.Duration
 	// Through, if set, is put before the connection to brokers.
@@ -62,6 +62,8 @@ type Client struct {
 	options Options
 	http    *http.Client // for brokers of operators
 	guarded *http.Client
+	// infoLocation is the URL of /v2/info without a scheme.
+	infoLocation string
 
 	mu       sync.Mutex
 	breakers map[string]*gobreaker.CircuitBreaker[*reply]
@@ -95,7 +97,18 @@ func New(o Options) *Client {
 	}
 	return &Client{
 		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{}, http: client(safedial.Everywhere), guarded: client(o.Guard),
+		infoLocation: infoLocation(o.PlatformURL),
 	}
+}
+
+// infoLocation returns the URL of /v2/info below the URL of an API, without a
+// scheme, as in the header of Cloud Foundry.
+func infoLocation(apiURL string) string {
+	u, err := url.Parse(apiURL)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Host + strings.TrimRight(u.Path, "/") + "/v2/info"
 }
 
 const dialTime = 10 * time.Second
@@ -223,8 +236,8 @@ func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Broker-Api-Version", Version)
 	req.Header.Set("X-Broker-Api-Request-Identity", uuid.NewString())
-	if c.options.APIInfo != "" {
-		req.Header.Set("X-Api-Info-Location", c.options.APIInfo)
+	if c.infoLocation != "" {
+		req.Header.Set("X-Api-Info-Location", c.infoLocation)
 	}
 	if k.user != "" {
 		who, err := json.Marshal(map[string]string{"user_id": k.user})

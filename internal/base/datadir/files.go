@@ -1,4 +1,4 @@
-package system
+package datadir
 
 import (
 	"encoding/json"
@@ -39,15 +39,16 @@ func writeFile(path string, content []byte, mode os.FileMode) (err error) {
 	return syncDir(dir)
 }
 
-func writeJSON(path string, v any, mode os.FileMode) error {
+// WriteJSON writes a file of the directory atomically and durably.
+func (d *Dir) WriteJSON(name string, v any, mode os.FileMode) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(text, '\n'), mode)
+	return writeFile(d.File(name), append(text, '\n'), mode)
 }
 
-// syncDir makes the names in a folder durable.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

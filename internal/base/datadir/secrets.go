@@ -1,4 +1,4 @@
-package system
+package datadir
 
 import (
 	"crypto/rand"
@@ -13,66 +13,81 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/auth"
 	"ingot/internal/base/seal"
 )
 
-// The files in DIR/secrets.
+// SecretsDir is the directory of the secrets in the data directory.
+const SecretsDir = "secrets"
+
+// The files in DIR/secrets; each client has one with its name.
 const (
-	secretsDir        = "secrets"
 	keysFile          = "encryption-keys"
 	adminPasswordFile = "admin-password"
 	adminClientFile   = "admin-client-secret"
 )
 
-// componentClients are the OAuth clients of the server's own parts. Each has a file
-// with its secret.
-var componentClients = []string{auth.ClientPlatform, auth.ClientNotifications, auth.ClientConsole, auth.ClientSSH}
-
-// secrets are the secrets of the server.
-type secrets struct {
-	keys              *seal.Keyring
-	adminPassword     string
-	adminClientSecret string
-	components        map[string]string
-	// fresh are those that this start generated, to be shown once.
-	fresh Generated
+// Secrets are the secrets of a server.
+type Secrets struct {
+	Keys              *seal.Keyring
+	AdminPassword     string
+	AdminClientSecret string
+	// Clients are the secrets of the OAuth clients of the server's own parts.
+	Clients map[string]string
+	// Generated are those that this call generated, to be shown once.
+	Generated Generated
 }
 
-// Generated are the secrets that this start generated; the others are empty.
+// Generated are the secrets that were generated; the others are empty.
 type Generated struct {
 	AdminPassword     string
 	AdminClientSecret string
 }
 
-// loadSecrets reads DIR/secrets and creates what is missing. Files come before
-// the database: a server that is killed in between finds the same secrets and
-// stores them then.
-func loadSecrets(d *dataDir, c Config) (*secrets, error) {
-	dir := d.file(secretsDir)
-	keys, err := loadKeys(dir, c.EncryptionKey, c.DatabaseURL, c.Log)
+// SecretOptions say which secrets a server needs.
+type SecretOptions struct {
+	// EncryptionKey, if not empty, is used instead of the key file. DatabaseURL is
+	// the database that the keys are for.
+	EncryptionKey string
+	DatabaseURL   string
+	// Clients are the ids of the OAuth clients of the server's own parts.
+	Clients []string
+	// NoAdmin means that another authorization server has the administrator.
+	NoAdmin bool
+	// AdminPassword and AdminClientSecret are used on the first start; empty ones
+	// are generated then.
+	AdminPassword     string
+	AdminClientSecret string
+	Log               *slog.Logger
+}
+
+// Secrets reads DIR/secrets and creates what is missing. It is called before the
+// database is written: a server that is killed in between finds the same secrets
+// and stores them then.
+func (d *Dir) Secrets(o SecretOptions) (*Secrets, error) {
+	keys, err := d.Keys(o.EncryptionKey, o.DatabaseURL, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	s := &secrets{keys: keys, components: map[string]string{}}
-	for _, name := range componentClients {
-		if s.components[name], _, err = loadSecret(filepath.Join(dir, name), machineSecret); err != nil {
+	s := &Secrets{Keys: keys, Clients: map[string]string{}}
+	for _, name := range o.Clients {
+		if s.Clients[name], _, err = loadSecret(d.File(SecretsDir, name), machineSecret); err != nil {
 			return nil, err
 		}
 	}
-	if c.AuthURL != "" { // the other server has the administrator
+	if o.NoAdmin {
 		return s, nil
 	}
-	if s.adminPassword, s.fresh.AdminPassword, err = adminSecret(dir, adminPasswordFile, "INGOT_ADMIN_PASSWORD", c.AdminPassword, humanSecret, c.Log); err != nil {
+	if s.AdminPassword, s.Generated.AdminPassword, err = d.adminSecret(adminPasswordFile, "INGOT_ADMIN_PASSWORD", o.AdminPassword, humanSecret, o.Log); err != nil {
 		return nil, err
 	}
-	s.adminClientSecret, s.fresh.AdminClientSecret, err = adminSecret(dir, adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", c.AdminClientSecret, machineSecret, c.Log)
+	s.AdminClientSecret, s.Generated.AdminClientSecret, err = d.adminSecret(adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", o.AdminClientSecret, machineSecret, o.Log)
 	return s, err
 }
 
-// loadKeys reads the keys that encrypt secret columns of a database, or creates
-// the first. given, if not empty, is used instead of the file.
-func loadKeys(dir, given, databaseURL string, log *slog.Logger) (*seal.Keyring, error) {
+// Keys reads the keys that encrypt secret columns of a database, or creates the
+// first. given, if not empty, is used instead of the file.
+func (d *Dir) Keys(given, databaseURL string, log *slog.Logger) (*seal.Keyring, error) {
+	dir := d.File(SecretsDir)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("secrets: %w", err)
 	}
@@ -110,8 +125,8 @@ func keyNotLost(path, databaseURL string) error {
 
 // adminSecret is loadSecret for a secret that the operator may choose. fresh is
 // the value if it was generated.
-func adminSecret(dir, name, variable, chosen string, generate func() string, log *slog.Logger) (value, fresh string, err error) {
-	path := filepath.Join(dir, name)
+func (d *Dir) adminSecret(name, variable, chosen string, generate func() string, log *slog.Logger) (value, fresh string, err error) {
+	path := d.File(SecretsDir, name)
 	first := generate
 	if chosen != "" {
 		first = func() string { return chosen }
@@ -175,10 +190,10 @@ func machineSecret() string {
 	return hex.EncodeToString(b[:])
 }
 
-// RotateEncryption adds a new encryption key before the others. Servers use it
-// after a restart.
-func RotateEncryption(dataDir string) error {
-	dir := filepath.Join(dataDir, secretsDir)
+// RotateKeys adds a new encryption key before the others. Servers use it after a
+// restart.
+func RotateKeys(dataDir string) error {
+	dir := filepath.Join(dataDir, SecretsDir)
 	// One at a time: of two at once, the later would overwrite the key of the
 	// earlier.
 	lock, err := os.Open(dir)

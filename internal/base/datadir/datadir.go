@@ -1,7 +1,9 @@
-package system
+package datadir
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,17 +20,17 @@ import (
 	"ingot/internal/base/version"
 )
 
-// dataDir is a locked data directory. The lock belongs to the open file, so it is
+// Dir is a locked data directory. The lock belongs to the open file, so it is
 // released when the process exits for any reason. The file itself is never removed,
 // because removing it would be a race.
-type dataDir struct {
+type Dir struct {
 	path string
 	lock *os.File
 }
 
-// openDataDir creates the directory if it does not exist, locks it, and checks
+// Open creates the directory if it does not exist, locks it, and checks
 // that this version supports its format.
-func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
+func Open(path string, log *slog.Logger) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w; choose another with --data-dir", err)
 	}
@@ -41,19 +43,25 @@ func openDataDir(path string, log *slog.Logger) (*dataDir, error) {
 		log.Warn("other users of this machine can read the data directory; run chmod 700 to prevent this",
 			"data_dir", path, "mode", fmt.Sprintf("%04o", perm))
 	}
-	lock, err := lockDataDir(path)
+	lock, err := acquire(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &dataDir{path: path, lock: lock}
+	return opened(path, lock)
+}
+
+// opened returns the directory if this version supports its format; otherwise it
+// releases the lock.
+func opened(path string, lock *os.File) (*Dir, error) {
+	d := &Dir{path: path, lock: lock}
 	if err := d.checkVersion(); err != nil {
-		d.close()
+		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func lockDataDir(path string) (*os.File, error) {
+func acquire(path string) (*os.File, error) {
 	f, pid, err := tryLock(path)
 	if errors.Is(err, errHeld) {
 		who := ""
@@ -65,12 +73,14 @@ func lockDataDir(path string) (*os.File, error) {
 	return f, err
 }
 
+const lockName = "lock"
+
 var errHeld = errors.New("held by another ingot")
 
 // tryLock locks the directory and writes the pid of this process to the lock file.
 // If another process holds the lock it returns errHeld, with that pid if known.
 func tryLock(path string) (_ *os.File, pid int, err error) {
-	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, 0, fmt.Errorf("data directory: %w", err)
 	}
@@ -111,13 +121,23 @@ func holder(f *os.File) int {
 	return pid
 }
 
-func (d *dataDir) file(name ...string) string {
+// File returns the path of a file in the directory.
+func (d *Dir) File(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
 }
 
-// shared copies a program to a directory where apps of other users can run it,
-// because they may not have access to its own directory.
-func (d *dataDir) shared(program string) (string, error) {
+// ID returns a name that no other data directory has, not even a copy of this one
+// on another machine or with another path.
+func (d *Dir) ID() (string, error) {
+	id, _, err := loadSecret(d.File("server-id"), machineSecret)
+	host, _ := os.Hostname() // without a host name the path is enough
+	sum := sha256.Sum256([]byte(strings.Join([]string{id, host, d.path}, "\x00")))
+	return hex.EncodeToString(sum[:16]), err
+}
+
+// Share copies a program to a directory where apps of other users can run it,
+// because they may not have access to its own directory, and returns its path there.
+func (d *Dir) Share(program string) (string, error) {
 	if program == "" {
 		return "", nil
 	}
@@ -125,7 +145,7 @@ func (d *dataDir) shared(program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := d.file("programs")
+	dir := d.File("programs")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -139,9 +159,9 @@ func (d *dataDir) shared(program string) (string, error) {
 	return at, writeFile(at, text, 0o755)
 }
 
-// allowTraversal allows apps that run as other users, which needs root, to open
+// AllowTraversal allows apps that run as other users, which needs root, to open
 // their files below the data directory. Other files have modes of their own.
-func (d *dataDir) allowTraversal() error {
+func (d *Dir) AllowTraversal() error {
 	info, err := os.Stat(d.path)
 	if err == nil && os.Geteuid() == 0 {
 		err = os.Chmod(d.path, info.Mode().Perm()|0o011)
@@ -149,11 +169,13 @@ func (d *dataDir) allowTraversal() error {
 	return err
 }
 
-// close releases the lock.
-func (d *dataDir) close() {
+// Close releases the lock.
+func (d *Dir) Close() {
 	_ = d.lock.Truncate(0)
 	_ = d.lock.Close()
 }
+
+const versionName = "version.json"
 
 // versionFile is DIR/version.json.
 type versionFile struct {
@@ -161,12 +183,12 @@ type versionFile struct {
 	Ingot  string `json:"ingot"` // the version that wrote it, for information
 }
 
-func (d *dataDir) checkVersion() error {
-	path := d.file("version.json")
+func (d *Dir) checkVersion() error {
+	path := d.File(versionName)
 	ours := versionFile{Format: version.DataFormat, Ingot: version.Version}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeJSON(path, ours, 0o600)
+		return d.WriteJSON(versionName, ours, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
@@ -183,13 +205,13 @@ func (d *dataDir) checkVersion() error {
 	if found == ours {
 		return nil
 	}
-	return writeJSON(path, ours, 0o600)
+	return d.WriteJSON(versionName, ours, 0o600)
 }
 
-// scratch returns an empty directory for temporary files. It removes what a server
+// Scratch returns an empty directory for temporary files. It removes what a server
 // that was killed left there.
-func (d *dataDir) scratch() (string, error) {
-	dir := d.file("scratch")
+func (d *Dir) Scratch() (string, error) {
+	dir := d.File("scratch")
 	if err := os.RemoveAll(dir); err != nil {
 		return "", fmt.Errorf("data directory: %w", err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package system
+package choice
 
 import (
 	"context"
@@ -8,21 +8,20 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
-	"ingot/internal/platform/engine/process"
 	"ingot/internal/platform/initproto"
 )
 
-// enginesIn are the engines of a new data directory, with a runc of their own.
-func enginesIn(t *testing.T) (o engines, set func(script string)) {
+// newTestChooser returns the engines of a new data directory. set replaces the runc
+// of its container engine.
+func newTestChooser(t *testing.T) (c *chooser, set func(script string)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "choice")
 	if err != nil {
@@ -31,23 +30,24 @@ func enginesIn(t *testing.T) (o engines, set func(script string)) {
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // for another user's processes
 		t.Fatal(err)
 	}
-	programs := testkit.Programs(t)
-	o = engines{dir: &dataDir{path: dir}, log: slog.New(slog.DiscardHandler)}
-	initProgram, _ := enginePrograms(programs)
-	runc := filepath.Join(dir, "runc")
-	o.container = container.Options{Root: o.dir.file("containers"), Init: initProgram, Runc: runc}
-	o.process = process.Options{Root: o.dir.file("processes"), Init: initProgram}
+	d, err := datadir.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = newChooser(Options{Dir: d, Programs: testkit.Programs(t), Log: slog.New(slog.DiscardHandler)})
+	runc := d.File("runc")
+	c.container.Runc, c.container.Egress = runc, false
 	t.Cleanup(func() {
 		ctx := context.Background()
-		if err := o.endOther(ctx, engineProcess); err != nil {
-			t.Error(err)
+		for _, k := range c.kinds() {
+			if err := c.stopOthers(ctx, k.name); err != nil {
+				t.Error(err)
+			}
 		}
-		if err := o.endOther(ctx, engineContainer); err != nil {
-			t.Error(err)
-		}
-		if left := containertest.Of(o.container.Root).Left(t); len(left) > 0 {
+		if left := containertest.Of(c.container.Root).Left(t); len(left) > 0 {
 			t.Errorf("left over:\n%s", strings.Join(left, "\n"))
 		}
+		d.Close()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func enginesIn(t *testing.T) (o engines, set func(script string)) {
 			t.Fatal(err)
 		}
 	}
-	return o, set
+	return c, set
 }
 
 // workingRunc is a runc that works; the test is skipped where containers do not.
@@ -76,9 +76,9 @@ func workingRunc(t *testing.T) string {
 
 const brokenRunc = "echo broken >&2; exit 1"
 
-func openKind(t *testing.T, o engines, kind, want string) engine.Engine {
+func openKind(t *testing.T, c *chooser, kind, want string) engine.Engine {
 	t.Helper()
-	e, err := o.open(t.Context(), kind)
+	e, _, err := c.open(t.Context(), kind)
 	if err != nil {
 		t.Fatalf("--engine %s: %v", kind, err)
 	}
@@ -128,35 +128,34 @@ func closeEngine(t *testing.T, e engine.Engine) {
 func TestEngineIsRemembered(t *testing.T) {
 	t.Parallel()
 	good := workingRunc(t)
-	o, set := enginesIn(t)
+	c, set := newTestChooser(t)
 	set(good)
-	e := openKind(t, o, engineAuto, engineContainer)
+	e := openKind(t, c, Auto, containers)
 	runOne(t, e, "a")
 	closeEngine(t, e)
 
 	set(brokenRunc)
-	for _, kind := range []string{engineAuto, engineContainer} {
-		e = openKind(t, o, kind, engineContainer)
+	for _, kind := range []string{Auto, containers} {
+		e = openKind(t, c, kind, containers)
 		if d := e.Describe(); d.Held == "" {
 			t.Errorf("--engine %s is not held back", kind)
 		}
 		if got := running(t, e); got != "a" {
 			t.Errorf("--engine %s: %q run, want a", kind, got)
 		}
-		r := &runtime{engine: e}
-		if r.recheck(o.log)(t.Context()); e.Describe().Held == "" {
+		if recheck(t.Context(), e, c.log); e.Describe().Held == "" {
 			t.Error("it works again, and nothing has changed")
 		}
-		if kind == engineContainer {
+		if kind == containers {
 			set(good)
-			if r.recheck(o.log)(t.Context()); e.Describe().Held != "" {
+			if recheck(t.Context(), e, c.log); e.Describe().Held != "" {
 				t.Error("it does not work again")
 			}
 			runOne(t, e, "b")
 		}
 		closeEngine(t, e)
 	}
-	if _, err := os.Stat(o.process.Root); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(c.process.Root); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the process engine was opened: %v", err)
 	}
 }
@@ -166,19 +165,19 @@ func TestEngineIsRemembered(t *testing.T) {
 func TestEngineOfOldDirectory(t *testing.T) {
 	t.Parallel()
 	good := workingRunc(t)
-	o, set := enginesIn(t)
+	c, set := newTestChooser(t)
 	set(good)
-	e := openKind(t, o, engineAuto, engineContainer)
+	e := openKind(t, c, Auto, containers)
 	runOne(t, e, "a")
 	closeEngine(t, e)
-	if err := os.Remove(o.dir.file(engineFile)); err != nil {
+	if err := os.Remove(c.dir.File(recordFile)); err != nil {
 		t.Fatal(err)
 	}
 	set(brokenRunc)
-	e = openKind(t, o, engineAuto, engineContainer)
+	e = openKind(t, c, Auto, containers)
 	closeEngine(t, e)
-	if c, err := o.recorded(); err != nil || c.Engine != engineContainer || c.Chosen.IsZero() {
-		t.Errorf("recorded choice is %+v, %v, want %s and its time", c, err, engineContainer)
+	if r, err := c.recorded(); err != nil || r.Engine != containers || r.Chosen.IsZero() {
+		t.Errorf("recorded choice is %+v, %v, want %s and its time", r, err, containers)
 	}
 }
 
@@ -187,16 +186,16 @@ func TestEngineOfOldDirectory(t *testing.T) {
 func TestEngineChange(t *testing.T) {
 	t.Parallel()
 	good := workingRunc(t)
-	o, set := enginesIn(t)
+	c, set := newTestChooser(t)
 	set(good)
-	e := openKind(t, o, engineAuto, engineContainer)
+	e := openKind(t, c, Auto, containers)
 	runOne(t, e, "a")
-	pid := containertest.Of(o.container.Root).InitPID(t, "a")
+	pid := containertest.Of(c.container.Root).InitPID(t, "a")
 	closeEngine(t, e)
 
 	set(brokenRunc) // ending them does not need it
-	e = openKind(t, o, engineProcess, engineProcess)
-	if left := containertest.Of(o.container.Root).Left(t); len(left) > 0 {
+	e = openKind(t, c, processes, processes)
+	if left := containertest.Of(c.container.Root).Left(t); len(left) > 0 {
 		t.Errorf("left of the container engine:\n%s", strings.Join(left, "\n"))
 	}
 	if line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && len(line) > 0 { // a zombie has none
@@ -205,27 +204,27 @@ func TestEngineChange(t *testing.T) {
 	runOne(t, e, "b")
 	closeEngine(t, e)
 
-	e = openKind(t, o, engineAuto, engineProcess) // it stays
+	e = openKind(t, c, Auto, processes) // it stays
 	if got := running(t, e); got != "b" {
 		t.Errorf("%q run, want b", got)
 	}
 	closeEngine(t, e)
 
-	if _, err := o.open(t.Context(), engineContainer); err == nil || !strings.Contains(err.Error(), "--engine container") {
+	if _, _, err := c.open(t.Context(), containers); err == nil || !strings.Contains(err.Error(), "--engine container") {
 		t.Errorf("with a broken runc: %v", err)
 	}
-	e = openKind(t, o, engineAuto, engineProcess) // a change that fails changes nothing
+	e = openKind(t, c, Auto, processes) // a change that fails changes nothing
 	if got := running(t, e); got != "b" {
 		t.Errorf("%q run, want b", got)
 	}
 	closeEngine(t, e)
 
 	set(good)
-	e = openKind(t, o, engineContainer, engineContainer)
+	e = openKind(t, c, containers, containers)
 	if got := running(t, e); got != "" {
 		t.Errorf("%q run, want none", got)
 	}
-	for _, dir := range []string{o.process.Root, o.dir.file("cache")} {
+	for _, dir := range []string{c.process.Root, c.process.Cache} {
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("looking for %s: error is %v, want %v", dir, err, os.ErrNotExist)
 		}
@@ -238,35 +237,37 @@ func TestEngineChange(t *testing.T) {
 func TestEngineIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	good := workingRunc(t)
-	o, set := enginesIn(t)
+	c, set := newTestChooser(t)
 	set(good)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if e, err := o.open(ctx, engineAuto); err == nil {
+	if e, _, err := c.open(ctx, Auto); err == nil {
 		t.Errorf("it is %s", e.Describe().Name)
 		closeEngine(t, e)
 	}
 	set(brokenRunc)
-	e := openKind(t, o, engineAuto, engineProcess)
+	e := openKind(t, c, Auto, processes)
 	closeEngine(t, e)
 	set(good)
-	e = openKind(t, o, engineAuto, engineProcess)
+	e = openKind(t, c, Auto, processes)
 	closeEngine(t, e)
-	if c, err := o.recorded(); err != nil || !strings.Contains(c.Why, "runc") {
-		t.Errorf("recorded choice is %+v, %v, want runc as the reason", c, err)
+	if r, err := c.recorded(); err != nil || !strings.Contains(r.Why, "runc") {
+		t.Errorf("recorded choice is %+v, %v, want runc as the reason", r, err)
 	}
 }
 
 // A file that does not name an engine is not taken for permission.
 func TestEngineFileIsBroken(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{", `{"engine":"kubernetes"}`, `{"engine":""}`} {
-		o, _ := enginesIn(t)
-		if err := os.WriteFile(o.dir.file(engineFile), []byte(text), 0o600); err != nil {
+	for _, text := range []string{"", "{", `{"engine":"docker"}`, `{"engine":""}`} {
+		c, _ := newTestChooser(t)
+		if err := os.WriteFile(c.dir.File(recordFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := o.open(t.Context(), engineAuto); err == nil || !strings.Contains(err.Error(), engineFile) {
-			t.Errorf("choice %q: error is %v, want one that names %s", text, err, engineFile)
+		if _, _, err := c.open(t.Context(), Auto); err == nil || !strings.Contains(err.Error(), recordFile) {
+			t.Errorf("choice %q: error is %v, want one that names %s", text, err, recordFile)
 		}
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(testkit.WithPrograms(m.Run)) }

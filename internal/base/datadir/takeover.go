@@ -1,0 +1,89 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	// lockPoll is how often TakeOver tries to lock the directory.
+	lockPoll = 20 * time.Millisecond
+	// pidTimeout is how long a server may hold the lock without its pid in the lock
+	// file: it writes it after locking, and removes it before it exits.
+	pidTimeout = 15 * time.Second
+)
+
+// TakeOver opens a data directory that exists. If a server uses it, TakeOver sends
+// that server a signal to stop and waits; stopped is its pid, also if TakeOver
+// fails afterwards.
+func TakeOver(ctx context.Context, path string) (d *Dir, stopped int, err error) {
+	if _, err := os.Stat(filepath.Join(path, versionName)); errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("%s is not the data directory of a server; --data-dir names another", path)
+	}
+	lock, stopped, err := stopHolder(ctx, path)
+	if err != nil {
+		return nil, stopped, err
+	}
+	d, err = opened(path, lock)
+	return d, stopped, err
+}
+
+// stopHolder locks a data directory. If a server holds the lock, stopHolder sends
+// it a signal to stop and waits.
+func stopHolder(ctx context.Context, path string) (lock *os.File, signalled int, err error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	timeout := time.After(pidTimeout)
+	for {
+		lock, pid, err := tryLock(path)
+		if !errors.Is(err, errHeld) {
+			return lock, signalled, err
+		}
+		if pid > 0 && pid != signalled {
+			if !holds(pid, path) {
+				return nil, signalled, fmt.Errorf("%s is used by a server that cannot be seen from here (its pid is %d, perhaps in a container): stop it there", path, pid)
+			}
+			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return nil, signalled, fmt.Errorf("the server (pid %d) cannot be told to stop: %w", pid, err)
+			}
+			signalled = pid
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			if signalled == 0 {
+				return nil, 0, fmt.Errorf("%s is used by a server that does not say which process it is: stop it by hand", path)
+			}
+		case <-ctx.Done():
+			return nil, signalled, fmt.Errorf("the server (pid %d) has not stopped yet: %w", signalled, ctx.Err())
+		}
+	}
+}
+
+// holds reports whether a process has the lock file of a data directory open. The
+// pid in it may be that of another process if the server runs in another pid
+// namespace.
+func holds(pid int, path string) bool {
+	want, err := os.Stat(filepath.Join(path, lockName))
+	if err != nil || pid == 0 {
+		return false
+	}
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return true // then the signal fails too, and its error is returned
+	}
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && os.SameFile(info, want) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bounceStore is a store with one message.
+type bounceStore struct {
+	Store
+	message    Message
+	suppressed []Suppression
+}
+
+func (s *bounceStore) Message(_ context.Context, number int64) (Message, string, error) {
+	if number != s.message.Number {
+		return Message{}, "", ErrNotFound
+	}
+	return s.message, "shop", nil
+}
+
+func (s *bounceStore) Suppress(_ context.Context, all ...Suppression) error {
+	s.suppressed = append(s.suppressed, all...)
+	return nil
+}
+
+// Only a permanent bounce of a message that was sent to the address counts,
+// because anyone can send a report.
+func TestBounced(t *testing.T) {
+	t.Parallel()
+	ids, err := NewIDs(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	sent := MessageNumber(7, 0)
+	bounce := func(change func(*Bounce)) Bounce {
+		b := Bounce{MessageID: ids.Message(sent), Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "user unknown", Permanent: true}
+		change(&b)
+		return b
+	}
+	for name, test := range map[string]struct {
+		bounce Bounce
+		want   []Suppression
+	}{
+		"permanent":     {bounce(func(*Bounce) {}), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1 user unknown", Source: "bounce", Created: now}}},
+		"no diagnostic": {bounce(func(b *Bounce) { b.Diagnostic = "" }), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1", Source: "bounce", Created: now}}},
+		"temporary":     {bounce(func(b *Bounce) { b.Permanent = false }), nil},
+		"other address": {bounce(func(b *Bounce) { b.Recipient = "bob@example.com" }), nil},
+		"other message": {bounce(func(b *Bounce) { b.MessageID = ids.Message(sent + 1) }), nil},
+		"no valid id":   {bounce(func(b *Bounce) { b.MessageID = "guessed" }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &bounceStore{message: Message{Number: sent, Recipient: Recipient{Email: "ann@example.com"}}}
+			s := New(ServiceOptions{Store: store, IDs: ids, Now: func() time.Time { return now }})
+			if err := s.Bounced(t.Context(), test.bounce); err != nil || !slices.Equal(store.suppressed, test.want) {
+				t.Errorf("suppressed %+v, %v, want %+v", store.suppressed, err, test.want)
+			}
+		})
+	}
+}

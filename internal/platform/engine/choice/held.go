@@ -1,0 +1,45 @@
+package choice
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/engine"
+)
+
+// heldInterval is how often an engine that starts no instances is checked again.
+const heldInterval = 15 * time.Second
+
+// Recheck returns the service that checks an engine that starts no instances
+// because it does not work, so that it starts them once it does.
+func Recheck(e engine.Engine, log *slog.Logger) background.Service {
+	return background.Every(heldInterval, func(ctx context.Context) { recheck(ctx, e, log) })
+}
+
+func recheck(ctx context.Context, e engine.Engine, log *slog.Logger) {
+	c, ok := e.(interface{ Check(context.Context) error })
+	if !ok || e.Describe().Held == "" {
+		return
+	}
+	if err := c.Check(ctx); err != nil {
+		log.Debug("the engine still does not work", "engine", e.Describe().Name, "why", err)
+		return
+	}
+	log.Info("the engine works again; starting app instances", "engine", e.Describe().Name)
+}
+
+// HeldMetric is 1 while an engine starts no instances.
+func HeldMetric(e engine.Engine) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ingot_apps_held_back", Help: "1 while no app instances are started because containers do not work.",
+	}, func() float64 {
+		if e.Describe().Held != "" {
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,141 @@
+package choice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/process"
+)
+
+// kind is an engine that can be chosen.
+type kind struct {
+	// name is the value of --engine, and that of Description.Name.
+	name string
+	// apps describes the apps that it runs, for errors.
+	apps string
+	// root is the directory of its instances, if they are on this machine; it and
+	// cache are removed when another engine is chosen.
+	root, cache string
+	// open opens the engine to run apps, and logs why; before is the choice of an
+	// earlier start.
+	open func(ctx context.Context, before record) (engine.Engine, error)
+	// leftover opens the engine to stop its instances; nil means that there are none.
+	leftover func(context.Context) (engine.Engine, error)
+	// sftp returns the path of the sftp server in instances; program is its path on
+	// this machine, empty if there is none.
+	sftp func(program string) (string, error)
+}
+
+const (
+	containers = "container"
+	processes  = "process"
+)
+
+// kinds returns all engines.
+func (c *chooser) kinds() []kind {
+	return []kind{
+		{
+			name: containers, apps: "apps in containers", root: c.container.Root,
+			open: c.openContainers, leftover: c.leftoverContainers,
+			sftp: func(string) (string, error) { return container.SFTPInside, nil },
+		},
+		{
+			name: processes, apps: "apps as plain processes", root: c.process.Root, cache: c.process.Cache,
+			open: c.openProcesses, leftover: c.leftoverProcesses,
+			sftp: func(program string) (string, error) { return c.dir.Share(program) },
+		},
+	}
+}
+
+func (c *chooser) kind(name string) (kind, bool) {
+	for _, k := range c.kinds() {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// openContainers opens the container engine. If it was used before and containers
+// no longer work, it is opened but starts no instances: the server does not decide
+// to run apps without isolation, and running instances need the engine.
+func (c *chooser) openContainers(ctx context.Context, before record) (engine.Engine, error) {
+	if before.Engine != containers {
+		e, err := container.Open(ctx, c.container)
+		if err != nil {
+			return nil, fmt.Errorf("--engine container: %w", err)
+		}
+		c.log.Info("apps run in containers", "why", "--engine container, and a trial container worked")
+		return e, nil
+	}
+	e, err := container.Reopen(ctx, c.container)
+	if err != nil {
+		return nil, fmt.Errorf("the apps of this data directory run in containers, and these cannot be taken over: %w; "+
+			"to run them WITHOUT isolation from now on, start with --engine process", err)
+	}
+	if why := e.Describe().Held; why != "" {
+		c.log.Error("no app instance is started until containers work again; running ones continue. "+
+			"To run apps WITHOUT isolation from now on, start with --engine process", "why", why)
+	} else {
+		c.log.Info("apps run in containers", "why", "as before, and a trial container worked")
+	}
+	return e, nil
+}
+
+// leftoverContainers opens the container engine if it was used. Without instances
+// there may still be a network to remove; if the engine cannot be opened then,
+// there is nothing to stop.
+func (c *chooser) leftoverContainers(ctx context.Context) (engine.Engine, error) {
+	if used, err := hasEntries(c.container.Root); err != nil || !used {
+		return nil, err
+	}
+	some, err := hasEntries(filepath.Join(c.container.Root, "instances"))
+	if err != nil {
+		return nil, err
+	}
+	e, err := container.New(ctx, c.container)
+	if err != nil && !some {
+		return nil, nil //nolint:nilerr // there is nothing to stop
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (c *chooser) openProcesses(_ context.Context, before record) (engine.Engine, error) {
+	why := "--engine process"
+	if before.Engine == processes {
+		why = "as before (" + before.Why + "); --engine container changes it"
+	}
+	c.log.Warn("apps run as plain processes, WITHOUT isolation", "why", why)
+	return c.newProcesses()
+}
+
+func (c *chooser) newProcesses() (engine.Engine, error) {
+	if err := c.dir.AllowTraversal(); err != nil {
+		return nil, err
+	}
+	return process.New(c.process)
+}
+
+func (c *chooser) leftoverProcesses(context.Context) (engine.Engine, error) {
+	if used, err := hasEntries(c.process.Root); err != nil || !used {
+		return nil, err
+	}
+	return process.New(c.process)
+}
+
+func hasEntries(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
+}
