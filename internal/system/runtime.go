@@ -107,7 +107,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: r.cluster, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
@@ -119,7 +119,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.API, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
@@ -173,11 +173,6 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 		t.Mean = s.Duration / time.Duration(s.Requests)
 	}
 	return t
-}
-
-// RestartInstance implements api.Runtime.
-func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
-	return r.apps.RestartInstance(ctx, processGUID, index)
 }
 
 // dropletFiles opens droplets for the controller.

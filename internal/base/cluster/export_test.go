@@ -48,13 +48,3 @@ func (c *Cluster) Listeners() (n int) {
 	}
 	return n
 }
-
-// Shards returns the shards whose apps this server works on.
-func (c *Cluster) Shards() Shards {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.trusted() {
-		return 0
-	}
-	return c.shards()
-}

@@ -64,17 +64,21 @@ func shardNamed(name string) Shards { return shardNames[name] }
 
 // shards returns the shards that are held. The lock must be held.
 func (c *Cluster) shards() Shards {
-	if c.single || c.Exclusive {
-		if c.trusted() {
-			return allShards
-		}
-		return 0
+	if c.quiet() {
+		return allShards
 	}
 	var s Shards
 	for name := range c.held {
 		s |= shardNamed(name)
 	}
 	return s
+}
+
+// Shards returns the shards that this server works on.
+func (c *Cluster) Shards() Shards {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shards()
 }
 
 // balancing tells the handler what a beat found, and takes and gives shards.
