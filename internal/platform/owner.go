@@ -35,7 +35,8 @@ func NewShare(owner Owner) *Share {
 	return s
 }
 
-// Has reports whether the part works on an app.
+// Has reports whether an app is in the shards of the part. Another server may have taken
+// it over since.
 func (s *Share) Has(appGUID string) bool {
 	return s.owner == nil || s.mine.Load()&s.owner.Shard(appGUID) != 0
 }
@@ -54,8 +55,10 @@ func (s *Share) Gain(shards uint64) { s.mine.Or(shards) }
 // Lose removes shards.
 func (s *Share) Lose(shards uint64) { s.mine.And(^shards) }
 
-// Certain reports whether this server owns an app for certain at the moment.
-func (s *Share) Certain(appGUID string) bool { return s.owner == nil || s.owner.Owns(appGUID) }
+// Works reports whether the part works on an app, and no other server does for certain.
+func (s *Share) Works(appGUID string) bool {
+	return s.owner == nil || s.Has(appGUID) && s.owner.Owns(appGUID)
+}
 
 // Fence is like Owner.Fence.
 func (s *Share) Fence(ctx context.Context, appGUID string) context.Context {

@@ -311,7 +311,7 @@ func (c *Controller) worker(ctx context.Context) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, guid string) error {
-	if !c.share.Has(guid) || !c.share.Certain(guid) {
+	if !c.share.Works(guid) {
 		return nil // KickAll or Gained follows when this server works on it
 	}
 	a := c.lock(guid)
@@ -425,7 +425,7 @@ func (c *Controller) look(ctx context.Context) error {
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindApp && !known[in.ID] && c.share.Has(in.Labels[LabelApp]) {
+		if in.Labels[labelKind] == kindApp && !known[in.ID] && c.share.Works(in.Labels[LabelApp]) {
 			c.orphan(in)
 		}
 	}

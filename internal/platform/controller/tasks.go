@@ -202,10 +202,12 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	active = slices.DeleteFunc(active, func(task *platform.Task) bool { return !t.share.Has(task.AppGUID) })
 	known := map[string]bool{}
 	for _, task := range active {
 		known[task.GUID] = true
+	}
+	active = slices.DeleteFunc(active, func(task *platform.Task) bool { return !t.share.Works(task.AppGUID) })
+	for _, task := range active {
 		j := t.jobs[task.GUID]
 		switch {
 		case j != nil && task.State == platform.TaskCanceling:
@@ -217,12 +219,12 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	// Waiting tasks start after all that run have been counted.
 	t.beginPending(ctx, spawn, active, orgs)
 	for guid, j := range t.jobs {
-		if !known[guid] && t.share.Has(j.app) {
+		if !known[guid] && t.share.Works(j.app) {
 			j.end() // deleted with its app, or just finished
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil && t.share.Has(in.Labels[LabelApp]) {
+		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil && t.share.Works(in.Labels[LabelApp]) {
 			t.begin(ctx, spawn, in.ID, in.Labels[LabelApp], "") // the job finds that it has no row
 		}
 	}

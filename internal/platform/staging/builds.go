@@ -161,7 +161,7 @@ func (b *Builds) waiting(ctx context.Context) (waiting map[string]*carrying, unw
 	waiting = map[string]*carrying{}
 	for _, build := range found {
 		wanted[build.GUID] = true
-		if b.active[build.GUID] == nil && b.share.Has(build.AppGUID) {
+		if b.active[build.GUID] == nil && b.share.Works(build.AppGUID) {
 			one := &carrying{app: build.AppGUID, over: make(chan struct{})}
 			one.work, one.release = context.WithCancel(b.share.Fence(ctx, build.AppGUID))
 			b.active[build.GUID] = one
